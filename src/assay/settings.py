@@ -16,7 +16,7 @@ from assay.auth.jwt_settings import JwtSettings, validate
 from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
-from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
 from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, place_in
 from assay.serve.openwop.features import OpenWopFeatures
@@ -25,7 +25,19 @@ from assay.serve.web.limits import ServerLimits
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
 TABLES = frozenset(
-    {"limits", "serving", "openwop", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows"}
+    {
+        "limits",
+        "serving",
+        "openwop",
+        "jwt",
+        "models",
+        "providers",
+        "agents",
+        "tools",
+        "mcp",
+        "workflows",
+        "pack_keys",
+    }
 )
 
 
@@ -62,13 +74,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: dict[str, ToolConfig] = {}
     mcp: dict[str, McpServer] = {}
     workflows: dict[str, VerifierLoopConfig] = {}
+    pack_keys: dict[str, PackKeyConfig] = {}
 
 
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
     """Load the settings. An unknown name or invalid value is a UsageError that names its source."""
     environment = os.environ if environment is None else environment
     values = _from_file(environment)
-    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows = (
+    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows, pack_keys = (
         _table(values, name)
         for name in (
             "limits",
@@ -81,6 +94,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
             "tools",
             "mcp",
             "workflows",
+            "pack_keys",
         )
     )
     flat = (
@@ -114,7 +128,9 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
-        **_configured({"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows}),
+        **_configured(
+            {"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys}
+        ),
     )
 
 
@@ -137,7 +153,13 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
     return providers
 
 
-CONFIGURED = {"agents": AgentConfig, "tools": ToolConfig, "mcp": McpServer, "workflows": VerifierLoopConfig}
+CONFIGURED = {
+    "agents": AgentConfig,
+    "tools": ToolConfig,
+    "mcp": McpServer,
+    "workflows": VerifierLoopConfig,
+    "pack_keys": PackKeyConfig,
+}
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 

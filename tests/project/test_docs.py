@@ -33,7 +33,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
-from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
 from assay.protocol.event_types import EVENTS
 from assay.protocol.schemas import NOUNS
 from assay.serve.http import ROUTES
@@ -185,8 +185,9 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ("## Tools", ToolConfig),
         ("## MCP servers", McpServer),
         ("## Workflows", VerifierLoopConfig),
+        ("## Pack keys", PackKeyConfig),
     ],
-    ids=["providers", "agents", "tools", "mcp", "workflows"],
+    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys"],
 )
 def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
     rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")

@@ -112,6 +112,29 @@ A suite has the tasks of an agent and the expected results.
 Exit codes: 0 all files are valid; 2 one is not.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
+    "pack": """Build and verify packs, which carry agents and suites to other hosts.
+
+\b
+    assay pack build shop --key acme.pem
+    assay pack verify local.acme.shop-1.0.0.tgz --public-key acme.pub
+
+A pack is a tarball with a pack.json, prompts, schemas and suites.
+""",
+    "pack build": """Build a pack from a folder with a pack.json.
+
+It writes NAME-VERSION.tgz, the version manifest NAME-VERSION.json with the digest of the tarball, and with --key the
+signature NAME-VERSION.sig. The same files give the same bytes on every machine.
+
+\b
+    openssl genpkey -algorithm ed25519 -out acme.pem
+    openssl pkey -in acme.pem -pubout -out acme.pub
+""",
+    "pack verify": """Verify a pack without installing it.
+
+Packs outside private. and local. need a signature by a configured key, and the digest of --manifest or --integrity.
+
+Exit codes: 0 the pack can be installed here; 3 it cannot.
+""",
     "providers": """List and check the providers of judges and embeddings.
 
 \b

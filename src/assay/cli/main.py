@@ -25,7 +25,7 @@ from assay.version import __version__
 
 VERBS = (  # each is a file in `verbs`, with a function or a Typer of this name
     "evaluate", "run", "verify", "respond", "serve", "list", "show", "export", "annotate", "rekey", "schema", "suite",
-    "providers", "key", "audit",
+    "pack", "providers", "key", "audit",
 )  # fmt: skip
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[
     2

@@ -43,6 +43,13 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: calls of its model
 
 
+class PackKeyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A public key that may sign packs. Its id is the `signing.publicKeyRef` of a pack."""
+
+    file: Annotated[str, msgspec.Meta(min_length=1)]  # Ed25519, PEM
+    namespaces: tuple[str, ...] = ()  # whose packs it may sign, such as vendor.acme; (): all
+
+
 class ToolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A live tool, under the id `<scope>:<tool-id>`."""
 

@@ -48,6 +48,18 @@ class AgentManifest(_Closed, frozen=True, kw_only=True):
     role: Literal["skill", "assistant"] | UnsetType = UNSET
 
 
+class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent of a pack with everything it needs to run. A run stores it, so that the run does not need the pack."""
+
+    pack: str
+    version: str  # of the pack, and so of the agent
+    manifest: AgentManifest
+    prompt: str
+    task_schema: dict[str, Any] | None = None
+    return_schema: dict[str, Any] | None = None
+    suite_path: str = ""  # of its own suite in the pack
+
+
 FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AgentManifest)}
 
 

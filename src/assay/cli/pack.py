@@ -1,0 +1,164 @@
+"""`assay pack`: build and verify packs (contract §7)."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.agenteval.pack_reader import pack_reader
+from assay.agenteval.suite import read_suite
+from assay.cli.console import count_of, echo, echo_err_plain, echo_json
+from assay.cli.exit_codes import NOT_PASSED, PASSED
+from assay.errors import EnvironmentFailure, UsageError
+from assay.extras import missing_extra
+from assay.packs.archive import PackLimits
+from assay.packs.build import BuiltPack
+from assay.packs.build import build as build_pack
+from assay.packs.directory import read_directory
+from assay.packs.integrity import ExpectedDigest, expected_digest, read_version_manifest
+from assay.packs.pack import Pack
+from assay.packs.refusal import PackRefused
+from assay.settings import Settings, load
+
+MAX_MANIFEST_BYTES = 4 << 20
+
+
+def build(*, folder: str, output: str, key: str | None, key_id: str | None, json: bool) -> None:
+    """Write the tarball, its version manifest and its signature."""
+    if key_id is not None and key is None:
+        raise UsageError("--key-id needs --key F")
+    root, out = Path(folder), Path(output)
+    limits = PackLimits(load().limits.max_pack_bytes)
+    files = read_directory(root, limits)
+    if not out.is_dir():
+        raise UsageError(f"-o {output}: there is no such folder")
+    if out.resolve().is_relative_to(root.resolve()):
+        raise UsageError(
+            f"-o {output}: expected a folder outside {folder}: the next build would pack its files"
+        )
+    built = build_pack(files, read_suite, None if key is None else _signing_key(key, key_id))
+    if len(built.tarball) > limits.tarball:
+        size, limit = len(built.tarball), limits.tarball
+        raise UsageError(f"the tarball has {size:,} bytes; the limit is {limit:,} (ASSAY_MAX_PACK_BYTES)")
+    written = _write(out, built)
+    if json:
+        document = {
+            "pack": built.manifest.key,
+            "integrity": built.integrity,
+            "files": [str(one) for one in written],
+        }
+        echo_json(msgspec.json.encode(document))
+        return
+    signed = f"signed by {key_id or Path(key).stem}" if key else "not signed"
+    echo(f"{built.manifest.key}  {count_of(len(built.files), 'file')}, {signed}")
+    echo(built.integrity)
+    for path in written:
+        echo(f"written to {path}")
+
+
+def _signing_key(file: str, id: str | None) -> Any:
+    try:
+        from assay.packs.signature import read_signing_key  # deferred import: the extra `guard`
+    except ModuleNotFoundError as error:
+        raise missing_extra("--key", "guard", error=error) from error
+    return read_signing_key(file, id or Path(file).stem)
+
+
+def _write(out: Path, built: BuiltPack) -> list[Path]:
+    """Each file is complete or absent. A signature of an earlier build is removed: it would not fit."""
+    contents = {".tgz": built.tarball, ".json": built.version_manifest, ".sig": built.signature}
+    written: list[Path] = []
+    for ending, data in contents.items():
+        path = out / f"{built.stem}{ending}"
+        partial = out / f".{built.stem}{ending}.partial"
+        try:
+            if not data:
+                path.unlink(missing_ok=True)
+                continue
+            partial.write_bytes(data)
+            os.replace(partial, path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise EnvironmentFailure(f"{path}: {error.strerror}") from None
+        written.append(path)
+    return written
+
+
+def verify(
+    *, path: str, manifest: str | None, integrity: str | None, public_keys: Sequence[str], json: bool
+) -> int:
+    """Verify a pack. The result is the exit code."""
+    try:
+        pack = read_pack(load(), path, manifest, integrity, public_keys)
+    except PackRefused as refused:
+        if json:
+            problems = [problem._asdict() for problem in refused.problems]
+            echo_json(msgspec.json.encode({"valid": False, "code": refused.code, "problems": problems}))
+        for line in () if json else refused.lines:
+            echo_err_plain(line)
+        return NOT_PASSED
+    if json:
+        echo_json(msgspec.json.encode({"valid": True} | described(pack)))
+    else:
+        show(described(pack))
+    return PASSED
+
+
+def read_pack(
+    settings: Settings, path: str, manifest: str | None, integrity: str | None, public_keys: Sequence[str]
+) -> Pack:
+    """The pack in a file or a folder, verified with the keys and the digest of the operator."""
+    reader = pack_reader(settings.pack_keys, settings.limits, public_keys)
+    expected = _expected(manifest, integrity)
+    if Path(path).is_dir():
+        if expected is not None:
+            raise UsageError("--manifest and --integrity are for tarballs: a folder has no digest")
+        return reader.read_files(read_directory(Path(path), reader.limits))
+    return reader.read_archive(_read(path, reader.limits.tarball), expected)
+
+
+def _expected(manifest: str | None, integrity: str | None) -> ExpectedDigest | None:
+    if manifest is not None and integrity is not None:
+        raise UsageError("expected --manifest or --integrity, got both")
+    if manifest is not None:
+        return read_version_manifest(_read(manifest, MAX_MANIFEST_BYTES), manifest)
+    return None if integrity is None else expected_digest(integrity, "--integrity")
+
+
+def _read(path: str, limit: int) -> bytes:
+    """The content of a file, or one byte more than the limit."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def described(pack: Pack) -> dict[str, Any]:
+    """A pack for a person or a program: names and digests, no content."""
+    return {
+        "pack": pack.manifest.key,
+        "integrity": pack.integrity,
+        "signedBy": pack.signed_by or None,
+        "digestFrom": pack.digest_source or None,
+        "agents": [agent.manifest.agent_id for agent in pack.agents],
+        "suites": [msgspec.to_builtins(suite) for suite in pack.suites],
+        "files": {path: msgspec.to_builtins(one) for path, one in pack.file_digests().items()},
+    }
+
+
+def show(document: dict[str, Any]) -> None:
+    """Print what `described` returns."""
+    echo(document["pack"])
+    signed, digest = document["signedBy"], document["digestFrom"]
+    echo(f"signature  {f'verified, by the key {signed}' if signed else 'none'}")
+    compared = {"manifest": "equal to the version manifest", "integrity": "equal to --integrity"}
+    echo(f"digest     {compared.get(digest, 'not compared')}  {document['integrity']}")
+    for agent in document["agents"]:
+        echo(f"agent      {agent}")
+    for suite in document["suites"]:
+        echo(f"suite      {suite['suiteId']}@{suite['version']}  {suite['path']}  sha256 {suite['digest']}")
+    for path, file in document["files"].items():
+        echo(f"file       {path}  {file['size']:,} bytes")

@@ -1,0 +1,215 @@
+"""The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets (contract §7.3)."""
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from assay.errors import Problem
+from assay.packs.refusal import Code, PackRefused, PackTooLarge
+
+BLOCK = 512
+CHUNK = 1 << 18  # bytes that are decompressed at a time
+STORED = 0xFFFF  # bytes of a stored block of deflate
+LONGEST_PATH = 255
+MAX_FILES = 500
+MAX_RATIO = 100  # of the unpacked size to the packed one, for archives above RATIO_FROM bytes
+RATIO_FROM = 1 << 20
+MAX_PACK_BYTES = 8 << 20
+_HEADER = struct.Struct("100s8s8s8s12s12s8sc100s6s2s32s32s8s8s155s12x")
+KINDS = {
+    b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"5": "a directory", b"6": "a pipe",
+    b"7": "a contiguous file", b"x": "an extended header", b"g": "an extended header", b"L": "a long name of GNU tar",
+    b"K": "a long link of GNU tar", b"S": "a sparse file",
+}  # fmt: skip
+LINKS = (b"1", b"2")
+
+
+class PackLimits(Struct, frozen=True):
+    """The bounds of one pack. `tarball` is a setting, `max_pack_bytes`."""
+
+    tarball: int = MAX_PACK_BYTES
+
+    @property
+    def unpacked(self) -> int:
+        return 4 * self.tarball
+
+    @property
+    def file(self) -> int:
+        return self.tarball
+
+
+def read_tarball(data: bytes, limits: PackLimits = PackLimits()) -> dict[str, bytes]:  # noqa: B008  # a value
+    """The files of an archive by path, sorted. Anything that is not a plain file with a safe path refuses the whole archive."""
+    if len(data) > limits.tarball:
+        message = (
+            f"the tarball has {len(data):,} bytes; the limit is {limits.tarball:,} (ASSAY_MAX_PACK_BYTES)"
+        )
+        raise PackTooLarge("tarball_too_large", message)
+    files: dict[str, bytes] = {}
+    for path, content in _members(_gunzip(data, limits), limits):
+        if path in files:
+            raise PackRefused(
+                "tarball_tar_parse_failed", Problem(path, "expected one file of this path, got two")
+            )
+        if len(files) == MAX_FILES:
+            raise PackTooLarge("tarball_too_large", f"the pack has more than {MAX_FILES} files")
+        files[path] = content
+    return dict(sorted(files.items()))
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that is absolute, leaves the pack, or is written in an unusual way."""
+
+    def refused(message: str, code: Code = "tarball_path_traversal") -> PackRefused:
+        return PackRefused(code, Problem(path[:LONGEST_PATH], message))
+
+    parts = path.split("/")
+    if path.startswith("/") or (len(path) > 1 and path[1] == ":"):
+        raise refused("expected a path inside the pack, got an absolute one")
+    if ".." in parts or "\\" in path:
+        raise refused("expected a path inside the pack, got one with '..' or a backslash")
+    if not all(parts) or "." in parts or not path.isprintable():
+        raise refused("expected a plain path such as prompts/agent.md", "tarball_tar_parse_failed")
+    if len(path.encode()) > LONGEST_PATH:
+        raise refused(f"expected a path of at most {LONGEST_PATH} bytes", "tarball_tar_parse_failed")
+
+
+def _gunzip(data: bytes, limits: PackLimits) -> bytes:
+    stream = zlib.decompressobj(31)
+    parts: list[bytes] = []
+    size, pending = 0, data
+    try:
+        while not stream.eof:
+            part = stream.decompress(pending, CHUNK)
+            pending = stream.unconsumed_tail
+            size += len(part)
+            if size > limits.unpacked:
+                message = f"the unpacked archive has more than {limits.unpacked:,} bytes, which is the limit"
+                raise PackTooLarge("tarball_too_large", message)
+            if size > max(RATIO_FROM, MAX_RATIO * len(data)):
+                message = f"the archive unpacks to more than {MAX_RATIO} times its size, which is the limit"
+                raise PackTooLarge("tarball_too_large", message)
+            if not part and not pending and not stream.eof:
+                raise PackRefused("tarball_gunzip_failed", "the tarball is not complete gzip: it is cut off")
+            parts.append(part)
+    except zlib.error as wrong:
+        raise PackRefused("tarball_gunzip_failed", f"the tarball is not gzip: {wrong}") from None
+    if stream.unused_data:
+        count = len(stream.unused_data)
+        raise PackRefused("tarball_gunzip_failed", f"{count:,} bytes follow the end of the gzip data")
+    return b"".join(parts)
+
+
+def _members(archive: bytes, limits: PackLimits) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while True:
+        header = archive[at : at + BLOCK]
+        if len(header) < BLOCK:
+            raise PackRefused("tarball_tar_parse_failed", "the archive is cut off: it has no end mark")
+        if not any(header):
+            break
+        path, size = _header(header, at)
+        if size > limits.file:
+            message = f"expected at most {limits.file:,} bytes, got {size:,}"
+            raise PackTooLarge("tarball_entry_too_large", Problem(path, message))
+        at += BLOCK
+        if at + size > len(archive):
+            raise PackRefused(
+                "tarball_tar_parse_failed", Problem(path, "the archive is cut off in this file")
+            )
+        padded = -(-size // BLOCK) * BLOCK
+        if any(archive[at + size : at + padded]):
+            raise PackRefused(
+                "tarball_tar_parse_failed", Problem(path, "bytes follow the end of this file, got no padding")
+            )
+        yield path, archive[at : at + size]
+        at += padded
+    rest = archive[at:]
+    if len(rest) < 2 * BLOCK or any(rest) or len(rest) % BLOCK:
+        raise PackRefused("tarball_tar_parse_failed", "expected two empty blocks at the end of the archive")
+
+
+def _header(header: bytes, at: int) -> tuple[str, int]:
+    """The path and the size of a member."""
+    fields = _HEADER.unpack(header)
+    prefix, name = (_text(field, at) for field in (fields[15], fields[0]))
+    path = f"{prefix}/{name}" if prefix else name
+    if fields[9] != b"ustar\0" or fields[10] != b"00":
+        raise PackRefused(
+            "tarball_tar_parse_failed", f"expected a USTAR header at byte {at:,}, got another format"
+        )
+    total = sum(header) - sum(header[148:156]) + 8 * ord(" ")
+    if _number(fields[6], at) != total:
+        raise PackRefused("tarball_tar_parse_failed", Problem(path, "the checksum of its header is wrong"))
+    kind = fields[7]
+    if kind not in (b"0", b"\0"):
+        code = "tarball_path_traversal" if kind in LINKS else "tarball_tar_parse_failed"
+        what = KINDS.get(kind, f"an entry of type {kind!r}")
+        raise PackRefused(code, Problem(path, f"expected files only, got {what}"))
+    check_path(path)
+    return path, _number(fields[4], at)
+
+
+def _text(field: bytes, at: int) -> str:
+    try:
+        return field.split(b"\0", 1)[0].decode()
+    except UnicodeDecodeError:
+        raise PackRefused(
+            "tarball_tar_parse_failed", f"the path in the header at byte {at:,} is not UTF-8"
+        ) from None
+
+
+def _number(field: bytes, at: int) -> int:
+    digits = field.strip(b" \0")
+    if not digits or digits.strip(b"01234567"):
+        raise PackRefused(
+            "tarball_tar_parse_failed", f"expected octal numbers in the header at byte {at:,}, got {field!r}"
+        )
+    return int(digits, 8)
+
+
+def write_tarball(files: Mapping[str, bytes]) -> bytes:
+    """
+    The archive of these files: sorted, without times, owners or modes of the machine.
+
+    The gzip data are stored, not compressed: compressors of different versions give different octets for the same input.
+    """
+    parts: list[bytes] = []
+    for path in sorted(files):
+        check_path(path)
+        parts += (_member_header(path, len(files[path])), files[path], bytes(-len(files[path]) % BLOCK))
+    return _gzip(b"".join(parts) + bytes(2 * BLOCK))
+
+
+def _member_header(path: str, size: int) -> bytes:
+    prefix, name = "", path
+    if len(path.encode()) > 100:
+        cuts = [at for at, letter in enumerate(path) if letter == "/" and len(path[:at].encode()) <= 155]
+        cuts = [at for at in cuts if len(path[at + 1 :].encode()) <= 100]
+        if not cuts:
+            message = (
+                "expected a path whose last part has at most 100 bytes and whose folders have at most 155"
+            )
+            raise PackRefused("tarball_tar_parse_failed", Problem(path, message))
+        prefix, name = path[: cuts[-1]], path[cuts[-1] + 1 :]
+
+    def header(checksum: bytes) -> bytes:
+        octal = b"%011o\0"
+        return _HEADER.pack(
+            name.encode(), b"0000644\0", b"0000000\0", b"0000000\0", octal % size, octal % 0, checksum, b"0",
+            b"", b"ustar\0", b"00", b"", b"", b"0000000\0", b"0000000\0", prefix.encode(),
+        )  # fmt: skip
+
+    return header(b"%06o\0 " % sum(header(b" " * 8)))
+
+
+def _gzip(data: bytes) -> bytes:
+    """Gzip in stored blocks: no compressor takes part, so the octets depend on the data alone."""
+    parts = [b"\x1f\x8b\x08\0\0\0\0\0\0\xff"]
+    for at in range(0, len(data), STORED):
+        block = data[at : at + STORED]
+        last = at + STORED >= len(data)
+        parts += (struct.pack("<BHH", last, len(block), len(block) ^ STORED), block)
+    return b"".join([*parts, struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)])

@@ -46,7 +46,11 @@ ROWS = {
     "cancelEvaluation": ({}, [("run.cancel", "slow")]),
     "getOperation": (None, []),  # how far it is, and nothing of what is in it
     "listChecks": (None, []),
+    "eraseEvaluation": (None, [("run.erase", "done")]),
+    "eraseRun": (None, [("run.erase", "ended")]),
     "healthCheck": (None, []),
+    "readinessProbe": (None, []),
+    "livenessProbe": (None, []),
     "getMetrics": (None, []),
     "getOpenAPI": (None, []),
     "getDocs": (None, []),
@@ -88,9 +92,11 @@ class Asked:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
             self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
             self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
-            self.run = client.post("/v1/runs", json=EVAL).json()["runId"]
-            while not client.get(f"/v1/runs/{self.run}/events/poll?lastSequence=99").json()["isComplete"]:
-                pass
+            self.done = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
+            self.run, self.ended = (client.post("/v1/runs", json=EVAL).json()["runId"] for _ in range(2))
+            for run in (self.run, self.ended):
+                while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=99").json()["isComplete"]:
+                    pass
             self.flow = self.waiting(client)
 
     def waiting(self, client):
@@ -104,7 +110,9 @@ class Asked:
         naming = {"{evaluation_id}": self.evaluation, "{operation_id}": self.evaluation}
         if route.id == "cancelEvaluation":
             naming = {"{evaluation_id}": self.slow}
-        ours = flow if route.id in ENDS or route.id == "getVerification" else self.run
+        if route.id == "eraseEvaluation":
+            naming = {"{evaluation_id}": self.done}
+        ours = flow if route.id in ENDS or route.id in ("getVerification", "eraseRun") else self.run
         naming |= {"{run_id}": ours, "{node_id}": "gate", "{agent_id}": AGENT}
         naming |= {"{workflow_id}": "conformance-noop", "{suite_ref}": SHELVED}
         for name, value in naming.items():
@@ -151,9 +159,12 @@ def test_every_route_leaves_its_lines(asked, route):
     body, wanted = ROWS[route.id]
     with asked.host.client(asked.key) as client:
         flow = asked.waiting(client) if route.id in ENDS else asked.flow
+        flow = asked.ended if route.id == "eraseRun" else flow
         known = {
             "evaluation": asked.evaluation,
             "slow": asked.slow,
+            "done": asked.done,
+            "ended": asked.ended,
             "run": asked.run,
             "flow": flow,
             "none": "run-none",

@@ -70,6 +70,27 @@ def serving(zygote):
     return serve
 
 
+def test_delete_erases_the_content_and_says_what_is_left(run, home):
+    saved = run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
+    assert saved.code in (0, 3), saved.err
+    id = json.loads(run(home, "list", "--json").out)[0]["operation_id"]
+    asked = run(home, "delete", id)
+    assert (asked.code, asked.out) == (2, "")
+    assert "expected --yes, because there is no terminal to ask; nothing was erased" in asked.err
+    assert run(home, "delete", "nothing", id, "--yes").code == 2
+    assert run(home, "export", id, "-o", "before.jsonl").code == 0
+    erased = run(home, "delete", "latest", "-y", "--json")
+    assert (erased.code, [row["runId"] for row in json.loads(erased.out)]) == (0, [id])
+    shown = run(home, "show", id)
+    assert (shown.code, "its content was erased at 20" in shown.out, "1,234" in shown.out) == (0, True, True)
+    refused = run(home, "export", id, "-o", "after.jsonl")
+    assert refused.code != 0
+    assert f"the content of run {id} was erased at 20" in refused.err
+    assert (
+        f"erased the content of {id}" in run(home, "delete", id, "--yes").out
+    )  # again: nothing is left to erase
+
+
 def exec_(home, *arguments):
     """The command as it is installed, by its own script."""
     done = subprocess.run(

@@ -176,6 +176,9 @@ ROWS = [
     ("providers", "list", "--json"),
     ("schema", HOSTILE),
     ("export", "latest", "-o", HOSTILE),
+    ("delete", HOSTILE, "--yes"),
+    ("delete", "latest", "--yes"),
+    ("show", "latest"),
 ]  # fmt: skip
 
 

@@ -266,6 +266,32 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
     assert cases == list(range(5, 25))
 
 
+async def test_a_run_is_marked_as_erased_only_when_it_has_ended(store):
+    await store.commit(opening(head={"total": 1}, status="running", events=[event()]))
+    with pytest.raises(Conflict) as refused:
+        await store.commit(entry(erases=True))
+    assert refused.value.what == "status"
+    with pytest.raises(Conflict) as missing:
+        await store.commit(entry("another", erases=True))
+    assert missing.value.what == "missing"
+    await store.commit(entry(status="completed"))
+    ended = await store.run("r")
+    assert await store.commit(entry(erases=True)) == (1,)
+    marked = await store.run("r")
+    assert (ended.erased, bool(marked.erased), marked.head) == (
+        "",
+        True,
+        {"total": 1, "erased": marked.erased},
+    )
+    assert msgspec.structs.replace(marked, head=ended.head) == ended  # and nothing else has changed
+    await store.commit(entry(erases=True))
+    assert (await store.run("r")).erased == marked.erased  # the first time
+
+
+async def test_a_store_that_works_answers_a_ping(store):
+    await store.ping()
+
+
 async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
     places = [("judge", "b", 0), ("judge", "a", 1), ("judge", "a", 0), ("request", "", 0)]
     pieces = [

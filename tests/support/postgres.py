@@ -10,11 +10,13 @@ import contextlib
 import functools
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
@@ -52,6 +54,26 @@ class Postgres:
             yield
         finally:
             self.run(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(Identifier(name)))
+
+    @contextlib.contextmanager
+    def hanging(self, address):
+        """Its processes are stopped meanwhile: they accept connections and never answer."""
+        if self._own is None:
+            pytest.skip("only our own PostgreSQL may be stopped")
+        name = make_url(address).database or ""
+        url = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True) as connection:
+            where = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
+            pids = [row[0] for row in connection.execute(where, [name]).fetchall()]
+        pids.append(self._own.get_pid())  # new connections hang too
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def run(self, statement, *arguments):
         url = self._url.set(drivername="postgresql").render_as_string(hide_password=False)

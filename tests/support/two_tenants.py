@@ -23,6 +23,8 @@ ORDINARY = (
     ("POST", "/v1/evaluate", request_of(3)),
     ("GET", "/v1/evaluations?page_size=5", None),
     ("GET", "/v1/health", None),
+    ("GET", "/v1/ready", None),
+    ("GET", "/v1/live", None),
 )
 
 

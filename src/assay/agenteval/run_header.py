@@ -14,6 +14,7 @@ from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
 from assay.protocol.suite import EvalTask, Thresholds
+from assay.runs.erasure import request_data
 from assay.runs.paging import read_chunks
 
 KIND = "agent-eval"
@@ -139,8 +140,8 @@ def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
 
 
 async def read_request(store: Store, run: str) -> EvalHeader:
-    (stored,) = await store.chunks(run, REQUEST)
-    return msgspec.json.decode(stored.data, type=EvalHeader)
+    """The stored request. Erased: its content is gone."""
+    return msgspec.json.decode(await request_data(store, run, REQUEST), type=EvalHeader)
 
 
 async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import Forbidden, NotFound, Refusal
+from assay.errors.storage import Erased
 from assay.ports import Principal, Run, Store, Transaction
 from assay.ports.audit import START, AuditPayload, AuditRecord, LaneHead, audit_entry, link
 
@@ -25,8 +26,14 @@ async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal
         log.error("a refusal could not be written to the audit log: %s", trouble)
 
 
-async def audit_read(store: Store, run: Run) -> None:
-    """Record that a caller reads the content of a run. Call it before the content is shown."""
+async def audit_read(store: Store, run: Run, *, content: bool = True) -> None:
+    """
+    Record that a caller reads a run. Call it before anything is shown. Erased: its content is gone.
+
+    Without `content`, the caller reads what stays after an erasure: the log and the scorecard.
+    """
+    if content and run.erased:
+        raise Erased(run.id, run.erased)
     await store.commit(Transaction(lines=[audit_entry(run.tenant, "run.read", run.id)]))
 
 

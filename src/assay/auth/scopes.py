@@ -4,32 +4,39 @@ from collections.abc import Iterable
 
 from assay.errors import Problem
 
-SCOPES: dict[str, str] = {
+SCOPES: dict[str, str] = {  # those that a route needs
     "evaluations:create": "start evaluations",
     "evaluations:read": "read evaluations, their results and the catalogue of checks",
     "evaluations:cancel": "cancel evaluations",
     "runs:create": "start and fork runs",
     "runs:read": "read runs, their events, summaries and reports",
-    "runs:cancel": "cancel, pause and resume runs",
-    "artifacts:read": "read the artifacts of runs",
+    "runs:cancel": "cancel runs",
+    "runs:delete": "erase the content of runs and evaluations",
     "approvals:respond": "answer a run that waits for a person",
-    "manifest:read": "read agents, deployments and workflows",
+    "manifest:read": "read agents and workflows",
     "suites:read": "read suites",
     "suites:write": "store suites",
-    "packs:publish": "publish packs",
-    "packs:yank": "withdraw packs",
-    "deploy:promote": "promote deployments",
-    "deploy:rollback": "roll deployments back",
-    "deploy:pause": "pause deployments",
-    "webhooks:manage": "register and remove webhooks",
-    "audit:read": "read the audit log",
     "metrics:read": "read metrics",
-    "keys:manage": "create, list and revoke keys of the same tenant",
 }
+RESERVED: frozenset[str] = (
+    frozenset(  # the protocols' names for what this host does not serve; a key may have them
+        {
+            "artifacts:read",
+            "audit:read",
+            "deploy:pause",
+            "deploy:promote",
+            "deploy:rollback",
+            "keys:manage",
+            "packs:publish",
+            "packs:yank",
+            "webhooks:manage",
+        }
+    )
+)
 DEFAULT: frozenset[str] = frozenset(SCOPES)  # of the local key, and of a key created without scopes
 
 
 def problems_of(scopes: Iterable[str]) -> list[Problem]:
     """One problem that names all unknown scopes."""
-    unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys()))
+    unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys() - RESERVED))
     return [Problem("scope", f"no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []

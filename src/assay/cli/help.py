@@ -86,6 +86,14 @@ The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold t
 
 The recorded score does not change; `assay show` prints the corrected score beside it.
 """,
+    "delete": """Erase the content of stored runs.
+
+\b
+    assay delete eval_4f2c
+
+Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
+log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
+""",
     "rekey": """Re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY.
 
 \b

@@ -72,8 +72,10 @@ def show_run(
 
     async def work(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
-        await audit_read(evaluations.store, stored)
-        if stored.kind == EVAL:
+        await audit_read(evaluations.store, stored, content=not stored.erased)
+        if stored.erased:
+            _show_erased(evaluations, stored, json=options.json)
+        elif stored.kind == EVAL:
             await show_eval(evaluations.store, stored, options)
         elif stored.kind == KIND:
             await show_evaluation(evaluations, stored, await _tally(evaluations, stored), options)
@@ -81,6 +83,16 @@ def show_run(
             await _show_workflow(evaluations, stored, options)
 
     with_evaluations(work)
+
+
+def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
+    """What is left of a run: its counts and its score."""
+    if json:
+        document = msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
+        echo_json(msgspec.json.encode(document | {"erased": run.erased}))
+        return
+    _show_table([run])
+    echo(f"its content was erased at {run.erased}")
 
 
 def with_evaluations(work: Callable[[EvaluationService], Awaitable[T]]) -> T:

@@ -18,6 +18,7 @@ All errors.
     │   ├── Unauthenticated      no key, or an invalid one
     │   ├── Forbidden            a valid key without the scope
     │   ├── NotFound             it does not exist, or it is another tenant's
+    │   │   └── Erased           the run exists, but its content was erased
     │   ├── MethodNotAllowed     the resource does not support this method
     │   ├── NotRepresentable     this transport cannot represent the result
     │   ├── RunNotFinished       the run has not ended yet
@@ -393,6 +394,7 @@ class Unavailable(Refusal):
 
     code = "unavailable"
 
-    def __init__(self, message: str, *, retry_after: float) -> None:
+    def __init__(self, message: str, *, retry_after: float, reason: str = "") -> None:
         self.retry_after = retry_after
+        self._details = {"reason": reason} if reason else {}
         super().__init__(message)

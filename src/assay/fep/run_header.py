@@ -24,6 +24,7 @@ from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
+from assay.runs.erasure import request_data
 from assay.runs.paging import read_chunks
 
 KIND = "evaluation"
@@ -188,8 +189,8 @@ def stored_checks(request: StoredRequest) -> int:
 
 
 async def read_request(store: Store, run: str) -> StoredRequest:
-    (kept,) = await store.chunks(run, REQUEST)
-    return msgspec.json.decode(kept.data, type=StoredRequest)
+    """The stored request. Erased: its content is gone."""
+    return msgspec.json.decode(await request_data(store, run, REQUEST), type=StoredRequest)
 
 
 async def units(store: Store, run: str, request: StoredRequest, done: set[int]) -> AsyncIterator[ShardUnit]:

@@ -26,6 +26,7 @@ from assay.ports.models import RepeatCounter as RepeatCounter
 from assay.ports.secret import Secret as Secret
 from assay.ports.store import ACTIVE as ACTIVE
 from assay.ports.store import CLOSED as CLOSED
+from assay.ports.store import ERASED as ERASED
 from assay.ports.store import ChunkInfo as ChunkInfo
 from assay.ports.store import CreateRun as CreateRun
 from assay.ports.store import DeleteDocument as DeleteDocument
@@ -39,6 +40,7 @@ from assay.ports.store import RunStatus as RunStatus
 from assay.ports.store import RunUpdate as RunUpdate
 from assay.ports.store import Store as Store
 from assay.ports.store import Transaction as Transaction
+from assay.ports.store import store_patience as store_patience
 from assay.protocol.completion import RESERVED_PARAMETERS as RESERVED_PARAMETERS
 from assay.protocol.completion import Completion as Completion
 from assay.protocol.completion import CompletionRequest as CompletionRequest

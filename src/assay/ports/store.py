@@ -1,6 +1,7 @@
 """The store: runs with their events and evidence, documents, and leases on runs. One transaction covers all of them."""
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -17,6 +18,12 @@ ACTIVE: frozenset[RunStatus] = frozenset(
     {"pending", "running", "cancelling"}
 )  # an executor works on it, or will
 CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})  # final
+
+# Seconds that a request waits for a database that does not answer; None: a task without a client, which waits longer.
+store_patience: ContextVar[float | None] = ContextVar("store_patience", default=None)
+
+
+ERASED = "erased"  # in the head of a run: when its content was erased
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +43,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     leased: datetime | None = None
     granted: datetime | None = None  # when the lease was granted or renewed
     takeovers: int = 0  # from executors that died, since the last recorded event
+
+    @property
+    def erased(self) -> str:
+        """When the content of the run was erased; an empty text if it was not."""
+        return self.head.get(ERASED, "")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -128,6 +140,7 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     head: dict[str, Any] | None = None
     events: Sequence[Event] = ()
     evidence: Sequence[EvidenceChunk] = ()
+    erases: bool = False  # mark the run, which has ended, as erased; nothing else may change
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +205,7 @@ class Store(AuditLog, Reencryptable, Protocol):
         ...
 
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        """Delete a batch of a run's evidence and return its size. Repeat until it is 0."""
+        """Delete a batch of a run's evidence and return its size. Repeat until it is 0: then no file of the store holds it."""
         ...
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None: ...
@@ -233,6 +246,10 @@ class Store(AuditLog, Reencryptable, Protocol):
         ...
 
     async def release(self, run: str, holder: str) -> None: ...
+
+    async def ping(self) -> None:
+        """Raise EnvironmentFailure if the database does not answer, or cannot be written. It takes two seconds at most."""
+        ...
 
     async def close(self) -> None:
         """Finish pending commits, then close the connections."""

@@ -80,6 +80,13 @@ class BatchEvaluationResponse(Struct, frozen=True, kw_only=True):
 class Health(Struct, frozen=True, kw_only=True):
     status: str
     version: str  # the protocol's
+    assay_version: str
+
+
+class ProbeStatus(Struct, frozen=True, kw_only=True):
+    """The answer of a probe that succeeds; a probe that fails answers with an error."""
+
+    status: Literal["ready", "alive"]
 
 
 class CheckDescription(Struct, frozen=True, kw_only=True):
@@ -96,6 +103,14 @@ class ListChecksResponse(Struct, frozen=True, kw_only=True):
     """The catalogue of checks."""
 
     checks: list[CheckDescription]
+
+
+class EraseEvaluationResponse(Struct, frozen=True, kw_only=True):
+    """The content of an evaluation is gone. Its log and its summary stay."""
+
+    evaluation_id: str
+    status: OperationStatus
+    erased_at: str
 
 
 class CancelOperationResponse(Struct, frozen=True, kw_only=True):

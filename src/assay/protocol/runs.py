@@ -65,6 +65,14 @@ class CancelResponse(_Closed, frozen=True, kw_only=True):
     status: Literal["cancelled", "cancelling", "completed", "failed"]
 
 
+class EraseResponse(_Closed, frozen=True, kw_only=True):
+    """The content of a run is gone. Its log, its scorecard and the audit log stay."""
+
+    run_id: str
+    status: str
+    erased_at: str
+
+
 class BulkCancelRequest(_Closed, frozen=True, kw_only=True):
     run_ids: Annotated[list[Text], msgspec.Meta(min_length=1)]
     reason: str | UnsetType = UNSET

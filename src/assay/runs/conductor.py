@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from assay.errors import Conflict, EnvironmentFailure, Refusal
-from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction
+from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
 from assay.runs.event_log_writer import LogWriter
@@ -61,6 +61,7 @@ class Conductor:
         submitted, current = self._run.head.get("traceparent", ""), tracing.get()
         tracing.set(submitted or current)  # this task has a context of its own
         pool.owner.set(self._run.tenant)
+        store_patience.set(None)  # it outlives the request that submitted it
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         # a run that was adopted: the span of the request that submitted it is not open here
         parent = None if submitted in ("", current) else {"traceparent": submitted}

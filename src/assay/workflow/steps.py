@@ -2,8 +2,8 @@
 
 import msgspec
 
-from assay.errors import NotFound
 from assay.ports import EvidenceChunk, Store
+from assay.runs.erasure import request_data
 from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_chunks
 from assay.workflow.effects import StepRecord
@@ -25,10 +25,8 @@ def step_chunk(number: int, record: StepRecord) -> EvidenceChunk:
 
 
 async def read_request(store: Store, run: str) -> WorkflowRequest:
-    pieces = await store.chunks(run, REQUEST)
-    if not pieces:
-        raise NotFound(f"the request of run {run} is erased")
-    data = pieces[0].data
+    """The stored request. Erased: its content is gone."""
+    data = await request_data(store, run, REQUEST)
     return await off_loop(len(data), lambda: _request(data))
 
 

@@ -583,7 +583,13 @@ def test_the_catalogue_has_schemas(client):
 
 def test_health_is_open_and_says_the_protocol(host):
     with host.client(key="") as client:
-        assert client.get("/v1/health").json() == {"status": "healthy", "version": "0.0.1"}
+        assert client.get("/v1/health").json() == {
+            "status": "healthy",
+            "version": "0.0.1",
+            "assay_version": assay.__version__,
+        }
+        assert client.get("/v1/ready").json() == {"status": "ready"}
+        assert client.get("/v1/live").json() == {"status": "alive"}
 
 
 def test_the_page_needs_nothing_but_this_server(host):

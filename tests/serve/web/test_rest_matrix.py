@@ -29,7 +29,11 @@ ROWS = {
     "cancelEvaluation": ("evaluations:cancel", {}, True),
     "getOperation": ("evaluations:read", None, True),
     "listChecks": ("evaluations:read", None, False),
+    "eraseEvaluation": ("runs:delete", None, True),
+    "eraseRun": ("runs:delete", None, True),
     "healthCheck": (None, None, False),
+    "readinessProbe": (None, None, False),
+    "livenessProbe": (None, None, False),
     "getMetrics": ("metrics:read", None, False),
     "getOpenAPI": (None, None, False),
     "getDocs": (None, None, False),
@@ -99,6 +103,8 @@ class Ours(NamedTuple):
     evaluation: str
     run: str
     flow: str  # of a workflow, and it waits
+    erased_evaluation: str = "eval_unknown"  # an evaluation and a run that are erased
+    erased_run: str = "run-unknown"
 
     def filled(self, path):
         for place in ("{evaluation_id}", "{operation_id}"):
@@ -114,21 +120,29 @@ class Ours(NamedTuple):
 UNKNOWN = Ours("eval_unknown", "run-unknown", "run-unknown")
 
 
+def ended(client):
+    run = client.post("/v1/runs", json=EVAL).json()["runId"]
+    while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
+        pass
+    return run
+
+
 @pytest.fixture(scope="module")
 def ours(host):
     with host.client() as client:
         done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
-        run = client.post("/v1/runs", json=EVAL).json()["runId"]
-        while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
-            pass
+        run = ended(client)
         flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
             pass
-        return Ours(done, run, flow)
+        spare = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
+        return Ours(done, run, flow, spare, ended(client))
 
 
 def ask(client, route, named=UNKNOWN):
+    if route.id.startswith("erase"):
+        named = named._replace(evaluation=named.erased_evaluation, run=named.erased_run)
     body = ROWS[route.id][1]
     return client.request(route.method, named.filled(route.path), **({} if body is None else {"json": body}))
 
@@ -159,7 +173,15 @@ def test_nobody_comes_in_without_a_good_key(host, keys, ours, route, key, code):
             assert keys[key] == "" or keys[key] not in answer.text
 
 
-OPEN = {"/v1/health", "/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/openwop"}
+OPEN = {
+    "/v1/health",
+    "/v1/ready",
+    "/v1/live",
+    "/v1/openapi.json",
+    "/v1/docs",
+    "/v1/asyncapi.json",
+    "/.well-known/openwop",
+}
 UNSERVED = [
     "/v1/",
     "/v1/nothing",

@@ -9,6 +9,7 @@ from assay.errors import Conflict, InvalidRequest, Problem
 from assay.ports import (
     ACTIVE,
     CLOSED,
+    ERASED,
     CreateRun,
     DeleteDocument,
     Document,
@@ -53,6 +54,10 @@ def apply(
     out = Changes(lines=batch.lines)
     for entry in batch.entries:
         there = out.runs.get(entry.run) or runs.get(entry.run)
+        if entry.erases:
+            out.runs[entry.run] = run = _erased(entry, there, now)
+            out.ends.append(run.events)
+            continue
         run = _opened(entry, entry.opens, there, now) if entry.opens else _admitted(entry, there)
         out.events += [(run.id, sequence, event) for sequence, event in enumerate(entry.events, run.events)]
         out.pieces += [(run.id, piece) for piece in entry.evidence]
@@ -168,6 +173,16 @@ def _opened(entry: RunUpdate, opens: CreateRun, there: Run | None, now: datetime
         id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased,
         granted=now if opens.holder else None,
     )  # fmt: skip
+
+
+def _erased(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
+    place = f"run {entry.run}"
+    if run is None:
+        raise Conflict("missing", place, "there is no such run")
+    if run.status not in CLOSED:
+        raise Conflict("status", place, f"it is {run.status}: only a run that has ended can be erased")
+    moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return run if run.erased else msgspec.structs.replace(run, head=run.head | {ERASED: moment})
 
 
 def _admitted(entry: RunUpdate, run: Run | None) -> Run:

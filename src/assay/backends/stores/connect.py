@@ -14,10 +14,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from assay.errors import EnvironmentFailure, Locked, UsageError
+from assay.errors.storage import DatabaseUnavailable
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5
+BUSY_SECONDS = 2  # of one attempt
 STATEMENTS = 256  # prepared statements per SQLite connection: one per table and number of rows
 
 _PRAGMAS = (
@@ -62,6 +63,11 @@ def _sqlite(url: URL, connections: int) -> Engine:
         connect_args={"timeout": BUSY_SECONDS, "cached_statements": STATEMENTS},
     )
 
+    @event.listens_for(engine, "do_connect")
+    def refuse_missing_file(*_: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        if not os.path.exists(url.database or ""):  # SQLite would create an empty database
+            raise sqlite3.OperationalError("unable to open database file: it is missing")
+
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
         connection.isolation_level = None  # BEGIN is explicit below: sqlite3 would send it too late
@@ -101,10 +107,10 @@ def _postgres(url: URL, connections: int) -> Engine:
         pool_size=connections,
         max_overflow=0,
         connect_args={
-            "connect_timeout": 5,
+            "connect_timeout": 2,
             "application_name": "assay",
             "keepalives_idle": 30,
-            "tcp_user_timeout": 15_000,
+            "tcp_user_timeout": 5_000,
         },
     )
 
@@ -117,7 +123,7 @@ def _postgres(url: URL, connections: int) -> Engine:
 
 
 class RetryPolicy:
-    """Retries temporary failures for `seconds`, then raises an EnvironmentFailure."""
+    """Retries temporary failures for `seconds`, then raises DatabaseUnavailable. Other failures are EnvironmentFailures at once."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -127,9 +133,9 @@ class RetryPolicy:
         """The store closes: try no more."""
         self._gone.set()
 
-    def over(self, work: Callable[[], T], *, since: float | None = None) -> T:
+    def over(self, work: Callable[[], T], *, until: Callable[[], float] | None = None) -> T:
         """Run `work` with retries. Integrity errors, and exceptions of other kinds, pass through."""
-        deadline = (time.monotonic() if since is None else since) + self.seconds
+        latest = time.monotonic() + self.seconds
         pause = 0.02
         while True:
             try:
@@ -139,9 +145,11 @@ class RetryPolicy:
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) == _LOCKED:
                     raise Locked("the database") from error
-                passing = _passes(error)
-                if not passing or time.monotonic() + pause > deadline or self._gone.is_set():
-                    raise EnvironmentFailure(_plainly(error, passing)) from error
+                if not _passes(error):
+                    raise EnvironmentFailure(_plainly(error, passing=False)) from error
+                deadline = latest if until is None else until()
+                if time.monotonic() + pause > deadline or self._gone.is_set():
+                    raise DatabaseUnavailable(_plainly(error, passing=True)) from error
             self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not retry at the same time
             pause = min(1.0, pause * 2)
 
@@ -156,7 +164,7 @@ def _passes(error: DBAPIError) -> bool:
     return not any(said in str(original) for said in _HOPELESS)  # no answer: the server is unreachable
 
 
-def _plainly(error: DBAPIError, passing: bool) -> str:
+def _plainly(error: DBAPIError, *, passing: bool) -> str:
     original: Any = error.orig
     primary = getattr(getattr(original, "diag", None), "message_primary", None)  # its details may quote a row
     said = " ".join(str(primary or original).split())

@@ -22,7 +22,8 @@ from assay.backends.stores.connect import RetryPolicy
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.sql_writer import Outcome, SqlWriter, UncertainCommit
 from assay.errors import Conflict, EnvironmentFailure, Locked
-from assay.ports import Transaction
+from assay.errors.storage import DatabaseUnavailable
+from assay.ports import Transaction, store_patience
 from assay.ports.supervise import log_crash
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ MAX_BYTES_ON_LOOP = 1024 * 1024  # that the event loop itself writes
 LOOKS = 3  # turns of the event loop to wait for more
 OVERHEAD = 16 * 1024  # bytes that a transaction writes besides its evidence, about
 LOCK_SECONDS = 2.5  # that a request waits for another process's lock; an executor waits longer
-RETRY_SECONDS = 0.1  # until a locked transaction is tried again
+RETRY_SECONDS = 0.1  # until a transaction is tried again that was locked, or that the database did not answer
 
 
 class _Task(NamedTuple):
@@ -44,6 +45,7 @@ class _Task(NamedTuple):
     what: Transaction | Work
     answer: asyncio.Future[Any]
     since: float
+    patience: float | None  # of its request
 
 
 class GroupCommitter:
@@ -81,7 +83,7 @@ class GroupCommitter:
         self._thread.join()
 
     def _give(self, what: Transaction | Work) -> asyncio.Future[Any]:
-        task = _Task(what, self._loop.create_future(), time.monotonic())
+        task = _Task(what, self._loop.create_future(), time.monotonic(), store_patience.get())
         with self._news:
             if self._closed:
                 raise EnvironmentFailure("the store is closed")
@@ -123,7 +125,7 @@ class GroupCommitter:
         """Write the queue on the event loop. False: nothing was written, and the thread must do it."""
         if not self._queue:
             return True
-        group = [task for task in self._queue if not task.answer.cancelled()]
+        group = [task for task in self._queue if not task.answer.done()]
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
         size = sum(map(_weight, batches))
         if len(batches) < len(group) or len(batches) > MAX_BATCHES or size > MAX_BYTES_ON_LOOP:
@@ -165,7 +167,7 @@ class GroupCommitter:
             return bool(self._queue)
 
     def _write_some(self) -> None:
-        group = [task for task in self._take() if not task.answer.cancelled()]
+        group = [task for task in self._take() if not task.answer.done()]
         if not group:
             return
         try:
@@ -197,7 +199,8 @@ class GroupCommitter:
             if isinstance(work, Transaction):
                 self._conclude(group, self._write(group))
             else:
-                self._conclude(group, [self._retry.over(lambda: self._do(work), since=group[0].since)])
+                until = time.monotonic() + RETRY_SECONDS
+                self._conclude(group, [self._retry.over(lambda: self._do(work), until=lambda: until)])
         except Locked as locked:
             if len(group) == 1:
                 self._conclude(group, [locked])
@@ -213,25 +216,43 @@ class GroupCommitter:
             self._conclude([task], [self._write_alone(task)])
 
     def _conclude(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
-        """Answer the callers. A transaction that another process has locked is retried until its time limit."""
+        """
+        Answer the callers. What is locked, or what the database did not answer, is retried until its time limit.
+
+        The thread does not wait for the database meanwhile: a request behind an executor's transaction has a shorter time limit.
+        """
         done: list[tuple[_Task, Any]] = []
         now = time.monotonic()
         for task, outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, Locked) and not self._closed and now < self._until(task):
+            retried = isinstance(outcome, Locked | DatabaseUnavailable)
+            if retried and not self._closed and now < self._until(task, locked=isinstance(outcome, Locked)):
                 self._later.append(task)
                 self._due = now + RETRY_SECONDS
             else:
                 done.append((task, outcome))
         self._tell([task for task, _ in done], [outcome for _, outcome in done])
 
-    def _until(self, task: _Task) -> float:
-        conducted = isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries)
-        return task.since + (self._retry.seconds if conducted else LOCK_SECONDS)
+    def _until(self, task: _Task, *, locked: bool) -> float:
+        """The time limit of a task: an executor may wait longer than a request."""
+        if isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries):
+            return task.since + self._retry.seconds
+        seconds = LOCK_SECONDS if locked else task.patience
+        return task.since + (self._retry.seconds if seconds is None else min(seconds, self._retry.seconds))
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
-        uncertain = UncertainCommit()
-        return self._retry.over(lambda: self._writer.write(batches, uncertain), since=group[0].since)
+        uncertain, soon = UncertainCommit(), time.monotonic() + RETRY_SECONDS
+        longest = max(self._until(task, locked=False) for task in group)
+
+        def until() -> float:  # a commit with an unknown outcome must not be written again as if it were new
+            return soon if uncertain.transaction is None else longest
+
+        try:
+            return self._retry.over(lambda: self._writer.write(batches, uncertain), until=until)
+        except DatabaseUnavailable as unavailable:
+            if uncertain.transaction is None:
+                raise
+            raise EnvironmentFailure("the outcome of a commit is unknown") from unavailable
 
     def _write_alone(self, task: _Task) -> Outcome | EnvironmentFailure:
         for _ in range(3):

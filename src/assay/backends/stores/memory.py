@@ -166,6 +166,9 @@ class MemoryStore:
         self._audit.append(written)
         self._heads[line.tenant] = next_head(head, written)
 
+    async def ping(self) -> None:
+        """Memory always answers."""
+
     async def close(self) -> None:
         await self._notifier.close()
 

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.group_commit import GroupCommitter
 from assay.backends.stores.migrate import bring_up
 from assay.backends.stores.notifier import RunNotifier, RunPosition
+from assay.backends.stores.ping import DatabasePing
 from assay.backends.stores.reencrypt import Reencryption
 from assay.backends.stores.sql_writer import SqlWriter
 from assay.errors import EnvironmentFailure, Locked
@@ -37,6 +39,7 @@ from assay.ports import (
     RunStatus,
     SystemClock,
     Transaction,
+    store_patience,
 )  # fmt: skip
 from assay.ports.audit import AuditRecord, LaneHead
 from assay.ports.telemetry import telemetry
@@ -67,6 +70,7 @@ class SqlStore:
         self._reencryption = Reencryption(vault)
         self._checkpoints = Checkpoints(engine)
         self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, patience, reach)
+        self._ping = DatabasePing(engine, writing)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
         self._notifier = RunNotifier(self._look)
 
@@ -82,7 +86,7 @@ class SqlStore:
         reach: Reach | None = None,
     ) -> "SqlStore":
         """Connect, and migrate an older database. `patience`: seconds that the database may be unreachable."""
-        engine = open_engine(address, READERS + 1)  # one writes SQLite's log back
+        engine = open_engine(address, READERS + 2)  # one writes SQLite's log back, one answers pings
         bearing, reach = RetryPolicy(patience), reach or from_environment()
         vault = RecordCodec(cipher, sealing=sealing)
         try:
@@ -101,7 +105,7 @@ class SqlStore:
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
         began = time.perf_counter()
-        settled = await self._writer.write(batch)
+        settled = await self._ping.wait(self._writer.write(batch))
         if telemetry.on:
             _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
@@ -145,7 +149,10 @@ class SqlStore:
         )
 
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        return await self._do(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
+        count = await self._do(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
+        if not count:
+            await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
+        return count
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         if "\0" in key:
@@ -227,8 +234,12 @@ class SqlStore:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
 
+    async def ping(self) -> None:
+        await self._ping.ask()
+
     async def close(self) -> None:
         await self._notifier.close()
+        self._ping.close()
         self._patience.lose()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._checkpoints.close)
@@ -253,6 +264,7 @@ class SqlStore:
         return held
 
     async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:
+        store_patience.set(None)  # the notifier's task began in a request and outlives it
         return await self._read(lambda connection: queries.tallies(connection, runs))
 
     async def _read(self, question: Callable[[Connection], T]) -> T:
@@ -260,10 +272,35 @@ class SqlStore:
             with self._engine.connect() as connection, connection.begin():
                 return question(connection)
 
-        return await asyncio.wrap_future(self._readers.submit(self._patience.over, ask))
+        seconds = store_patience.get()
+        until = time.monotonic() + min(self._patience.seconds, seconds or self._patience.seconds)
+        reading = self._readers.submit(self._patience.over, ask, until=lambda: until)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        reading.add_done_callback(lambda done: _deliver(done, answer))
+        try:
+            return await self._ping.wait(answer)
+        finally:
+            reading.cancel()  # if it has not begun
 
     async def _do(self, work: Callable[[Connection], T]) -> T:
-        return await self._writer.do(work)
+        return await self._ping.wait(self._writer.do(work))
+
+
+def _deliver(done: Future[T], answer: asyncio.Future[T]) -> None:
+    """From a thread. The reader may have given up by now."""
+
+    def settle() -> None:
+        if answer.done():
+            return
+        if done.cancelled():
+            answer.cancel()
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    with suppress(RuntimeError):  # the event loop is closed
+        answer.get_loop().call_soon_threadsafe(settle)
 
 
 def _count(settled: rules.Changes, seconds: float) -> None:

@@ -59,7 +59,6 @@ class SqlWriter:
     def __init__(self, engine: Engine, vault: RecordCodec, clock: Clock, reach: Reach) -> None:
         self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
-        self._pool: Any = engine.pool
         self._chain = AuditChain()
         self._insert = {
             table: _Insertion(table, engine.dialect)
@@ -87,7 +86,8 @@ class SqlWriter:
     @property
     def writes_on_loop(self) -> bool:
         """Whether the event loop may write: only for an open SQLite file, which waits for nothing but a lock."""
-        return not self._postgres and self._pool.checkedin() > 0
+        pool: Any = self._engine.pool  # a new one, after the file was replaced
+        return not self._postgres and pool.checkedin() > 0
 
     def needs_no_reads(self, batches: Sequence[Transaction]) -> bool:
         """Whether they can be written without reading: they only create runs and add audit entries."""

@@ -9,8 +9,9 @@ from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
 from assay.fep.service import EvaluationService
 from assay.fep.service import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
-from assay.protocol.operations import CancelOperationResponse
+from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
+from assay.runs.erasure import erase_run
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
@@ -61,7 +62,7 @@ async def get_evaluation(call: HttpRequest) -> Response:
     start, size = window(params, run, call.server.serving.max_page)
     tag = _tag(run, call, start, size)
     headers = (b"etag", tag), REVALIDATE
-    if matches(call, tag):
+    if matches(call, tag) and not run.erased:
         return Response(b"", 304, headers=headers)
     await call.audit_read(run)
     return _results(call, run, headers, start, size)
@@ -125,6 +126,14 @@ def not_finished(evaluations: EvaluationService, run: Run) -> RunNotFinished:
     """The refusal of a result that does not exist yet (decision 41)."""
     status = evaluations.progress(run).status
     return RunNotFinished(f"evaluation {run.id} is {status}: it has no result yet", status)
+
+
+async def erase_evaluation(call: HttpRequest) -> Response:
+    """DELETE /v1/evaluations/{id}: erase its content."""
+    call.query()
+    run = await erase_run(call.server.store, await evaluation_of(call))
+    status = fep_of(call).evaluations.operation(run).status
+    return answer(EraseEvaluationResponse(evaluation_id=run.id, status=status, erased_at=run.erased))
 
 
 async def cancel_evaluation(call: HttpRequest) -> Response:

@@ -41,7 +41,7 @@ async def follow_evaluation(call: HttpRequest) -> Response | Stream:
     run = await evaluation_of(call)
     cursor = cursor_of(call.header(b"last-event-id"))
     await fep_of(call).feeds.check(run, cursor)
-    if run.status in CLOSED and cursor.sequence >= run.events:
+    if run.status in CLOSED and cursor.sequence >= run.events and not run.erased:
         return Response(b"", 204)  # no more events will come: 204 stops a browser from reconnecting
     await call.audit_read(run)
     return Stream(call, run, cursor)

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
 from assay.fep.run_header import RESULTS, ShardCompleted
-from assay.ports import CLOSED, Event, Run, Store
+from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.ports.supervise import run_guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
@@ -142,6 +142,7 @@ class EvaluationFeed:
                 await news.wait()
 
     async def _read(self) -> None:
+        store_patience.set(None)  # a short outage does not end a stream
         trouble = await run_guarded("feed", self._reading(), Refusal)
         if trouble is not None:  # followers get an error and can reconnect at their cursor
             self._trouble = (

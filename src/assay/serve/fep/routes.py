@@ -2,10 +2,16 @@
 
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
-from assay.serve.fep.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
+from assay.serve.fep.evaluations import (
+    cancel_evaluation,
+    erase_evaluation,
+    get_evaluation,
+    run_evaluation,
+    start_evaluation,
+)
 from assay.serve.fep.events import follow_evaluation
 from assay.serve.fep.operations import STATUSES, get_operation, list_evaluations
-from assay.serve.web.health import health, show_openapi, show_page
+from assay.serve.web.health import health, live, ready, show_openapi, show_page
 from assay.serve.web.metrics import show_metrics
 from assay.serve.web.route import (
     ARGUMENTS,
@@ -108,6 +114,16 @@ FEP = [
         ),
     ),
     RouteSpec(
+        method="DELETE",
+        path="/v1/evaluations/{evaluation_id}",
+        endpoint=erase_evaluation,
+        scope="runs:delete",
+        id="eraseEvaluation",
+        summary="Erase the content of an evaluation that has ended; its log and its summary stay",
+        responses={200: ResponseSpec("The content is gone.", "EraseEvaluationResponse")},
+        errors=(400, 404, 409),
+    ),
+    RouteSpec(
         method="GET",
         path="/v1/evaluations/{evaluation_id}/events",
         endpoint=follow_evaluation,
@@ -171,8 +187,28 @@ FEP = [
         endpoint=health,
         scope=None,
         id="healthCheck",
-        summary="Get the health of the service and its protocol version",
-        responses={200: ResponseSpec("The service is healthy.", "Health")},
+        summary="Get the health of the service, and the versions of the protocol and of assay",
+        responses={200: ResponseSpec("The service accepts work, and its database answers.", "Health")},
+        errors=(400,),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/ready",
+        endpoint=ready,
+        scope=None,
+        id="readinessProbe",
+        summary="Probe whether this server can take requests",
+        responses={200: ResponseSpec("The server accepts work, and its database answers.", "ProbeStatus")},
+        errors=(400,),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/live",
+        endpoint=live,
+        scope=None,
+        id="livenessProbe",
+        summary="Probe whether this process answers; it never asks the database",
+        responses={200: ResponseSpec("The process answers.", "ProbeStatus")},
         errors=(400,),
     ),
     RouteSpec(

@@ -18,10 +18,12 @@ def fep_schemas() -> dict[str, Any]:
             operations.EvaluationOperation,
             operations.ListOperationsResponse,
             operations.CancelOperationResponse,
+            operations.EraseEvaluationResponse,
             operations.BatchEvaluationRequest,
             operations.BatchEvaluationResponse,
             operations.ListChecksResponse,
             operations.Health,
+            operations.ProbeStatus,
             operations.ErrorResponse,
             runs.CancelRequest,
         )

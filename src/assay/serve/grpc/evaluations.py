@@ -15,7 +15,7 @@ from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.responses import inline_result, progress_of, result_parts, stored_result
 from assay.serve.grpc.submit import submit_message
-from assay.serve.web.health import PROTOCOL
+from assay.serve.web.health import PROTOCOL, check_ready
 
 _ENDS = ("evaluation.completed", "evaluation.failed", "evaluation.cancelled", "run.failed")
 _END = Event("", b"", datetime.min.replace(tzinfo=UTC))
@@ -88,5 +88,5 @@ async def _progress(call: RpcContext, run: Run) -> AsyncGenerator[bytes]:
 
 
 async def health_check(call: RpcContext, request: fep.HealthCheckRequest) -> bytes:
-    call.server.admission.check_open()
+    await check_ready(call.server)
     return fep.HealthCheckResponse(status="healthy", version=PROTOCOL).SerializeToString()

@@ -1,5 +1,6 @@
 """The gRPC server: FEP's methods, reflection and health, on the state of one server."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +10,20 @@ from grpc_health.v1 import health
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, Unavailable
+from assay.ports.supervise import supervise
 from assay.serve.grpc.handler import Method, RpcHandler
 from assay.serve.grpc.methods import METHODS
 from assay.serve.grpc.public_services import MAX_STREAMS, BoundedPublicServices
 from assay.serve.grpc.receive import MessageReceiver
 from assay.serve.grpc.reflection import enable_reflection
+from assay.serve.web.health import check_ready
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import ServerState
 from assay.serve.web.tls import Tls
 
 GRACE = 15.0  # seconds for open calls to end, once the server stops
+HEALTH_SECONDS = 2.0  # between two questions to the store, for gRPC's health service
 PING = 30_000  # milliseconds between keep-alive pings to a silent client
 
 
@@ -71,14 +75,32 @@ class RpcServer:
 
     async def serve(self) -> None:
         """Serve until the server state stops. Waits and streams end at once; open calls have `GRACE` seconds to end."""
-        for name in ("", *self._names):
-            await self._health.set(name, HealthCheckResponse.SERVING)
+        await self._report_health()
         await self._server.start()
+        reporting = supervise("gRPC health", self._report_health_loop)
         try:
             await self._state.stopping.wait()
+            reporting.cancel()
+            await asyncio.wait({reporting})
             await self._health.enter_graceful_shutdown()
         finally:
+            reporting.cancel()
             await self._server.stop(GRACE)
+
+    async def _report_health_loop(self) -> None:
+        while True:
+            await asyncio.sleep(HEALTH_SECONDS)
+            await self._report_health()
+
+    async def _report_health(self) -> None:
+        """Say what `/v1/ready` says, in gRPC's own health service."""
+        try:
+            await check_ready(self._state)
+            status = HealthCheckResponse.SERVING
+        except Unavailable:
+            status = HealthCheckResponse.NOT_SERVING
+        for name in ("", *self._names):
+            await self._health.set(name, status)
 
 
 def credentials(tls: Tls) -> grpc.ServerCredentials:

@@ -222,5 +222,5 @@ async def eval_summary(call: HttpRequest) -> Response:
     summary = await evals.service.summary(run)
     if summary is None:
         raise NotScored(run.id, run.status)
-    await call.audit_read(run)
+    await call.audit_read(run, content=False)
     return answer(summary)

@@ -147,7 +147,7 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
         return await _page(call, await run_of(call, host), after)
     call.server.admission.check_open()
     run = await run_of(call, host)
-    await call.audit_read(run)
+    await call.audit_read(run, content=False)
     return LogStream(call, host, run, after, modes, buffer)
 
 
@@ -167,7 +167,7 @@ async def poll_run(call: HttpRequest) -> Response:
 async def _page(call: HttpRequest, run: Run, after: int) -> Response:
     docs = await read_page(call.server.store, run.id, after=after, limit=PAGE)
     if docs:  # a poll without events reads no content
-        await call.audit_read(run)
+        await call.audit_read(run, content=False)
     last = docs[-1]["sequence"] if docs else after
     return answer(
         EventPage(

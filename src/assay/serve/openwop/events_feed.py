@@ -10,7 +10,7 @@ import msgspec
 
 from assay.agenteval.progress import progress_of
 from assay.errors import EnvironmentFailure, Refusal
-from assay.ports import CLOSED, Event, Run, Store
+from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.ports.supervise import run_guarded
 from assay.runs.annotations import AnnotationCursor
 from assay.runs.event_docs import read_page, with_content
@@ -146,6 +146,7 @@ class RunFeed:
             return [Frame(doc["sequence"], doc["type"], _encode(doc)) for doc in docs]
 
     async def _read(self) -> None:
+        store_patience.set(None)  # a short outage does not end a stream
         self._fail(await run_guarded("feed", self._reading(), Refusal))
 
     async def _reading(self) -> None:

@@ -119,4 +119,6 @@ async def snapshot(host: OpenWopHost, run: Run) -> dict[str, Any]:
     for name, moment in (("startedAt", run.started), ("completedAt", run.ended)):
         if moment is not None:
             document[name] = moment.isoformat().replace("+00:00", "Z")
+    if run.erased:
+        return document  # the other members are content, or were stored with it
     return document | await host.kinds[run.kind].snapshot(run)

@@ -8,7 +8,7 @@ from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
-from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, get_run
+from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, delete_run, get_run
 from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
 from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
@@ -180,6 +180,16 @@ OPENWOP = [
                 "timeout", {"type": "integer", "minimum": 1, "maximum": 60, "default": 30}, "Seconds to wait."
             ),
         ),
+    ),
+    RouteSpec(
+        method="DELETE",
+        path="/v1/host/assay/runs/{run_id}",
+        endpoint=delete_run,
+        scope="runs:delete",
+        id="eraseRun",
+        summary="Erase the content of a run that has ended; its log and its scorecard stay",
+        responses={200: ResponseSpec("The content is gone.", "EraseResponse")},
+        errors=(400, 404, 409),
     ),
     _cancels(f"{RUN}/cancel", "cancelRun", "Cancel a run; its recorded events stay"),
     _cancels(f"{RUN}:cancel", "cancelRunByVerb", "Cancel a run (another URL)"),

@@ -20,9 +20,11 @@ from assay.protocol.runs import (
     BulkError,
     CancelRequest,
     CancelResponse,
+    EraseResponse,
     RunCreated,
     RunRequest,
 )
+from assay.runs.erasure import erase_run
 from assay.runs.ids import new_id
 from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body, digest_of
@@ -112,11 +114,23 @@ async def get_run(call: HttpRequest) -> Response:
     call.query()
     host = host_of(call)
     run = await run_of(call, host)
-    tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
+    tag = (
+        b'"%b"'
+        % hashlib.sha256(f"{run.id} {run.events} {run.status} {run.erased}".encode())
+        .hexdigest()[:32]
+        .encode()
+    )
     if matches(call, tag):
         return Response(b"", 304, headers=((b"etag", tag),))
-    await call.audit_read(run)
+    await call.audit_read(run, content=False)
     return answer(await snapshot(host, run), headers=((b"etag", tag),))
+
+
+async def delete_run(call: HttpRequest) -> Response:
+    """DELETE /v1/host/assay/runs/{runId}: erase its content. A second request has the same answer."""
+    call.query()
+    run = await erase_run(call.server.store, await run_of(call, host_of(call)))
+    return answer(EraseResponse(run_id=run.id, status=run.status, erased_at=run.erased))
 
 
 async def cancel_run(call: HttpRequest) -> Response:

@@ -52,6 +52,7 @@ def openwop_schemas() -> dict[str, Any]:
         runs.BulkCancelResponse,
         runs.BulkCancelRequest,
         runs.CancelResponse,
+        runs.EraseResponse,
         runs.CancelRequest,
         runs.EventPage,
         runs.ForkCreated,

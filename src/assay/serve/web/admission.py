@@ -47,7 +47,9 @@ class AdmissionControl:
 
     def check_open(self) -> None:
         if self.stopping or self._executor.closing:
-            raise Unavailable("the server is stopping and accepts no new work", retry_after=5)
+            raise Unavailable(
+                "the server is stopping and accepts no new work", retry_after=5, reason="stopping"
+            )
 
 
 class Reservation:

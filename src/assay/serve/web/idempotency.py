@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from assay.errors import Conflict, IdempotencyKeyReused, InvalidRequest, Problem
 from assay.ports import PutDocument, Transaction
+from assay.runs.erasure import IDEMPOTENCY as KIND
 from assay.serve.web.request import RequestContext, ServerState
 from assay.serve.web.responses import Headers
 
-KIND = "idempotency"
 MAX_LENGTH = 255
 REPLAYED: Headers = ((b"openwop-idempotent-replay", b"true"),)
 T = TypeVar("T")

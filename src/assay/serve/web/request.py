@@ -10,12 +10,13 @@ from urllib.parse import parse_qsl
 
 from assay.auth.audit import audit_read, note_refusal
 from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
-from assay.ports import Clock, Limits, Principal, Run
+from assay.ports import Clock, Limits, Principal, Run, store_patience
 from assay.ports.audit import Actor, acting
 from assay.runs.executor import RunExecutor
 from assay.serve.web.admission import AdmissionControl
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.limits import ServerLimits
+from assay.serve.web.store_probe import StoreProbe
 from assay.workers import pool
 
 Receive = Callable[[], Awaitable[Any]]
@@ -28,6 +29,7 @@ _WEIGHT = re.compile(r"q=[01](\.[0-9]{0,3})?")
 MAX_PRINCIPAL = 128  # characters of a principal's id that are recorded
 MAX_PARAMETERS = 64  # in a query, and in one choice of an Accept header
 MAX_CHOICES = 64  # in an Accept header
+STORE_SECONDS = 2.5  # that a request waits for a database that does not answer; then it is 503
 ANONYMOUS = Principal(tenant="", id="")
 _PROCESS, _COUNTER = f"req_{secrets.token_hex(6)}_", count()
 
@@ -71,6 +73,7 @@ class ServerState:
         self.thread_slot = asyncio.Semaphore(1)  # two decoding threads would keep the event loop from the GIL
         self.stopping = asyncio.Event()
         self.openapi = b""
+        self.probe = StoreProbe(executor.store)
         self._resources: dict[type[Any], Resource] = {}
 
     def attach(self, resource: Resource) -> None:
@@ -129,6 +132,7 @@ class RequestContext:
         id = self.header(b"x-request-id")
         self.id = id if id and len(id) <= 64 and NAME.fullmatch(id) else new_request_id()
         acting.set(Actor(request=self.id))
+        store_patience.set(STORE_SECONDS)
 
     def set_principal(self, principal: Principal) -> None:
         """Authentication succeeded: audit entries, log lines and worker processes now belong to this principal."""
@@ -136,9 +140,9 @@ class RequestContext:
         acting.set(Actor(principal.id[:MAX_PRINCIPAL], self.id))
         pool.owner.set(principal.tenant)
 
-    async def audit_read(self, run: Run) -> None:
-        """Record that this request reads the content of a run, before any of it is sent."""
-        await audit_read(self.server.store, run)
+    async def audit_read(self, run: Run, *, content: bool = True) -> None:
+        """Record that this request reads a run, before any of it is sent. Erased content is refused."""
+        await audit_read(self.server.store, run, content=content)
 
     async def audit_refusal(self, refusal: Refusal, target: str = "") -> None:
         """Record that an authenticated request was refused."""

@@ -1,0 +1,122 @@
+"""Asks a database for a sign of life, and notices a SQLite file that was removed or replaced."""
+
+import asyncio
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from assay.errors import EnvironmentFailure
+from assay.errors.storage import DatabaseUnavailable
+from assay.ports import store_patience
+
+T = TypeVar("T")
+
+SECONDS = 1.5  # that a database may take for an answer
+_WRITABLE = text("SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::bool")
+
+
+class DatabasePing:
+    """
+    One question at a time, with a thread of its own: it is answered while all readers wait.
+
+    `pools` are emptied when the SQLite file at their path is another one, so that later connections open that.
+    """
+
+    def __init__(self, engine: Engine, *pools: Engine) -> None:
+        self._engine, self._pools = engine, (engine, *pools)
+        self._path = engine.url.database if engine.dialect.name == "sqlite" else None
+        self._file = _identity(self._path)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-ping")
+        self._asking: asyncio.Future[str] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self) -> None:
+        """Raise DatabaseUnavailable if there is no answer in time. Callers at the same time share one question."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.wrap_future(self._thread.submit(self._ask))
+        done, _ = await asyncio.wait({self._asking}, timeout=SECONDS)
+        trouble = self._asking.result() if done else f"no answer within {SECONDS:g} s"
+        if trouble:
+            raise DatabaseUnavailable(f"the database is unavailable ({trouble})")
+
+    async def wait(self, answer: asyncio.Future[T]) -> T:
+        """
+        Wait for an answer of the database. A request that has waited for a while asks for a sign of life, and gives up without one.
+
+        So a database that hangs is noticed like one that is gone, and a slow one is waited for.
+        """
+        seconds = store_patience.get()
+        try:
+            if seconds is None:
+                return await answer
+            suspicion = answer.get_loop().call_later(max(0.1, seconds - SECONDS), self._suspect, answer)
+            try:
+                return await answer
+            finally:
+                suspicion.cancel()
+        except EnvironmentFailure:
+            self.forget_other_file()
+            raise
+
+    def _suspect(self, answer: asyncio.Future[Any]) -> None:
+        if not answer.done():
+            task = answer.get_loop().create_task(self._give_up(answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _give_up(self, answer: asyncio.Future[Any]) -> None:
+        """Fail the answer, unless it comes or the database gives signs of life."""
+        while not answer.done():
+            try:
+                await self.ask()
+            except DatabaseUnavailable as unavailable:
+                if not answer.done():
+                    answer.set_exception(unavailable)
+                return
+            await asyncio.wait({answer}, timeout=1)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def forget_other_file(self) -> None:
+        """Close the idle connections if they belong to a file that is no longer there."""
+        if self._path is not None and (there := _identity(self._path)) != self._file:
+            self._file = there
+            for pool in self._pools:
+                pool.dispose()
+
+    def _ask(self) -> str:
+        """Why the database cannot be used; an empty text if it can."""
+        self.forget_other_file()
+        try:
+            if self._path is not None:
+                return _ask_file(self._path)
+            with self._engine.connect() as connection:
+                return "" if connection.execute(_WRITABLE).scalar() else "it is read-only"
+        except (DBAPIError, sqlite3.Error) as error:
+            return type(error).__name__
+
+
+def _ask_file(path: str) -> str:
+    """A connection of its own: the cache of an open one would hide what has become of the file."""
+    if not Path(path).is_file():
+        return "the file is missing"
+    with closing(
+        sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)
+    ) as connection:
+        connection.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
+    return ""
+
+
+def _identity(path: str | None) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)

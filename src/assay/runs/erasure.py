@@ -1,0 +1,73 @@
+"""
+Erases the content of a run that has ended (decision 0045).
+
+Its evidence, its annotations and the stored responses of Idempotency-Keys go. Its log, its scorecard and the audit log stay: they hold
+no content.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from assay.errors import RunNotFinished
+from assay.errors.storage import Erased
+from assay.ports import CLOSED, DeleteDocument, Document, Run, RunUpdate, Store, Transaction
+from assay.ports.audit import audit_entry
+from assay.runs.annotations import KIND as ANNOTATION
+from assay.runs.paging import read_documents
+
+IDEMPOTENCY = "idempotency"  # the kind of documents that the Idempotency-Keys of requests are stored as
+BATCH = 100  # documents deleted in one transaction
+PAGE = 50  # stored responses read at a time; some are large
+
+
+async def erase_run(store: Store, run: Run) -> Run:
+    """
+    Erase the content of a run, and return the run as it is stored then. RunNotFinished: it has not ended.
+
+    The run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
+    """
+    if run.status not in CLOSED:
+        raise RunNotFinished(
+            f"run {run.id} is {run.status}: only a run that has ended can be erased", run.status
+        )
+    if not run.erased:
+        line = audit_entry(run.tenant, "run.erase", run.id)
+        await store.commit(Transaction(entries=[RunUpdate(run=run.id, erases=True)], lines=[line]))
+    await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
+    await _delete(store, _mentions(run, read_documents(store, run.tenant, IDEMPOTENCY, limit=PAGE)))
+    while await store.erase(run.id):
+        pass
+    return await store.run(run.id) or run
+
+
+async def request_data(store: Store, run: str, kind: str) -> bytes:
+    """The stored request of a run, as its kind wrote it. Erased: it is no longer there."""
+    chunks = await store.chunks(run, kind)
+    if not chunks:
+        found = await store.run(run)
+        raise Erased(run, found.erased if found else "")
+    return chunks[0].data
+
+
+async def _mentions(run: Run, documents: AsyncIterator[Document]) -> AsyncIterator[Document]:
+    """The documents that name the run: as the run of a key, or inside a stored response."""
+    id = run.id.encode()
+    async for document in documents:
+        if id in document.data:
+            yield document
+
+
+async def _delete(store: Store, documents: AsyncIterator[Document]) -> None:
+    batch: list[DeleteDocument] = []
+    async for document in documents:
+        batch.append(
+            DeleteDocument(tenant=document.tenant, kind=document.kind, key=document.key, version=None)
+        )
+        if len(batch) == BATCH:
+            await _commit(store, batch)
+            batch = []
+    await _commit(store, batch)
+
+
+async def _commit(store: Store, batch: Sequence[DeleteDocument]) -> None:
+    if batch:
+        await store.commit(Transaction(documents=batch))

@@ -264,12 +264,16 @@ def test_the_cost_limit_stops_the_run_and_what_was_paid_is_kept(evaluate, folder
     assert ended.code == 1
     assert "the cost limit of $1.000000 is reached: $1.000000 is spent" in ended.err
     assert len(results(folder)) == 2
+    assert "repeat the command with --resume to go on" in ended.out
+    more = evaluate("--max-cost", 9, "-o", "out.jsonl", "--resume", "--json", agent="mine:spends")
+    assert more.code == 0, more.err
+    assert json.loads(more.out)["spending"]["known_cost_usd"] == 1.5  # what was paid before is counted once
 
 
 def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     assert evaluate("--save", "--trials", 2, "--experiment", "capitals").code == 0
     assert "capitals" in command("list", folder=folder).out
-    assert "exact_match       4       2" in command("show", "latest", folder=folder).out
+    assert "4 passed, 2 failed" in command("show", "latest", folder=folder).out
     assert command("export", "latest", "-o", "all.jsonl", folder=folder).code == 0
     assert [one["execution_context"]["output"]["value"] for one in results(folder, "all.jsonl")] == list(
         "AABBCC"
@@ -290,6 +294,12 @@ def test_a_line_that_is_not_a_case_stops_the_run_there(evaluate, folder):
     stopped = evaluate("-o", "out.jsonl")
     assert (stopped.code, len(results(folder))) == (1, 1)
     assert "cases.jsonl:2: test_case.input: expected any JSON value, got nothing" in stopped.err
+    write(folder, "contexts.jsonl", [{"test_case": case("a", "a"), "output": {"value": "A"}}])
+    contexts = evaluate(cases="contexts.jsonl")
+    assert (
+        "contexts.jsonl:1: expected a test case, got a test case with its output: use --contexts"
+        in contexts.err
+    )
     skipped = evaluate("--skip-bad-lines", "--allow-errors")
     assert (skipped.code, "2 cases" in skipped.out) == (0, True)
 

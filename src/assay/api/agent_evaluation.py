@@ -248,11 +248,12 @@ async def open_agent_evaluation(
     plan: Plan,
     registry: Registry,
     agent: Agent,
+    request: AgentRequest,
     options: ExecutionOptions,
 ) -> AsyncGenerator[AgentEvaluation]:
     """The parts that run the agent in this process. It adopts no run of another process, and closes the agent at the end."""
     tools = app.toolbox(settings)
-    dependencies = AgentDependencies(agent=agent, tools=tools, plan=plan)
+    dependencies = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
     kind = AgentEvaluationKind(store, registry, plan.services, options, dependencies)
     concurrent = msgspec.structs.replace(settings, concurrency=options.concurrency)
     executor = app.build_executor(concurrent, store, [kind])

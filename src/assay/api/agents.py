@@ -90,10 +90,10 @@ async def agent_results(
         seconds=timeout or settings.limits.task_seconds,
         max_cost=options.max_cost,
     )
-    deps = AgentDependencies(agent=agent, tools=tools, plan=plan)
+    deps = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
     options = options._replace(max_cost=None)
     try:
-        async with aclosing(stream_agent(deps, contexts, request, tally, options)) as lines:
+        async with aclosing(stream_agent(deps, contexts, tally, options)) as lines:
             async for line in lines:
                 yield line
     finally:

@@ -20,6 +20,7 @@ from assay.cli.console import ProgressLine, echo_err
 from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs, flush
 from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
 from assay.fep.agent_output import UNMEASURED
+from assay.fep.agent_resume import is_complete
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.run_header import AgentRequest
@@ -62,7 +63,18 @@ class AgentExecution:
         self.run = ""
         self.outcomes: dict[str, int] = {}
         self.first_errors: dict[str, str] = {}
+        card = self.agent.card
+        self._request = AgentRequest(
+            agent_id=card.agent_id,
+            agent_version=card.version,
+            spec=options.agent,
+            trials=options.trials,
+            seconds=options.timeout or settings.limits.task_seconds,
+            max_cost=options.max_cost,
+            fail_fast=options.fail_fast,
+        )
         self._journal = _journal_of(options)
+        self._interrupted = False
         self._done = False  # nothing is left for --resume
 
     def execute(self, plan: Plan, inputs: Inputs, tally: Tally, sinks: list[Sink], bad: BadLines) -> None:
@@ -120,7 +132,9 @@ class AgentExecution:
         total = spool.cases * options.trials
         async with (
             self._store(total) as store,
-            open_agent_evaluation(settings, store, plan, self._registry, self.agent, execution) as evaluation,
+            open_agent_evaluation(
+                settings, store, plan, self._registry, self.agent, self._request, execution
+            ) as evaluation,
         ):
             run = await self._start(evaluation, spool, inputs)
             self.run, interrupted = run.id, False
@@ -145,6 +159,7 @@ class AgentExecution:
                 await write()
             ended = await store.run(run.id)
             assert ended is not None
+            self._interrupted = interrupted
             if not interrupted:
                 self._finish(ended)
         return interrupted
@@ -157,26 +172,21 @@ class AgentExecution:
 
     async def _start(self, evaluation: AgentEvaluation, spool: CaseSpool, inputs: Inputs) -> Run:
         """A new run, or the one that is resumed."""
-        options, card = self._options, self.agent.card
-        request = AgentRequest(
-            agent_id=card.agent_id,
-            agent_version=card.version,
-            spec=options.agent or "",
-            trials=options.trials,
-            seconds=options.timeout or self._settings.limits.task_seconds,
-            max_cost=options.max_cost,
-            fail_fast=options.fail_fast,
-        )
+        options, request = self._options, self._request
         checks = None if inputs.checks is None else msgspec.to_builtins(inputs.checks)
         shown = list(evaluation.plan.options)
         digest = spool.digest(
-            checks, evaluation.plan.versions, shown, card.agent_id, card.version, options.trials
+            checks, evaluation.plan.versions, shown, request.agent_id, request.agent_version, request.trials
         )
         if options.resume:
             resumed = await evaluation.resume(digest, _report_wait)
             if resumed is not None:
-                done = resumed.head.get("summary", {}).get("total_test_cases", 0)
-                echo_err(f"resuming {resumed.id}: {done:,} of {resumed.head['total']:,} have a result")
+                done, total = (
+                    resumed.head.get("summary", {}).get("total_test_cases", 0),
+                    resumed.head["total"],
+                )
+                state = "is complete, nothing is asked again" if is_complete(resumed) else "goes on"
+                echo_err(f"{resumed.id} {state}: {done:,} of {total:,} have a result")
                 return resumed
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
         return await evaluation.start(spool, AgentRunSpec(inputs.checks, inputs.experiment, request), digest)
@@ -186,6 +196,7 @@ class AgentExecution:
         if self._journal is not None and ended.status == "completed" and not self.outcomes.get(UNMEASURED):
             self._done = True
         if ended.status == "failed":
+            self._interrupted = True
             raise EnvironmentFailure(ended.head.get("error", "the run failed"))
 
     def summary(self) -> dict[str, Any]:
@@ -203,8 +214,11 @@ class AgentExecution:
             for outcome, error in sorted(self.first_errors.items())
         ]
         lines = [f"agent {self.agent.card.agent_id}: {', '.join(counts) or 'not asked'}", *errors]
-        if self.outcomes.get(UNMEASURED) and (self._journal or self._options.save):
-            lines.append("  --resume asks again for the cases that were not measured")
+        if self._journal or self._options.save:
+            if self._interrupted:
+                lines.append("  repeat the command with --resume to go on")
+            elif self.outcomes.get(UNMEASURED):
+                lines.append("  repeat the command with --resume to ask again for what was not measured")
         return lines
 
     @asynccontextmanager

@@ -18,7 +18,6 @@ from assay.fep.context import read_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind, EvaluationState
 from assay.fep.run_header import (
-    AgentRequest,
     ShardCompleted,
     ShardUnit,
     StoredRequest,
@@ -60,28 +59,22 @@ class AgentEvaluationKind(EvaluationKind):
     ) -> None:
         super().__init__(store, registry, services, options)
         self._dependencies = dependencies
-        self._requests: dict[str, AgentRequest] = {}
 
     async def restore(self, store: Store, run: Run) -> "AgentEvaluationState":
-        request = await read_request(store, run.id)
+        stored = await read_request(store, run.id)
+        request = msgspec.structs.replace(
+            stored, agent=self._dependencies.request
+        )  # --resume may raise its limits
         hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
         return AgentEvaluationState(run, request, self._services, hours)
 
     async def perform(self, unit: bytes) -> bytes:
-        work = _unit(unit)
-        request, deps = await self._request(work.run), self._dependencies
+        work, deps = _unit(unit), self._dependencies
         (line,) = work.lines
         context = read_context(line, deps.plan.services.limits)
-        scored, tally = await run_trial(deps, context, request, work.number, self._options)
+        scored, tally = await run_trial(deps, context, work.number, self._options)
         result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary())
         return _pack(AgentUnitResult(result, tally.spending.known_cost_usd))
-
-    async def _request(self, run: str) -> AgentRequest:
-        if run not in self._requests:
-            request = (await read_request(self._store, run)).agent
-            assert request is not None
-            self._requests[run] = request
-        return self._requests[run]
 
 
 class AgentEvaluationState(EvaluationState):

@@ -48,18 +48,19 @@ class AgentOutput(Struct, frozen=True, kw_only=True):
 
 
 class AgentDependencies(Struct, frozen=True, kw_only=True):
-    """What a process brings to a run: the agent, its live tools, and the plan of the checks."""
+    """What a process brings to a run: the agent, its live tools, how it is asked, and the plan of the checks."""
 
     agent: Agent
     tools: ToolBox | None
+    request: AgentRequest
     plan: Plan
 
 
 async def run_trial(
-    deps: AgentDependencies, context: Context, request: AgentRequest, number: int, options: ExecutionOptions
+    deps: AgentDependencies, context: Context, number: int, options: ExecutionOptions
 ) -> tuple[bytes, Tally]:
     """Ask the agent, unless the context has its answer already, and score it: the TestCaseResult of trial `number` of the run."""
-    output = recorded_output(context)
+    output, request = recorded_output(context), deps.request
     if output is None:
         output = await ask_agent(
             deps.agent,

@@ -8,7 +8,6 @@ from assay.errors import BudgetExceeded
 from assay.fep.agent_output import AgentDependencies, run_trial
 from assay.fep.context import Context
 from assay.fep.execute import WINDOW, ExecutionOptions
-from assay.fep.run_header import AgentRequest
 from assay.fep.tally import Tally
 from assay.runs.budgets import CostBudget
 
@@ -18,7 +17,6 @@ Trial = asyncio.Task[tuple[bytes, Tally]]
 async def stream_agent(
     deps: AgentDependencies,
     contexts: AsyncIterator[Context],
-    request: AgentRequest,
     tally: Tally,
     options: ExecutionOptions,
 ) -> AsyncGenerator[bytes]:
@@ -28,7 +26,7 @@ async def stream_agent(
     It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.keep` the
     other cases are then `skip`; else it raises.
     """
-    run = _TrialWindow(deps, request, tally, options)
+    run, request = _TrialWindow(deps, tally, options), deps.request
     try:
         number, more = 0, False
         async for context in contexts:
@@ -55,11 +53,9 @@ async def stream_agent(
 class _TrialWindow:
     """The trials in progress, in order. A trial that was not started, or was cut off, is None: it is skipped."""
 
-    def __init__(
-        self, deps: AgentDependencies, request: AgentRequest, tally: Tally, options: ExecutionOptions
-    ) -> None:
-        self._deps, self._request, self._tally, self._options = deps, request, tally, options
-        self.budget = CostBudget(request.max_cost)
+    def __init__(self, deps: AgentDependencies, tally: Tally, options: ExecutionOptions) -> None:
+        self._deps, self._tally, self._options = deps, tally, options
+        self.budget = CostBudget(deps.request.max_cost)
         self._window: deque[tuple[Context, int, Trial | None]] = deque()
         self._running: set[Trial] = set()
         self.stopped = False
@@ -80,7 +76,7 @@ class _TrialWindow:
         trial = None
         if not self.stopped and not self.exhausted:
             options = self._options._replace(keep=False, fail_fast=False)
-            work = run_trial(self._deps, context, self._request, number, options)
+            work = run_trial(self._deps, context, number, options)
             trial = asyncio.ensure_future(work)
             self._running.add(trial)
         self._window.append((context, number, trial))
@@ -120,7 +116,7 @@ class _TrialWindow:
         return lines
 
     def _skip(self, context: Context, number: int) -> bytes:
-        scorer = self._deps.plan.scorer_for(number // self._request.trials, context)
+        scorer = self._deps.plan.scorer_for(number // self._deps.request.trials, context)
         skipped = scorer.skip_case(context, scorer.answers_in(self._tally))
         self._tally.case(skipped.status)
         return skipped.line

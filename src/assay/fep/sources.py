@@ -84,8 +84,18 @@ def from_cases(cases: str, limits: Limits, on_bad: OnBad | None) -> Source:
 
 def _unanswered(cases: str, limits: Limits) -> Iterator[SourceItem]:
     for case in read_items(cases, limits, member="test_cases"):
-        valid = not case.problems and _json(case.raw)
-        yield case._replace(raw=b'{"test_case":' + case.raw + b',"output":{"value":null}}') if valid else case
+        if case.problems or not _json(case.raw):
+            yield case  # reported as not a context
+        elif _is_context(case.raw):
+            message = f"expected a test case, got a test case with its output: use --contexts {cases}"
+            yield case._replace(raw=b"", problems=(Problem("", message),))
+        else:
+            yield case._replace(raw=b'{"test_case":' + case.raw + b',"output":{"value":null}}')
+
+
+def _is_context(raw: bytes) -> bool:
+    document = msgspec.json.decode(raw)
+    return is_object(document) and document.keys() == {"test_case", "output"}
 
 
 def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:

@@ -597,6 +597,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
     assert f"{kept:,} cases" in ended.err
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("script", "code", "words"),

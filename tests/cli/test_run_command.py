@@ -365,7 +365,9 @@ def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_pat
     assert ended.code == 0, ended.err  # one check fails, and the score is 1
     table = ended.out[ended.out.index("checks beside the scorecard, not part of its score:") :]
     assert "regex             2       1" in table
-    assert table in assay("show", "latest").out  # it is stored with the run
+    shown = assay("show", "latest").out  # they are stored with the run
+    assert "  beside      ✗ regex" in shown
+    assert shown.count("  beside      ✓") == 8
     shown = assay("show", "latest", "--json")
     assert check_rows(shown) == {"regex": [2, 1, 0], "exact_match": [3, 0, 0], "threshold": [3, 0, 0]}
     for summary in (plain["summary"], json.loads(shown.out)["summary"]):

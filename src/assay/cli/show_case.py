@@ -31,6 +31,7 @@ class ShownCase(Struct, kw_only=True):
     judge: list[JSON] = []  # usages
     live: bool = True
     reason: str = ""  # why there is no result
+    beside: list[JSON] = []  # the results of checks that are not part of the score
 
     @property
     def measured(self) -> bool:
@@ -50,6 +51,7 @@ class ShownCase(Struct, kw_only=True):
             for check in checks
         ]
         about["result"] = self.result
+        about |= {"checks": self.beside} if self.beside else {}
         about |= {"trajectory": self.trajectory} if self.trajectory else {}
         return about | ({"judge": self.judge} if self.judge else {})
 
@@ -96,6 +98,9 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
                 yield from _labelled("criteria", criteria)
             else:
                 yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"
+    for check in case.beside:
+        mark = "?" if check["status"] != "completed" else "✗" if is_failing(check) else "✓"
+        yield "beside", f"{mark} {result_label(check)}: {_line(reason_of(check))}"
     yield from _trajectory(case)
 
 

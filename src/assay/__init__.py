@@ -8,6 +8,7 @@ from assay.version import __version__ as __version__
 if TYPE_CHECKING:
     from assay import jsonpath
     from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync
+    from assay.api.load import load_cases, load_contexts
     from assay.api.suites import SuiteRun, run_suite
     from assay.api.verify import verify
     from assay.checks import STANDARD
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "assay.api.evaluate": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.api.load": ("load_cases", "load_contexts"),
     "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.api.verify": ("verify",),
     "assay.checks": ("STANDARD",),
@@ -110,6 +112,8 @@ __all__ = [
     "evaluate_stream",
     "evaluate_sync",
     "jsonpath",
+    "load_cases",
+    "load_contexts",
     "run_suite",
     "verify",
 ]

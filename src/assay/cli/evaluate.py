@@ -4,7 +4,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,17 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.cli.agent_options import AgentReport, validate_agent
+from assay.cli.bars import (
+    BarResult,
+    as_document,
+    dimensions_without_values,
+    exit_code,
+    read_bars,
+    results_of,
+    slice_document,
+    slice_sink,
+    with_check_names,
+)
 from assay.cli.console import ProgressLine, count_of, echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.evaluate_io import (
     BadLines,
@@ -25,7 +36,7 @@ from assay.cli.evaluate_io import (
     open_sinks,
     write_results,
 )
-from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.exit_codes import ERROR
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep.execute import ExecutionOptions
 from assay.fep.failing_cases import FailingCases
@@ -34,6 +45,7 @@ from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, scorers_of
 from assay.fep.run_result import metadata_of
 from assay.fep.sinks import RunFooter, Sink
+from assay.fep.slices import SliceRates
 from assay.fep.sources import placed
 from assay.fep.tally import Tally
 from assay.ports import Services
@@ -45,6 +57,7 @@ def main(options: EvaluateOptions) -> int:
     """Open the inputs, plan, evaluate, write and report. The result is the exit code."""
     settings = load(concurrency=options.concurrency)
     _validate(options)
+    bars = read_bars(options.bars, options.by)
     policy = ProviderPolicy(seconds=options.timeout or settings.limits.check_seconds)
     services = app.services(settings, policy, cache=options.cache)
     bad = BadLines()
@@ -60,7 +73,9 @@ def main(options: EvaluateOptions) -> int:
             agent = AgentExecution(options, settings, registry)
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
-    sinks = open_sinks(options, plan, inputs, check_options, tally)
+    bars = with_check_names(bars, plan.label_types, options.by)
+    slices = slice_sink(bars)
+    sinks = open_sinks(options, plan, inputs, check_options, tally, [slices] if slices else [])
     run, failing = new_id("eval_"), FailingCases()
     if agent is None and options.save:
         from assay.fep.save import StoreSink  # deferred import: most runs are not stored
@@ -91,8 +106,14 @@ def main(options: EvaluateOptions) -> int:
         trouble=str(trouble or ""),
     )
     trouble = _close(sinks, footer, trouble)
-    _report(options, tally, failing, bad, footer, time.perf_counter() - began, trouble, agent)
-    return _exit_code(options, tally, bad, trouble)
+    rates = list(slices.rates()) if slices else []
+    for name in dimensions_without_values(rates):
+        echo_err(f"--by {name}: no case has a value there")
+    bar_results = results_of(bars, tally, plan.label_types, rates)
+    _report(
+        options, tally, failing, bad, footer, time.perf_counter() - began, trouble, agent, rates, bar_results
+    )
+    return _exit_code(options, tally, bad, trouble, bar_results)
 
 
 def _plan(
@@ -125,11 +146,6 @@ def _validate(options: EvaluateOptions) -> None:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     if options.max_cost is not None and not options.max_cost > 0:
         raise UsageError(f"--max-cost: expected a number above 0, got {options.max_cost:g}")
-    if options.bar is not None and not 0 <= options.bar <= 1:
-        hint = f"; did you mean {options.bar / 100:g}?" if 1 < options.bar <= 100 else ""
-        raise UsageError(
-            f"--min-pass-rate: expected a fraction between 0 and 1, such as 0.9, got {options.bar:g}{hint}"
-        )
 
 
 def _execute(
@@ -184,15 +200,21 @@ def _report(
     footer: RunFooter,
     seconds: float,
     trouble: Refusal | None,
-    agent: AgentReport | None = None,
+    agent: AgentReport | None,
+    slices: Sequence[SliceRates],
+    bars: Sequence[BarResult],
 ) -> None:
-    from assay.cli import render_table  # deferred import: rich loads slowly
+    from assay.cli import render_slices, render_table  # deferred import: rich loads slowly
     from assay.cli.render_failing import show_failing  # deferred import: as above
+
+    overall = next((one.bar.minimum for one in bars if not one.bar.target), None)
 
     if options.json:
         document: dict[str, Any] = {
             "evaluation_id": footer.evaluation_id,
             **render_table.summary_of(tally),
+            **({"slices": [slice_document(one) for one in slices]} if slices else {}),
+            **({"bars": as_document(bars)} if bars else {}),
             "failing_cases": failing.cases,
             "outputs": options.to,
             "status": footer.status,
@@ -204,7 +226,9 @@ def _report(
         echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
     elif "-" not in options.to:
         name = footer.experiment.name if footer.experiment and footer.experiment.name else None
-        render_table.show(tally, bar=options.bar, seconds=seconds, experiment=name)
+        render_table.show(tally, bar=overall, seconds=seconds, experiment=name)
+        render_slices.show_slices(slices)
+        render_slices.show_bars(bars)
         for line in agent.lines() if agent else ():
             echo(line)
         show_failing(failing, footer.evaluation_id if options.save else None)
@@ -213,8 +237,11 @@ def _report(
         for name in options.to:
             echo(f"results in {name}")
     else:
-        for line in (*render_table.shortfalls(tally, options.bar), *(agent.lines() if agent else ())):
+        for line in (*render_table.shortfalls(tally, overall), *(agent.lines() if agent else ())):
             echo_err(line)
+        for one in bars:
+            if one.bar.target and one.share is not None and not one.passed:
+                echo_err(render_slices.bar_line(one))
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")
@@ -236,21 +263,20 @@ def _report_trouble(tally: Tally, bad: BadLines, trouble: Refusal | None) -> Non
         echo_err(f"stopped after {count_of(tally.cases, 'case')}; the others were not measured")
 
 
-def _exit_code(options: EvaluateOptions, tally: Tally, bad: BadLines, trouble: Refusal | None) -> int:
-    from assay.cli.render_table import overall  # deferred import: it is loaded by now
+def _exit_code(
+    options: EvaluateOptions, tally: Tally, bad: BadLines, trouble: Refusal | None, bars: Sequence[BarResult]
+) -> int:
+    from assay.cli.render_slices import unmeasured_line  # deferred import: it is loaded by now
 
     measured = not (tally.error_cases or tally.skipped_cases or bad.count)
     rows = tally.rows.values()
     nothing = not tally.cases or (rows and not any(row.completed for row in rows))
     if trouble or nothing or not (measured or options.allow_errors):
         return ERROR
-    if options.bar is None:
-        return PASSED
-    share = overall(tally)
-    if share is None:
-        echo_err("--min-pass-rate: no check has a pass or fail result, so there is no pass rate")
-        return ERROR
-    return PASSED if share >= options.bar else NOT_PASSED
+    for one in bars:
+        if one.share is None:
+            echo_err(unmeasured_line(one))
+    return exit_code(bars)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from assay.checks.runner import ResultOptions
 from assay.cli.console import ProgressLine, count_of, echo_err
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
 from assay.fep import resume
+from assay.fep.column_map import read_map
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score, stream
 from assay.fep.plan import Plan
@@ -36,12 +37,14 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     contexts: str | None = None
     cases: str | None = None
     outputs: str | None = None
+    columns: list[str] = []  # --map
     agent: str | None = None
     trials: int = 1
     checks: str | None = None
     to: list[str] = []
     modules: list[str] = []
-    bar: float | None = None
+    by: list[str] = []
+    bars: list[str] = []  # --min-pass-rate
     allow_errors: bool = False
     resolved_arguments: bool = True
     timings: bool = False
@@ -115,15 +118,18 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad: BadLines) -> 
     if options.experiment and not options.experiment.isprintable():
         raise UsageError("--experiment: expected a name of printable characters")
     experiment = ExperimentMetadata(name=options.experiment) if options.experiment else None
+    columns = read_map(options.columns)
+    if options.request and columns:
+        raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
     if options.request:
         return _from_request(options.request, checks, experiment, options, settings)
     on_bad = bad if options.skip_bad_lines else None
     if options.contexts:
-        source = from_contexts(options.contexts, limits, on_bad)
+        source = from_contexts(options.contexts, limits, on_bad, columns)
     elif options.outputs is None:
-        source = from_cases(str(options.cases), limits, on_bad)
+        source = from_cases(str(options.cases), limits, on_bad, columns)
     else:
-        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad)
+        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
     size = 0 if options.limit else _size(options.contexts or str(options.cases))
     return Inputs(islice(iter(source), options.limit), checks, experiment, source=source, size=size)
 
@@ -155,9 +161,14 @@ def _size(name: str) -> int:
 
 
 def open_sinks(
-    options: EvaluateOptions, plan: Plan, inputs: Inputs, check_options: ResultOptions, tally: Tally
+    options: EvaluateOptions,
+    plan: Plan,
+    inputs: Inputs,
+    check_options: ResultOptions,
+    tally: Tally,
+    counters: Sequence[Sink] = (),
 ) -> list[Sink]:
-    """Open the files for results. With --resume one `.jsonl` is continued, and the others are written again from it."""
+    """Open the files for results. `counters` receive every result too. With --resume one `.jsonl` is continued, and the others are written again from it."""
     _check_distinct(options)
     if options.agent is not None:
         return [sink_for(name) for name in options.to]  # written from the run, also with --resume
@@ -166,7 +177,7 @@ def open_sinks(
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
     regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
     if not options.resume:
-        sinks = [sink_for(name) for name in options.to]
+        sinks = [*(sink_for(name) for name in options.to), *counters]
         for name in regular:
             resume.write_fingerprint(
                 name, resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
@@ -178,7 +189,7 @@ def open_sinks(
     fingerprint = resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
         resume.check_fingerprint(name, fingerprint)
-    others = [sink_for(other) for other in options.to if other != name]
+    others = [*(sink_for(other) for other in options.to if other != name), *counters]
     for line in resume.read_existing(name, inputs.contexts, plan, tally):
         for sink in others:
             sink.write(line)

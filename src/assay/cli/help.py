@@ -14,10 +14,10 @@ Give a REQUEST file with everything in it; or --contexts with one {"test_case":â
 
 \b
 Exit codes:
-  0  every check was measured; the pass rate is not below --min-pass-rate
+  0  every check was measured; no pass rate is below its --min-pass-rate
   1  a check was not measured, or the run was empty or failed
   2  wrong usage
-  3  every check was measured; the pass rate is below --min-pass-rate
+  3  every check was measured; a pass rate is below its --min-pass-rate
 """,
     "run": """Run an agent against a suite and print a scorecard.
 

@@ -149,6 +149,8 @@ def run_jobs(
     name = options.contexts
     if name is None or name == "-" or format_of(name, "jsonl") != ("jsonl", False):
         return "only an uncompressed .jsonl file of --contexts can be divided"
+    if inputs.source is not None and inputs.source.rows:
+        return "rows of a table are read in one process"
     if options.limit or options.fail_fast:
         return "--limit and --fail-fast need the cases in order"
     if plan.list_count is not None:

@@ -50,6 +50,8 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
         _put_rows(page, tally)
     if (rated := _overall(tally, bar)) is not None:
         page.put(rated)
+    if (cases := case_line(tally.statistics())) is not None:
+        page.put(cases)
     if (repeated := _pass_k(tally.statistics())) is not None:
         page.put(repeated)
     if (spending := cost(tally.spending)) is not None:
@@ -82,6 +84,17 @@ def _overall(tally: Tally, bar: float | None) -> str | None:
     if bar is None:
         return text
     return f"{text}, {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
+
+
+def case_line(statistics: Statistics | None) -> str | None:
+    """`2 of 3 cases passed all their checks: 66.7% (…)`; None if every case has one check, so the pass rate says it."""
+    rated = statistics.case_pass_rate if statistics else None
+    if rated is None or statistics is None or statistics.pass_rate == rated:
+        return None
+    passed = f"{round(rated.rate * rated.of):,} of"
+    cases = count_of(rated.cases, "case")
+    what = cases if rated.of == rated.cases else f"{rated.of:,} repeats of {cases}"
+    return f"{passed} {what} passed all their checks: {rate(rated)}"
 
 
 def _pass_k(statistics: Statistics | None) -> str | None:
@@ -152,6 +165,7 @@ def summary_of(tally: Tally) -> dict[str, Any]:
         "status": tally.status,
         "summary": tally.summary(),
         "pass_rate": statistics.pass_rate if statistics else None,
+        "case_pass_rate": statistics.case_pass_rate if statistics else None,
         **({"pass_k": statistics.pass_k} if statistics and statistics.pass_k else {}),
         "checks": {label: _row_of(row, checks.get(label)) for label, row in tally.rows.items()},
         **({"spending": tally.spending} if tally.spending else {}),

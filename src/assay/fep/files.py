@@ -1,4 +1,4 @@
-"""Reads files of JSON, JSON lines, YAML and CSV, plain or gzipped, as streams of documents with their places."""
+"""Reads files of JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with their places."""
 
 import csv
 import gzip
@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -13,11 +14,12 @@ import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.fep.context import CONTAINERS, not_json, to_json_document, too_long
+from assay.fep.parquet_reader import parquet_rows
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
 from assay.protocol.json_types import is_list, is_object, kind_of
 
-Format = Literal["json", "jsonl", "yaml", "csv"]
+Format = Literal["json", "jsonl", "yaml", "csv", "parquet"]
 FORMATS: dict[str, Format] = {
     ".json": "json",
     ".jsonl": "jsonl",
@@ -25,6 +27,8 @@ FORMATS: dict[str, Format] = {
     ".yaml": "yaml",
     ".yml": "yaml",
     ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
 }
 BLOCK = 1 << 18
 _BOM = b"\xef\xbb\xbf"
@@ -37,6 +41,7 @@ class SourceItem(NamedTuple):
     raw: bytes
     end: int = 0  # the offset in the file after it
     problems: tuple[Problem, ...] = ()  # why it is not JSON; `raw` is then empty
+    columns: tuple[str, ...] = ()  # of the table that it is a row of, also those whose cell is empty
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
@@ -123,10 +128,13 @@ def read_items(
             for number, line, end in lines_of(file, limits):
                 yield SourceItem(f"{name}:{number}", line, end)
         elif form == "csv":
-            for number, row, problems in _rows(file, name, limits):
-                yield SourceItem(
-                    f"{name}:{number}", b"" if problems else msgspec.json.encode(row), 0, problems
-                )
+            for number, row, problems, columns in _rows(file, name, limits):
+                raw = b"" if problems else msgspec.json.encode(row)
+                yield SourceItem(f"{name}:{number}", raw, 0, problems, columns)
+        elif form == "parquet":
+            for at, (row, columns) in enumerate(parquet_rows(file, name), 1):
+                _, encoded, wrong = to_json_document(row, "", limits)
+                yield SourceItem(f"{name}:{at}", b"" if wrong else encoded, 0, tuple(wrong), columns)
         else:
             place, items = _listed(_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
@@ -155,7 +163,7 @@ def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
     """Read a file as one document. A file of JSON lines or CSV is a list of its items."""
     form, zipped = format_of(name, default)
     try:
-        if form in ("jsonl", "csv"):
+        if form in ("jsonl", "csv", "parquet"):
             return [_item(piece) for piece in read_items(name, limits, default)]
         with opened(name, zipped=zipped) as file:
             return _document(file, name, form, limits)
@@ -215,27 +223,32 @@ def _byte(wrong: Exception) -> int:
 
 def _rows(
     file: IO[bytes], name: str, limits: Limits
-) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...]]]:
+) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...], tuple[str, ...]]]:
     """
-    Yield rows as objects. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is absent.
+    Yield rows as objects, with the columns. A row of empty cells is left out. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is absent.
 
     The cells of a column that ends in `:json` are JSON: numbers, lists, true and false.
     """
     csv.field_size_limit(min(limits.max_line_bytes, sys.maxsize))
-    reader = csv.reader(_texts(file, name, limits), strict=True)
+    lines = _texts(file, name, limits)
+    first = next(lines, "")
+    reader = csv.reader(chain([first], lines), strict=True, delimiter=_delimiter(first))
     try:
         header = [column.strip() for column in next(reader, list[str]())]
         twice = next((column for at, column in enumerate(header) if column and column in header[:at]), None)
         if twice is not None:
             raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
-        if len(header) == 1 and (other := next((one for one in ";\t" if one in header[0]), None)):
-            message = f"one column, {header[0][:40]!r}: expected commas between columns, got {other!r}"
-            raise BadLine(f"{name}:1", [Problem("", message)])
+        columns = tuple(column for column in header if column)
         for row in reader:
-            if row:
-                yield reader.line_num, *_row(header, row)
+            if any(row):
+                yield reader.line_num, *_row(header, row), columns
     except csv.Error as wrong:
         raise BadLine(f"{name}:{reader.line_num}", [Problem("", f"not CSV: {wrong}")]) from None
+
+
+def _delimiter(header: str) -> str:
+    """A comma. If the header has none: a semicolon, as Excel writes in many countries, or a tab."""
+    return next((one for one in ",;\t" if one in header), ",")
 
 
 def _texts(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:

@@ -73,6 +73,19 @@ class Plan:
         return sorted(f"{checker.type}@{checker.version}" for checker in checkers)
 
     @property
+    def label_types(self) -> dict[str, str] | None:
+        """The label of every check with its type; None if cases have their own checks."""
+        scorers = [self.shared] if self.shared else self._case_scorers
+        if scorers is None:
+            return None
+        pairs = ((scorer.labels, scorer.checks) for scorer in scorers)
+        return {
+            label: bound.checker.type
+            for labels, checks in pairs
+            for label, bound in zip(labels, checks, strict=True)
+        }
+
+    @property
     def list_count(self) -> int | None:
         """The number of lists of checks; None if there is one list for all cases or none."""
         return None if self._case_scorers is None else len(self._case_scorers)

@@ -1,6 +1,6 @@
 """Sources of contexts: a file of contexts, a file of cases and one of outputs, or a request file (decision 34)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -8,10 +8,11 @@ import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
-from assay.fep.files import SourceItem, document_of, format_of, read_items, readable
+from assay.fep.files import SourceItem, document_of, read_items, readable
 from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
+from assay.fep.rows import has_rows, items_of, split_columns
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object
@@ -23,9 +24,10 @@ class Source:
     """Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item."""
 
     def __init__(
-        self, pieces: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, csv: bool = False
+        self, pieces: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, rows: bool = False
     ) -> None:
-        self._pieces, self._limits, self._on_bad, self._csv = pieces, limits, on_bad, csv
+        """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
+        self._pieces, self._limits, self._on_bad, self.rows = pieces, limits, on_bad, rows
         self.read = 0
         self.place = ""
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
@@ -39,7 +41,7 @@ class Source:
                 self.bad(piece.problems)
                 continue
             try:
-                yield read_context(_long_row(piece.raw) if self._csv else piece.raw, limits)
+                yield read_context(piece.raw, limits)
             except NotAContext as wrong:
                 self.bad(wrong.problems + other_problems(wrong, self.plan))
 
@@ -70,20 +72,25 @@ def planned(
         yield context
 
 
-def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
-    form, _ = format_of(name, "jsonl")
-    readable(name)
-    return Source(read_items(name, limits), limits, on_bad, csv=form == "csv")
+def from_contexts(
+    name: str, limits: Limits, on_bad: OnBad | None, columns: Mapping[str, str] | None = None
+) -> Source:
+    """Contexts, or rows of a table: `columns` says which column is the input, the output and so on."""
+    rows = has_rows(name, limits, "context", columns)
+    return Source(items_of(name, limits, "context", columns), limits, on_bad, rows=rows)
 
 
-def from_cases(cases: str, limits: Limits, on_bad: OnBad | None) -> Source:
+def from_cases(
+    cases: str, limits: Limits, on_bad: OnBad | None, columns: Mapping[str, str] | None = None
+) -> Source:
     """Cases without outputs, for an agent. Each context has the output null."""
-    readable(cases)
-    return Source(_unanswered(cases, limits), limits, on_bad)
+    of_case, _ = split_columns(columns)
+    rows = has_rows(cases, limits, "case", of_case)
+    return Source(_unanswered(cases, items_of(cases, limits, "case", of_case)), limits, on_bad, rows=rows)
 
 
-def _unanswered(cases: str, limits: Limits) -> Iterator[SourceItem]:
-    for case in read_items(cases, limits, member="test_cases"):
+def _unanswered(cases: str, items: Iterable[SourceItem]) -> Iterator[SourceItem]:
+    for case in items:
         if case.problems or not _json(case.raw):
             yield case  # reported as not a context
         elif _is_context(case.raw):
@@ -98,9 +105,18 @@ def _is_context(raw: bytes) -> bool:
     return is_object(document) and document.keys() == {"test_case", "output"}
 
 
-def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
+def from_pair(
+    cases: str,
+    outputs: str,
+    limits: Limits,
+    on_bad: OnBad | None,
+    columns: Mapping[str, str] | None = None,
+) -> Source:
     """Pairs each case with its output. Raises InvalidRequest before anything runs if the files differ in length."""
+    of_case, of_output = split_columns(columns)
     if "-" not in (cases, outputs):
+        has_rows(cases, limits, "case", of_case)
+        has_rows(outputs, limits, "output", of_output)
         many = sum(1 for _ in read_items(cases, limits, member="test_cases"))
         others = sum(1 for _ in read_items(outputs, limits, member="outputs"))
         if many != others:
@@ -109,14 +125,16 @@ def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) ->
         raise UsageError("--cases and --outputs cannot both come from standard input")
     else:
         readable(cases if outputs == "-" else outputs)
-    return Source(_paired(cases, outputs, limits), limits, on_bad)
-
-
-def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[SourceItem]:
-    pairs = zip_longest(
-        read_items(cases, limits, member="test_cases"), read_items(outputs, limits, member="outputs")
+    case_items = items_of(cases, limits, "case", of_case)
+    return Source(
+        _paired(cases, outputs, case_items, items_of(outputs, limits, "output", of_output)), limits, on_bad
     )
-    for at, (case, output) in enumerate(pairs):
+
+
+def _paired(
+    cases: str, outputs: str, case_items: Iterator[SourceItem], output_items: Iterator[SourceItem]
+) -> Iterator[SourceItem]:
+    for at, (case, output) in enumerate(zip_longest(case_items, output_items)):
         if case is None or output is None:
             longer = f"more than {at}"
             raise InvalidRequest(
@@ -201,16 +219,4 @@ def placed(name: str, problems: Any) -> list[Problem]:
 def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Problem:
     return Problem(
         "outputs", f"{cases} has {many} test cases and {outputs} has {others} outputs: expected one for each"
-    )
-
-
-def _long_row(raw: bytes) -> bytes:
-    """Convert a CSV row to a context. `output` is the value of the output; all other columns are members of the case."""
-    row: dict[str, Any] = msgspec.json.decode(raw)
-    case, output = row.pop("test_case", {}), row.pop("output", {})
-    return msgspec.json.encode(
-        {
-            "test_case": {**row, **case} if is_object(case) else case,
-            "output": output if is_object(output) else {"value": output},
-        }
     )

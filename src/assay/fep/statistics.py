@@ -28,10 +28,16 @@ class CheckStatistics(Struct, frozen=True, omit_defaults=True):
 
 
 class Statistics(Struct, frozen=True, omit_defaults=True):
-    """`pass_k[k]`: the probability that k repeats of a case pass all their checks; empty if no case is repeated."""
+    """
+    `pass_rate` is the share of checks, `case_pass_rate` the share of cases that passed all their checks.
+
+    A case with a check that was not measured is in no case rate. `pass_k[k]` is the probability that k repeats of a case
+    pass all their checks; it is empty if no case is repeated.
+    """
 
     confidence: float
     pass_rate: Rate | None = None
+    case_pass_rate: Rate | None = None
     checks: dict[str, CheckStatistics] = {}
     pass_k: dict[str, Rate] = {}
 
@@ -145,7 +151,9 @@ class _Counted:
                 checks[label] = one
         if not checks:
             return None
-        return Statistics(CONFIDENCE, _rate(self._all), checks, dict(pass_k(self._trials)))
+        return Statistics(
+            CONFIDENCE, _rate(self._all), _rate(self._trials), checks, dict(pass_k(self._trials))
+        )
 
 
 def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:

@@ -30,6 +30,13 @@ def evaluate(
     trials: Annotated[
         int, typer.Option(help="How often --agent is asked for each case.", metavar="K", min=1, max=100)
     ] = 1,
+    map: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of a table: input=question; also output, expected, tags, id, metadata.NAME (repeatable).",
+            metavar="TARGET=COLUMN",
+        ),
+    ] = None,
     checks: Annotated[
         str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
     ] = None,
@@ -43,10 +50,17 @@ def evaluate(
         ),
     ] = None,
     check_module: CheckModules = None,
-    min_pass_rate: Annotated[
-        float | None,
+    by: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Lowest pass rate that is good enough, from 0 to 1: passed / (passed + failed).",
+            help="Show pass rates for each tag, or for each value of a member or path (repeatable).",
+            metavar="PATH",
+        ),
+    ] = None,
+    min_pass_rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Lowest pass rate that is good enough, from 0 to 1: X, CHECK=X or tag:NAME=X (repeatable).",
             metavar="X",
         ),
     ] = None,
@@ -119,10 +133,12 @@ def evaluate(
         outputs=outputs,
         agent=agent,
         trials=trials,
+        columns=map or [],
         checks=checks,
         to=output or [],
         modules=check_module or [],
-        bar=min_pass_rate,
+        by=by or [],
+        bars=min_pass_rate or [],
         allow_errors=allow_errors,
         resolved_arguments=not no_resolved_arguments,
         timings=timings,

@@ -1,0 +1,60 @@
+"""The library's readers of files (FEP 2.1, 2.2): `load_cases` and `load_contexts`, also from tables with own columns."""
+
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from typing import Any
+
+import msgspec
+
+from assay.errors import BadLine, InvalidRequest
+from assay.fep.column_map import Part
+from assay.fep.rows import has_rows, items_of
+from assay.settings import load
+
+Document = dict[str, Any]
+
+
+def load_cases(path: str | PathLike[str], *, map: Mapping[str, str] | None = None) -> list[Document]:
+    """
+    The test cases of a file: JSONL, JSON, YAML, CSV or Parquet, by its extension.
+
+    `map` names the columns of a table: `{"input": "question", "expected": "gold"}`. The usual names need no map.
+    """
+    return list(_documents(fspath(path), "case", map))
+
+
+def load_contexts(
+    path: str | PathLike[str], *, map: Mapping[str, str] | None = None
+) -> tuple[list[Document], list[Document]]:
+    """
+    The test cases and the outputs of a file that holds both, for `evaluate`.
+
+        cases, outputs = assay.load_contexts("answers.csv", map={"input": "question", "output": "answer"})
+    """
+    pairs = list(_documents(fspath(path), "context", map))
+    return [pair["test_case"] for pair in pairs], [pair["output"] for pair in pairs]
+
+
+def _documents(name: str, part: Part, columns: Mapping[str, str] | None) -> Iterator[Document]:
+    limits = load().limits
+    has_rows(name, limits, part, columns)
+    try:
+        for piece in items_of(name, limits, part, columns):
+            if piece.problems:
+                raise BadLine(piece.place, piece.problems)
+            yield _document(piece.raw, piece.place, part)
+    except BadLine as bad:
+        raise InvalidRequest(bad.problems) from None
+
+
+def _document(raw: bytes, place: str, part: Part) -> Document:
+    shape = _SHAPES[part]
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise InvalidRequest(
+            f"{place}: expected {'a test case' if part == 'case' else 'a context'}: {wrong}"
+        ) from None
+
+
+_SHAPES: dict[Part, Any] = {"case": dict[str, Any], "context": dict[str, dict[str, Any]]}

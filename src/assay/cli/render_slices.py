@@ -1,0 +1,46 @@
+"""The table of slices, and a line for every bar of a check or a slice."""
+
+from collections.abc import Sequence
+
+from assay.cli.bars import OPTION, BarResult
+from assay.cli.console_table import Page, Table, cell
+from assay.cli.render_table import percent, rate
+from assay.fep.slices import SliceRates
+
+MAX_ROWS = 50  # slices in the table; --json has all of them
+
+
+def show_slices(slices: Sequence[SliceRates]) -> None:
+    """Print a table for each dimension: the share of cases that passed all their checks, and the share of checks."""
+    for dimension in dict.fromkeys(one.dimension for one in slices):
+        page, every = Page(), [one for one in slices if one.dimension == dimension]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for at, name in enumerate((f"by {dimension}", "cases", "cases passed (95%)", "checks passed (95%)")):
+            table.add_column(cell(name), justify="right" if at else "left", no_wrap=True)
+        for one in every[:MAX_ROWS]:
+            rated = one.case_pass_rate
+            table.add_row(one.name, f"{rated.cases:,}" if rated else "–", rate(rated), rate(one.pass_rate))
+        page.put_table(table)
+        if every[MAX_ROWS:]:
+            page.put(f"  … and {len(every) - MAX_ROWS:,} more slices; --json has all of them")
+
+
+def bar_line(one: BarResult) -> str:
+    """`contains 91.0%, below the bar of 95.0%`."""
+    if one.share is None:
+        return unmeasured_line(one)
+    verdict = "at least" if one.passed else "below"
+    return f"{one.bar.target or 'pass rate'} {percent(one.share)}, {verdict} the bar of {percent(one.bar.minimum)}"
+
+
+def unmeasured_line(one: BarResult) -> str:
+    target = f" {one.bar.target}" if one.bar.target else ""
+    return f"{OPTION}{target}: nothing was measured, so there is no pass rate: {one.problem}"
+
+
+def show_bars(results: Sequence[BarResult]) -> None:
+    """Print the bars of checks and slices. The overall bar is beside the overall rate."""
+    page = Page()
+    for one in results:
+        if one.bar.target and one.share is not None:
+            page.put(bar_line(one), "" if one.passed else "red")

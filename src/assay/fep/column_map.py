@@ -1,0 +1,208 @@
+"""
+Maps the columns of a table to test cases and outputs: CSV, Parquet, and JSON rows with names of their own.
+
+`--map input=question` names a column. Without it the usual names are recognised; a name of FEP wins over its synonyms.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from assay.errors import Problem, UsageError
+from assay.protocol.json_types import is_list, is_object, preview
+
+Part = Literal["context", "case", "output"]
+SYNONYMS = {
+    "id": ("id", "case id", "test case id"),
+    "input": ("input", "question", "prompt", "query"),
+    "output": ("output", "answer", "response", "prediction", "completion"),
+    "expected": ("expected", "gold", "reference", "target", "label", "ground truth"),
+    "tags": ("tags", "tag", "category"),
+}
+TARGETS = (*SYNONYMS, "metadata.NAME")
+NEEDED: dict[Part, tuple[str, ...]] = {
+    "context": ("input", "output"),
+    "case": ("input",),
+    "output": ("output",),
+}
+SHOWN = 20  # columns that a refusal lists
+_SEPARATORS = re.compile(r"[\s_\-]+")
+
+
+def read_map(texts: Iterable[str]) -> dict[str, str]:
+    """`["input=question"]` as `{"input": "question"}`. Raises UsageError."""
+    columns: dict[str, str] = {}
+    for text in texts:
+        target, equals, column = (part.strip() for part in text.partition("="))
+        if not equals or not target or not column:
+            raise UsageError(f"--map: expected TARGET=COLUMN, such as input=question, got {text!r}")
+        if target in columns:
+            raise UsageError(f"--map: {target} is given twice, as {columns[target]!r} and as {column!r}")
+        columns[target] = column
+    check_targets(columns, "--map: ")
+    return columns
+
+
+def check_targets(columns: Mapping[str, str], place: str) -> None:
+    for target in columns:
+        if target not in SYNONYMS and not re.fullmatch(r"metadata\.[^.]+", target):
+            raise UsageError(f"{place}expected one of {', '.join(TARGETS)} before the =, got {target!r}")
+
+
+class ColumnMap(NamedTuple):
+    """Where each part of a case is found in a row."""
+
+    part: Part
+    columns: dict[str, str]
+    table: (
+        bool  # CSV, Parquet: an empty cell is absent in a row, and an empty input or output is an empty text
+    )
+    output_members: bool  # the output has columns such as output.value and output.metadata.ms
+
+    def apply(self, row: dict[str, Any], number: int) -> tuple[dict[str, Any], list[Problem]]:
+        """The context, case or output of a row, and its problems. `number` becomes the id of a case that has none."""
+        if self.part == "context" and is_object(row.get("test_case")):  # columns such as test_case.id
+            inner = row.pop("test_case")
+            row = {**row, **inner}
+        parts: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for target, column in self.columns.items():
+            value = _take(row, column)
+            if value is _ABSENT and self.table and target in ("input", "output"):
+                value = ""
+            if value is _ABSENT and target in NEEDED[self.part]:
+                problems.append(Problem(column, f"the row has no such member, which is the {target}"))
+            parts[target] = value
+        output = parts.pop("output", _ABSENT)
+        result: Any = None if output is _ABSENT else self._output(output)
+        if self.part == "output":
+            return {**row, **(result or {})}, problems
+        case = self._case(row, parts, number)
+        return (case if self.part == "case" else {"test_case": case, "output": result}), problems
+
+    def _output(self, output: Any) -> dict[str, Any]:
+        if not self.output_members or not is_object(output):
+            return {"value": output}
+        return {"value": "", **output} if self.table else output
+
+    def _case(self, row: dict[str, Any], parts: dict[str, Any], number: int) -> dict[str, Any]:
+        id = parts.pop("id", _ABSENT)
+        if id is _ABSENT and "id" not in self.columns:
+            id = str(number)
+        case: dict[str, Any] = {"id": str(id) if type(id) is int else id}
+        case |= {name: parts.pop(name) for name in ("input", "expected") if name in parts}
+        case |= row
+        metadata = dict(row["metadata"]) if is_object(row.get("metadata")) else {}
+        if (tags := parts.pop("tags", _ABSENT)) is not _ABSENT and tags is not None:
+            metadata["tags"] = _tags(tags, self.columns["tags"])
+        for target, value in parts.items():
+            metadata[target.removeprefix("metadata.")] = value
+        if metadata:
+            case["metadata"] = {name: value for name, value in metadata.items() if value is not _ABSENT}
+        return {name: value for name, value in case.items() if value is not _ABSENT}
+
+
+def find_columns(
+    columns: Sequence[str], named: Mapping[str, str], part: Part, file: str, *, table: bool
+) -> ColumnMap:
+    """Choose a column for every target, from `--map` or by the usual names. Raises UsageError that shows the columns."""
+    check_targets(named, f"{file}: ")
+    bare = [column.removesuffix(":json") for column in columns]
+    available = {*bare, *_prefixes(bare)}
+    inside = set[str]() if table else available  # the members of a JSON row may be objects
+    if missing := [one for one in named.values() if one not in available and one.split(".")[0] not in inside]:
+        raise UsageError(f"{file}: there is no column {missing[0]!r}; {_seen(columns)}")
+    found = dict(named)
+    used = set(named.values())
+    targets = [target for target in SYNONYMS if target not in named and _concerns(target, part)]
+    for target in targets:
+        names = [column for column in bare if column not in used and _normal(column) in SYNONYMS[target]]
+        if part == "output" and target == "output" and "value" in available:
+            names = ["value"]
+        if (
+            target in available and target not in used
+        ):  # the name of FEP, also for columns such as output.value
+            names = [target]
+        if len(names) > 1:
+            options = " or ".join(f"--map {target}={_quoted(name)}" for name in names)
+            raise UsageError(f"{file}: several columns may be the {target}: say {options}; {_seen(columns)}")
+        if names:
+            found[target] = names[0]
+    if part == "case" and "expected" not in found:  # without outputs, an answer is the expected one
+        answers = [column for column in bare if _normal(column) == "answer" and column not in used]
+        found |= {"expected": answers[0]} if len(answers) == 1 else {}
+    inner = {column.removeprefix("test_case.") for column in bare if column.startswith("test_case.")}
+    lacking = [target for target in NEEDED[part] if target not in found and target not in inner]
+    if lacking:
+        rest = [column for column in bare if column not in found.values()]
+        line = " ".join(f"--map {target}={_quoted(_guess(rest, at))}" for at, target in enumerate(lacking))
+        raise UsageError(
+            f"{file}: no column for {' and '.join(lacking)}; {_seen(columns)}; say which columns they are, such as {line}"
+        )
+    members = any(column.startswith("output.") for column in bare)
+    return ColumnMap(part, {name: found[name] for name in found if name not in inner}, table, members)
+
+
+def is_row(document: Any, part: Part) -> bool:
+    """Whether a JSON document is a row with columns of its own, and not a context, case or output of FEP."""
+    if not is_object(document) or not document:
+        return False
+    if "test_case" in document:
+        return False
+    if part == "context":
+        return not is_object(document.get("output"))
+    return "value" not in document if part == "output" else not {"id", "input"} <= document.keys()
+
+
+_ABSENT: Any = object()
+
+
+def _take(row: dict[str, Any], column: str) -> Any:
+    """Remove a column from a row and return its value. A dot leads into an object."""
+    if column in row:
+        return row.pop(column)
+    *outer, last = column.split(".")
+    inside: Any = row
+    for name in outer:
+        inside = inside.get(name) if is_object(inside) else None
+    return inside.pop(last, _ABSENT) if is_object(inside) else _ABSENT
+
+
+def _tags(value: Any, column: str) -> list[Any]:
+    """A list of tags. A text in a column that is called tags may hold several, between commas or semicolons."""
+    if is_list(value):
+        return value
+    if isinstance(value, str) and _normal(column) == "tags":
+        return [tag.strip() for tag in re.split("[,;]", value) if tag.strip()]
+    return [value]
+
+
+def _concerns(target: str, part: Part) -> bool:
+    return part == "context" or (target == "output") == (part == "output")
+
+
+def _normal(column: str) -> str:
+    return _SEPARATORS.sub(" ", column.strip()).casefold()
+
+
+def _prefixes(columns: Iterable[str]) -> set[str]:
+    return {
+        ".".join(parts[:at])
+        for column in columns
+        for parts in [column.split(".")]
+        for at in range(1, len(parts))
+    }
+
+
+def _seen(columns: Sequence[str]) -> str:
+    shown = ", ".join(preview(column) for column in columns[:SHOWN])
+    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
+    return f"its columns are {shown}{more}" if columns else "it has no columns"
+
+
+def _guess(columns: Sequence[str], at: int) -> str:
+    return columns[at] if at < len(columns) else "COLUMN"
+
+
+def _quoted(column: str) -> str:
+    return column if re.fullmatch(r"[\w.\-]+", column) else f"'{column}'"

@@ -1,0 +1,189 @@
+"""Pass rates of slices: the cases with one tag, or with one value at a path (decision 46), in bounded memory."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay import jsonpath
+from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
+from assay.fep.check_names import result_label
+from assay.fep.columns import BLOCK, SpillFile
+from assay.fep.sinks import RunFooter
+from assay.fep.statistics import Statistics, statistics_of
+from assay.fep.tally import LOOSE, Answers, CheckTally
+from assay.protocol.json_types import is_list, is_object
+from assay.stats.intervals import Rate
+
+MAX_SLICES = 1_000  # of all dimensions together
+NONE = "(none)"  # the slice of the cases without a value
+LONGEST = 80  # characters of the name of a slice
+MAX_NODES = 10_000
+_decode = msgspec.json.Decoder().decode
+
+
+class Dimension(NamedTuple):
+    """What `--by` names: `tag`, a member of the case or its metadata, or a path."""
+
+    name: str
+    query: jsonpath.Query | None
+
+    def slices_of(self, context: dict[str, Any]) -> list[str]:
+        """The slices of a case: one for each tag or value, or NONE."""
+        values = self._values(context)
+        texts = [_text(one) for value in values for one in (value if is_list(value) else [value])]
+        return list(dict.fromkeys(texts)) or [NONE]
+
+    def _values(self, context: dict[str, Any]) -> list[Any]:
+        if self.query is not None:
+            try:
+                return self.query.values(context, max_nodes=MAX_NODES)
+            except PathFault as fault:
+                raise EnvironmentFailure(f"--by {self.name}: {fault}") from None
+        case = context["test_case"]
+        metadata = case.get("metadata")
+        names = ("tags", "tag") if self.name in ("tag", "tags") else (self.name,)
+        places = [place for place in (metadata, case) if is_object(place)]
+        found = (place[name] for place in places for name in names if place.get(name) is not None)
+        value = next(found, None)
+        return [] if value is None else [value]
+
+
+def read_dimension(text: str) -> Dimension:
+    """`tag`, the name of a member, or a JSONPath. Raises UsageError."""
+    if not text.startswith("$"):
+        if not text or "=" in text or ":" in text:
+            raise UsageError(
+                f"--by: expected tag, the name of a member or a path such as $.test_case.metadata.lang, got {text!r}"
+            )
+        return Dimension("tag" if text == "tags" else text, None)
+    try:
+        return Dimension(text, jsonpath.compile(text))
+    except MalformedPath as malformed:
+        raise UsageError(f"--by: {text} is not a path: {malformed}") from None
+
+
+class SliceRates(NamedTuple):
+    """The rates of one slice. `passed` and `failed` count checks."""
+
+    dimension: str
+    name: str
+    passed: int
+    failed: int
+    statistics: Statistics | None
+
+    @property
+    def share(self) -> float | None:
+        """passed / (passed + failed) over the checks of the slice; None if nothing passed or failed."""
+        decided = self.passed + self.failed
+        return self.passed / decided if decided else None
+
+    @property
+    def pass_rate(self) -> Rate | None:
+        return self.statistics.pass_rate if self.statistics else None
+
+    @property
+    def case_pass_rate(self) -> Rate | None:
+        return self.statistics.case_pass_rate if self.statistics else None
+
+
+class _Slice:
+    """The answers of the cases of one slice, for each list of checks that they have."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, CheckTally] = {}
+        self.answers: dict[tuple[str, ...], Answers] = {}
+
+    def of(self, labels: tuple[str, ...], aside: SpillFile) -> Answers:
+        found = self.answers.get(labels)
+        if found is None:
+            rows = [self.rows.setdefault(label, CheckTally()) for label in labels]
+            found = self.answers[labels] = Answers(labels, rows, {}, aside)
+        return found
+
+
+class SliceSink:
+    """A sink of results that counts them by slice. Answers beyond a block are in a temporary file."""
+
+    name = "--by"
+
+    def __init__(self, dimensions: Sequence[Dimension]) -> None:
+        self._dimensions = dimensions
+        self._slices: dict[tuple[str, str], _Slice] = {}
+        self._aside = SpillFile()
+        self._loose = self._held = 0
+
+    def write(self, line: bytes) -> None:
+        case = _decode(line)
+        context, results = case["execution_context"], case["check_results"]
+        labels = _labels(results)
+        for dimension in self._dimensions:
+            for name in dimension.slices_of(context):
+                self._count(self._slice(dimension.name, name).of(labels, self._aside), context, results)
+        if self._loose >= LOOSE:
+            self._pack()
+
+    def _slice(self, dimension: str, name: str) -> _Slice:
+        key = dimension, name
+        found = self._slices.get(key)
+        if found is None:
+            if len(self._slices) >= MAX_SLICES:
+                raise EnvironmentFailure(
+                    f"--by {dimension}: more than {MAX_SLICES:,} slices; choose a member with fewer values"
+                )
+            found = self._slices[key] = _Slice()
+        return found
+
+    def _count(self, answers: Answers, context: dict[str, Any], results: list[dict[str, Any]]) -> None:
+        id, code = context["test_case"]["id"], 0
+        for at, result in enumerate(results):
+            code |= answers.record(at, result["status"], _decided(result["results"]), id)
+        answers.close(id, code)
+        self._loose += 1
+
+    def _pack(self) -> None:
+        """Count the answers and move them to columns; spill the columns to disk when they are large."""
+        every = [answers for one in self._slices.values() for answers in one.answers.values()]
+        held = 0
+        for answers in every:
+            answers.fold()
+            answers.pack()
+            held += answers.column.buffer_size
+        self._loose = 0
+        if held >= BLOCK:
+            for answers in every:
+                answers.column.spill()
+
+    def rates(self) -> Iterator[SliceRates]:
+        """Yield the rates of every slice: by dimension, and by name."""
+        self._pack()
+        order = {dimension.name: at for at, dimension in enumerate(self._dimensions)}
+        for (dimension, name), one in sorted(
+            self._slices.items(), key=lambda item: (order[item[0][0]], item[0][1] == NONE, item[0][1])
+        ):
+            columns = [(labels, answers.column) for labels, answers in one.answers.items()]
+            passed = sum(row.passed for row in one.rows.values())
+            failed = sum(row.failed for row in one.rows.values())
+            yield SliceRates(dimension, name, passed, failed, statistics_of(columns, {}))
+
+    def flush(self) -> None:
+        """Nothing is written to a file."""
+
+    def close(self, closing: RunFooter) -> None:
+        """The rates are read after the run."""
+
+
+def _labels(results: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(map(result_label, results))
+
+
+def _decided(results: dict[str, Any]) -> dict[str, Any]:
+    """Only `passed`: a slice has no means."""
+    response = results.get("response")
+    passed = results.get("passed", response.get("passed") if is_object(response) else None)
+    return {"passed": passed}
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,104 @@
+"""Tables become contexts, cases and outputs: by `map`, or by the usual names of columns."""
+
+import json
+
+import pytest
+
+import assay
+from assay.errors import InvalidRequest, UsageError
+from assay.fep.column_map import read_map
+from assay.fep.rows import has_rows
+from assay.ports import Limits
+
+PARIS = {"id": "1", "input": "Capital?", "expected": "Paris"}
+
+
+def context(case, value, **members):
+    return {**PARIS, **case}, {"value": value, **members}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "found"),
+    [
+        ("a.csv", "question,answer,gold\nCapital?,Rome,Paris\n", None, context({}, "Rome")),
+        ("a.csv", "Prompt,Response,Ground_Truth\nCapital?,Rome,Paris\n", None, context({}, "Rome")),
+        ("a.csv", "\ufeffquery;completion;label\r\nCapital?;Rome;Paris\r\n;;\r\n\r\n", None, context({}, "Rome")),
+        ("a.tsv", "query\tcompletion\tlabel\nCapital?\tRome\tParis\n", None, context({}, "Rome")),
+        ("a.csv", 'input,output,target\nCapital?,"a\n""b"", c",Paris\n', None, context({}, 'a\n"b", c')),
+        ("a.csv", "question,answer,gold\nCapital?,,Paris\n", None, context({}, "")),  # an empty answer is a text
+        ("a.csv", "question,answer\n,Rome\n", None, ({"id": "1", "input": ""}, {"value": "Rome"})),
+        ("a.csv", "Frage ß,väl,z\nCapital?,Rome,Paris\n", {"input": "Frage ß", "output": "väl", "expected": "z"}, context({}, "Rome")),
+        ("a.csv", "id,input,prompt,output,expected\nx,Capital?,p,Rome,Paris\n", None, context({"id": "x", "prompt": "p"}, "Rome")),
+        ("a.csv", "question,answer,gold,category\nCapital?,Rome,Paris,a; b\n", None, context({"metadata": {"tags": ["a; b"]}}, "Rome")),
+        ("a.csv", "question,answer,gold,tags\nCapital?,Rome,Paris,a; b\n", None, context({"metadata": {"tags": ["a", "b"]}}, "Rome")),
+        (
+            "a.csv", "q,answer,gold,src,metadata.k\nCapital?,Rome,Paris,web,v\n", {"input": "q", "metadata.source": "src"},
+            context({"metadata": {"k": "v", "source": "web"}}, "Rome"),
+        ),
+        ("a.csv", "input,expected,output.value,output.metadata.ms:json\nCapital?,Paris,,12\n", None, context({}, "", metadata={"ms": 12})),
+        ("a.csv", "test_case.id,test_case.input,output,expected\nx,Capital?,Rome,Paris\n", None, context({"id": "x"}, "Rome")),
+        ("a.csv", "question,answer:json,gold\nCapital?,[1],Paris\n", None, context({}, [1])),
+        ("a.jsonl", '{"question": "Capital?", "response": {"text": "Rome"}, "gold": "Paris"}', None, context({}, {"text": "Rome"})),
+        ("a.jsonl", '{"id": 7, "question": "Capital?", "response": null, "gold": "Paris", "n": 1}', None, context({"id": "7", "n": 1}, None)),
+        ("a.jsonl", '{"a": {"q": "Capital?"}, "o": "Rome", "gold": "Paris"}', {"input": "a.q", "output": "o"}, context({"a": {}}, "Rome")),
+        ("a.json", '[{"prompt": "Capital?", "prediction": "Rome", "reference": "Paris"}]', None, context({}, "Rome")),
+        ("a.jsonl", '{"test_case": {"id": "1", "input": "?"}, "output": {"value": 1}}', None, ({"id": "1", "input": "?"}, {"value": 1})),
+    ],
+)  # fmt: skip
+def test_a_row_is_a_case_with_its_output(name, text, columns, found, tmp_path):
+    (tmp_path / name).write_text(text, "utf-8", newline="")
+    assert assay.load_contexts(tmp_path / name, map=columns) == ([found[0]], [found[1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("frage,antwort\na,b\n", {}, "no column for input and output; its columns are 'frage', 'antwort'; say which columns they are, such as --map input=frage --map output=antwort"),
+        ("question,x y\na,b\n", {}, "no column for output; its columns are 'question', 'x y'; say which columns they are, such as --map output='x y'"),
+        ("question,prompt,answer\na,b,c\n", {}, "several columns may be the input: say --map input=question or --map input=prompt; its columns are"),
+        ("question,answer\na,b\n", {"expected": "gold"}, "there is no column 'gold'; its columns are 'question', 'answer'"),
+        ("question,answer\na,b\n", {"score": "answer"}, "expected one of id, input, output, expected, tags, metadata.NAME before the =, got 'score'"),
+    ],
+)  # fmt: skip
+def test_a_refusal_shows_the_columns_and_the_line_to_type(text, columns, message, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(UsageError) as refusal:
+        has_rows(str(tmp_path / "a.csv"), Limits(), "context", columns)
+    assert f"a.csv: {message}" in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["input", "=x", "input=", "score=x"])
+def test_a_map_is_a_target_and_a_column(text):
+    with pytest.raises(UsageError, match="--map: expected"):
+        read_map([text])
+    with pytest.raises(UsageError, match="--map: input is given twice"):
+        read_map(["input=a", "input=b"])
+
+
+def test_cases_without_outputs_take_an_answer_for_the_expected_one(tmp_path):
+    (tmp_path / "a.csv").write_text("question,answer\nCapital?,Paris\n")
+    assert assay.load_cases(tmp_path / "a.csv") == [PARIS]
+    (tmp_path / "b.jsonl").write_text('{"question": "Capital?"}\n{"prompt": "?"}\n')
+    with pytest.raises(
+        InvalidRequest, match=r"b\.jsonl:2: question: the row has no such member, which is the input"
+    ):
+        assay.load_cases(tmp_path / "b.jsonl")
+
+
+def test_parquet_rows(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {"question": "Capital?", "answer": None, "gold": "Paris", "n": 1.5},
+        {"question": "?", "answer": "x", "gold": None, "n": None},
+    ]
+    parquet.write_table(parquet.pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    cases, outputs = assay.load_contexts(tmp_path / "a.parquet")
+    assert cases == [{**PARIS, "n": 1.5}, {"id": "2", "input": "?"}]
+    assert outputs == [{"value": ""}, {"value": "x"}]
+    result = assay.evaluate_sync(
+        cases, outputs, [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": ""}}]
+    )
+    assert [one.check_results[0].results for one in result.results] == [{"passed": True}, {"passed": False}]
+    (tmp_path / "b.parquet").write_text(json.dumps(rows))
+    with pytest.raises(assay.Refusal, match=r"b\.parquet: cannot be read as Parquet"):
+        assay.load_contexts(tmp_path / "b.parquet")

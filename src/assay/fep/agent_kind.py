@@ -85,16 +85,26 @@ class AgentEvaluationState(EvaluationState):
         assert request.agent is not None
         self._agent = request.agent
         self._budget = CostBudget(request.agent.max_cost)
+        self._pending: set[int] = set()  # units that are counted and not recorded yet
+        self._erred = False
         self._kept: dict[str, Any] = {name: run.head[name] for name in KEPT if name in run.head}
 
     def add(self, event: Event) -> None:
         super().add(event)
         if event.type == "evaluation.shard":
-            self._budget.charge(msgspec.json.decode(event.data, type=ShardCompleted).cost_usd)
+            self._count(msgspec.json.decode(event.data, type=ShardCompleted))
+
+    def _count(self, shard: ShardCompleted) -> None:
+        """Count a unit once: when it ends, before the next one starts, or when its event is read back."""
+        if shard.unit in self._pending:
+            self._pending.discard(shard.unit)
+            return
+        self._budget.charge(shard.cost_usd)
+        self._erred = self._erred or bool(shard.summary.error_checks)
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         async for unit in super().units(store):
-            if self._budget.exhausted or (self._agent.fail_fast and self._counts.summary.error_checks):
+            if self._budget.exhausted or (self._agent.fail_fast and self._erred):
                 return
             yield unit
 
@@ -103,6 +113,8 @@ class AgentEvaluationState(EvaluationState):
         event, evidence = recorded(done.unit, self._services.clock.now())
         shard = msgspec.json.decode(event.data, type=ShardCompleted)
         shard = msgspec.structs.replace(shard, cost_usd=done.cost_usd)
+        self._count(shard)
+        self._pending.add(shard.unit)
         return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence)
 
     def head(self) -> dict[str, Any]:

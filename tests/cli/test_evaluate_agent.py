@@ -280,6 +280,16 @@ def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     )
 
 
+def test_columns_slices_and_bars_work_with_an_agent(evaluate, folder):
+    (folder / "sheet.csv").write_text("question,gold,kind\na,A,good\nb,B,good\nc,nope,bad\n")
+    maps = [option for pair in ("input=question", "expected=gold", "tags=kind") for option in ("--map", pair)]
+    bars = ["--by", "tag", "--min-pass-rate", "tag:good=1", "--min-pass-rate", "tag:bad=0.5"]
+    ended = evaluate(*maps, *bars, "--json", cases="sheet.csv")
+    assert ended.code == 3, ended.err
+    slices = {one["slice"]: one["passed"] for one in json.loads(ended.out)["slices"]}
+    assert slices == {"good": 2, "bad": 0}
+
+
 def test_outputs_of_the_dataset_are_replaced(evaluate, folder):
     contexts = [{"test_case": case("a", "a"), "output": {"value": "old"}}]
     write(folder, "old.jsonl", contexts)

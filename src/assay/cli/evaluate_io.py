@@ -171,7 +171,10 @@ def open_sinks(
     """Open the files for results. `counters` receive every result too. With --resume one `.jsonl` is continued, and the others are written again from it."""
     _check_distinct(options)
     if options.agent is not None:
-        return [sink_for(name) for name in options.to]  # written from the run, also with --resume
+        return [
+            *(sink_for(name) for name in options.to),
+            *counters,
+        ]  # written from the run, also with --resume
     if options.save and options.resume:
         raise UsageError("--save stores a whole run and --resume continues a part of one: use one of them")
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]

@@ -275,6 +275,9 @@ def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     assert "capitals" in command("list", folder=folder).out
     assert "4 passed, 2 failed" in command("show", "latest", folder=folder).out
     assert command("export", "latest", "-o", "all.jsonl", folder=folder).code == 0
+    assert command("delete", "latest", "--yes", folder=folder).code == 0
+    again = evaluate("--save", "--trials", 2, "--resume")
+    assert "there is no run of these cases" in again.err  # it was erased
     assert [one["execution_context"]["output"]["value"] for one in results(folder, "all.jsonl")] == list(
         "AABBCC"
     )

@@ -70,8 +70,8 @@ _encode = msgspec.json.Encoder().encode
 async def find_unfinished(store: Store, tenant: str, digest: str) -> Run | None:
     """The newest run of the same cases, checks, agent and options; None if there is none."""
     for run in await store.runs(RunQuery(tenant=tenant, kind=KIND, limit=RECENT)):
-        copying = run.head.get(COPY_IN_PROGRESS) or run.head.get(PARTIAL)
-        if run.head.get(DIGEST) == digest and not copying:
+        incomplete = run.erased or run.head.get(COPY_IN_PROGRESS) or run.head.get(PARTIAL)
+        if run.head.get(DIGEST) == digest and not incomplete:
             return run
     return None
 

@@ -13,9 +13,10 @@ from assay import errors
 from assay.serve.fep.schemas import fep_schemas
 from assay.serve.http import ROUTES
 from assay.serve.openwop.schemas import openwop_schemas
-from assay.serve.web.openapi import ERRORS, HEADERS, document
+from assay.serve.web.openapi import ERRORS, HEADERS, TAGS, document
 from assay.serve.web.responses import STATUS
-from support.rest_client import Server, sqlite
+from support.evals import Doing
+from support.rest_client import Server, request_of, slow, sqlite
 from support.spec_files import SHARED, needs_shared
 
 DOCUMENT = document(ROUTES, fep_schemas() | openwop_schemas())
@@ -85,6 +86,57 @@ def test_the_rest_page_has_every_status_with_its_codes():
 def host(tmp_path_factory):
     with Server(sqlite(tmp_path_factory.mktemp("openapi"))) as host:
         yield host
+
+
+def test_every_route_has_a_group_and_the_title_both_protocols():
+    groups = {tag["name"] for tag in DOCUMENT["tags"]}
+    used = {
+        tag for methods in DOCUMENT["paths"].values() for said in methods.values() for tag in said["tags"]
+    }
+    assert groups == used == set(TAGS) - {"conformance"}
+    assert all(name in DOCUMENT["info"]["title"] for name in ("FEP", "OpenWOP"))
+
+
+WANTED = {"createRun": 201, "putSuite": 201, "annotateRun": 201, "forkRun": 201, "startEvaluation": 202}
+
+
+def test_the_example_bodies_of_the_document_work(tmp_path):
+    """In the order of a client: the suite before its run, and the run before what names it."""
+    agent = Doing(lambda task: task, agent_id="local.shop.answer")
+    with Server(sqlite(tmp_path), agents=[agent], seeded=True) as host, host.client() as client:
+        names = {
+            "evaluation_id": client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()[
+                "operation_id"
+            ]
+        }
+        waits = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
+        while client.get(f"/v1/runs/{waits}").json()["status"] != "waiting-approval":
+            pass
+        names |= {"run_id": waits, "node_id": "gate"}
+        last = {"cancelRun": 2, "cancelRunByVerb": 3, "createRun": 1, "putSuite": -1}
+        tried = []
+        for route in sorted(
+            (route for route in ROUTES if route.body), key=lambda route: last.get(route.id, 0)
+        ):
+            said = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]
+            if route.id in ("annotateRun", "forkRun"):
+                continue  # of the run that is made below
+            answer = client.post(route.path.format(**names), json=said["example"])
+            tried.append((route.id, answer.status_code))
+            assert answer.status_code == WANTED.get(route.id, 200), answer.text
+        run = client.post(
+            "/v1/runs", json=DOCUMENT["components"]["schemas"]["RunRequest"]["examples"][0]
+        ).json()["runId"]
+        while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
+            pass
+        assert client.get(f"/v1/runs/{run}/eval-summary").json()["passed"] is True
+        for path, schema in (
+            (f"/v1/runs/{run}/annotations", "AnnotationCreate"),
+            (f"/v1/runs/{run}:fork", "ForkRequest"),
+        ):
+            example = DOCUMENT["components"]["schemas"][schema]["examples"][0]
+            assert client.post(path, json=example).status_code == 201, path
+        assert len(tried) > 8
 
 
 LINES = "application/x-ndjson"  # of which a schema says only that it is text: written down, what is none is text too

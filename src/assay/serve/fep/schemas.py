@@ -6,6 +6,16 @@ from assay.protocol import evaluation, operations, results, runs
 from assay.serve.web.openapi import components
 
 CHECK = {"$ref": "#/components/schemas/Check"}
+_REQUEST: dict[str, Any] = {
+    "test_cases": [{"id": "france", "input": "What is the capital of France?", "expected": "Paris"}],
+    "outputs": [{"value": "It is Paris."}],
+    "checks": [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["Paris"]}}],
+}
+EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
+    "EvaluationRequest": _REQUEST,
+    "BatchEvaluationRequest": {"evaluations": [_REQUEST], "options": {"fail_fast": True}},
+    "CancelRequest": {"reason": "it is no longer needed"},
+}
 
 
 def fep_schemas() -> dict[str, Any]:
@@ -40,4 +50,6 @@ def fep_schemas() -> dict[str, Any]:
     schemas["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = {
         "description": "An EvaluationRequest. An invalid one is reported in `errors`, with its index."
     }
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
     return schemas

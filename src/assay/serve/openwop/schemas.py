@@ -44,6 +44,33 @@ _OPEN: dict[str, Any] = {
 }
 
 
+EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
+    "AgentEvalSuite": {
+        "suiteId": "local.shop.evals.refunds",
+        "version": "1.0.0",
+        "modes": ["golden"],
+        "tasks": [
+            {
+                "taskId": "polite",
+                "input": "Hello",
+                "expected": {"kind": "golden", "match": {"strategy": "contains", "value": "Hello"}},
+            }
+        ],
+    },
+    "RunRequest": {
+        "mode": "eval",
+        "evalSuiteRef": "local.shop.evals.refunds@1.0.0",
+        "agentId": "local.shop.answer",
+        "configurable": {"trials": 2},
+    },
+    "CancelRequest": {"reason": "it is no longer needed"},
+    "BulkCancelRequest": {"runIds": ["run-0001", "run-0002"], "reason": "the suite was wrong"},
+    "ForkRequest": {"mode": "replay"},
+    "InterruptRequest": {"resumeValue": {"action": "accept"}},
+    "AnnotationCreate": {"signal": {"kind": "rating", "rating": 1}, "note": "a good answer"},
+}
+
+
 def openwop_schemas() -> dict[str, Any]:
     types = (
         EvalDetail,
@@ -66,4 +93,7 @@ def openwop_schemas() -> dict[str, Any]:
         suite.AgentEvalSuite,
         verification.VerificationReport,
     )
-    return components(types) | _OPEN
+    schemas = components(types)
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    return schemas | _OPEN

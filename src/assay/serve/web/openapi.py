@@ -35,21 +35,50 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
+# The groups of routes, with the beginnings of their paths. The first one that fits is the group of a route.
+TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "evaluations": (
+        "FEP: run, read and erase evaluations.",
+        ("/v1/evaluat", "/v1/operations", "/v1/checks"),
+    ),
+    "host": ("Health, probes and metrics.", ("/v1/health", "/v1/ready", "/v1/live", "/metrics")),
+    "documents": (
+        "Descriptions of this interface.",
+        ("/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/"),
+    ),
+    "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
+    "agents and workflows": ("What this host can run.", ("/v1/agents", "/v1/workflows")),
+    "runs": (
+        "OpenWOP: run agent evals and workflows, read and erase them.",
+        ("/v1/runs", "/v1/host/assay/runs"),
+    ),
+    "conformance": ("Only for OpenWOP's conformance suite.", ("/v1/",)),
+}
+
+
+def tag_of(path: str) -> str:
+    """The group of a route."""
+    return next(tag for tag, (_, starts) in TAGS.items() if path.startswith(starts))
+
+
 def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[str, Any]:
     """Each package of routes brings the schemas that its routes name; `components` makes them of types."""
     schemas = {**schemas, "Document": {"type": "object", "required": ["openapi", "paths"]}}
     paths: dict[str, dict[str, Any]] = {}
+    used: set[str] = set()
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        used.add(tag_of(route.path))
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "assay: Flexible Evaluation Protocol",
+            "title": "assay: Flexible Evaluation Protocol (FEP) and OpenWOP agent evaluation",
             "version": __version__,
-            "summary": "Test cases, outputs and checks in; results out.",
+            "summary": "Test cases, outputs and checks in, results out; agents against suites, scorecards out.",
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
+        "tags": [{"name": tag, "description": text} for tag, (text, _) in TAGS.items() if tag in used],
         "paths": paths,
         "components": {
             "schemas": {name: schemas[name] for name in sorted(schemas)},
@@ -62,8 +91,12 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
     }
 
 
-def _operation(route: RouteSpec) -> dict[str, Any]:
-    operation: dict[str, Any] = {"operationId": route.id, "summary": route.summary}
+def _operation(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.id,
+        "summary": route.summary,
+        "tags": [tag_of(route.path)],
+    }
     errors = {*route.errors, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
     if route.scope is not None:
         operation["description"] = f"Scope: `{route.scope}`." if route.scope else "Any key of the tenant."
@@ -73,7 +106,7 @@ def _operation(route: RouteSpec) -> dict[str, Any]:
     if parameters := [*_in_path(route.path), *map(_parameter, route.parameters)]:
         operation["parameters"] = parameters
     if route.body:
-        operation["requestBody"] = {"required": not route.optional, "content": _body(route)}
+        operation["requestBody"] = {"required": not route.optional, "content": _body(route, schemas)}
     responses = {status: _response(spec) for status, spec in route.responses.items()}
     responses |= {status: _error(status) for status in errors}
     operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
@@ -102,8 +135,10 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _body(route: RouteSpec) -> dict[str, Any]:
+def _body(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": _ref(route.body)}}
+    if examples := schemas[route.body].get("examples"):
+        content["application/json"]["example"] = examples[0]
     if route.lines:
         lines = "A first line with checks and experiment_metadata, then one {test_case, output} per line."
         content["application/x-ndjson"] = {"schema": {"type": "string", "description": lines}}

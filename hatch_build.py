@@ -23,7 +23,14 @@ def make() -> list[Path]:
         if protoc.main(["protoc", *asked]) != 0:
             sys.exit(f"{PROTO} could not be compiled")
         made = sorted(Path(folder, PROTO).parent.iterdir())
-        return [Path(shutil.copy(one, ROOM / one.name)) for one in made]
+        return [_copied(one, ROOM / one.name) for one in made]
+
+
+def _copied(source: Path, target: Path) -> Path:
+    """Write only a file that changes: a process that imports it meanwhile would find half of it."""
+    if not target.exists() or target.read_bytes() != source.read_bytes():
+        shutil.copy(source, target)
+    return target
 
 
 try:

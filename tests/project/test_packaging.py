@@ -4,7 +4,14 @@ import re
 import subprocess
 import sys
 import tomllib
+import venv
+from importlib import metadata
 from pathlib import Path
+from zipfile import Path as ZipPath
+from zipfile import ZipFile
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import assay
 from assay.extras import DISTRIBUTION, EXTRAS
@@ -60,3 +67,96 @@ def test_the_version_does_not_depend_on_the_metadata_of_an_installation():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (f"assay {assay.__version__}\n", "")
     assert PROJECT["dynamic"] == ["version"]
+
+
+# The wheel, in an environment of its own
+
+
+def closure(wheel: Path, *extras: str) -> set[str]:
+    """The distributions that the wheel asks for, and those that these ask for: names as in a registry."""
+    with ZipFile(wheel) as archive:
+        name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        lines = metadata.PathDistribution(ZipPath(wheel, name.removesuffix("METADATA"))).requires or []
+    found: set[str] = set()
+    waiting = [(line, extras) for line in lines]
+    while waiting:
+        line, chosen = waiting.pop()
+        requirement = Requirement(line)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
+            continue
+        name = canonicalize_name(requirement.name)
+        if name not in found:
+            found.add(name)
+            waiting += [(one, tuple(requirement.extras)) for one in metadata.requires(name) or []]
+    return found
+
+
+def link(name: str, site: Path) -> None:
+    """A distribution of this environment in another one: links instead of a download."""
+    distribution = metadata.distribution(name)
+    tops = {Path(str(file)).parts[0] for file in distribution.files or [] if ".." not in str(file)}
+    for top in tops - {"__pycache__"}:
+        there = Path(str(distribution.locate_file(top)))
+        if there.exists() and not (site / top).exists():
+            (site / top).symlink_to(there)
+
+
+def first_screen(page: str) -> tuple[dict[str, str], str, str]:
+    """The files, the commands and the output of the first example of a page."""
+    blocks = re.findall(r"^```(\S+)(?: (\S+))?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    at = next(number for number, (language, _, _) in enumerate(blocks) if language == "sh")
+    files = {name: text for _, name, text in blocks[:at] if name}
+    assert blocks[at + 1][0] == "text"
+    return files, blocks[at][2], blocks[at + 1][2]
+
+
+def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(tmp_path):
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    (wheel,) = tmp_path.glob(f"{DISTRIBUTION}-{assay.__version__}-*.whl")
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    subprocess.run(
+        [*pip, "--python", str(python), "install", "--no-compile", "--no-deps", str(wheel)],
+        check=True,
+        timeout=300,
+    )
+    site = next((home / "lib").glob("python*/site-packages"))
+    needed = closure(wheel, "store")
+    assert not {"pytest", "grpcio", "starlette", "aiohttp"} & needed
+    for name in needed:
+        link(name, site)
+    files, commands, output = first_screen((ROOT / "README.md").read_text("utf-8"))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    environ = {"PATH": f"{home / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steady = [re.sub(r"\d+\.\d s|run-\w+", "…", text).split() for text in (done.stdout, output)]
+    assert steady[0] == steady[1]
+    told = subprocess.run(
+        [home / "bin" / "assay", "serve"],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.endswith(
+        "pip install 'openassay[serve,grpc]' (in a clone: pip install '.[serve,grpc]')\n"
+    )

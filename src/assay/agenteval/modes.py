@@ -1,5 +1,5 @@
 """
-The modes of an agent eval (RFC 0081 §D). To add a mode, add a row to MODES, and a check if it has a requirement.
+The modes of an agent eval (RFC 0081 §D). To add a mode, add its name to MODE_NOTES and a row to MODES, and a check if it has a requirement.
 
 The table drives what a host offers, which tasks a run covers, and what is refused before anything runs (contract §3.2, §6.3).
 """
@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
+from assay.agenteval.mode_names import MODE_NOTES
 from assay.agenteval.request import EvalFacts, EvalRequest
 from assay.errors import EvalRefused, Problem
 from assay.protocol.suite import AgentEvalSuite, EvalTask
@@ -93,6 +94,9 @@ MODES: dict[str, Mode] = {
         Mode(name="live-shadow", live=True, check_last=check_live_shadow),
     )
 }
+
+
+assert list(MODES) == list(MODE_NOTES), "each mode has a row in MODES and a name in MODE_NOTES"
 
 
 def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:

@@ -1,5 +1,6 @@
 """Options that several verbs have, and the group of verbs."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,12 @@ CheckModules = Annotated[
     list[str] | None,
     typer.Option(help="Your own check, as module:Class (repeatable).", metavar="M"),
 ]
+
+
+def any_of(names: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class Group(typer.core.TyperGroup):

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.mode_names import MODE_NOTES
 from assay.agenteval.suite import read_suite_file
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.console_table import Page, Table
@@ -12,11 +13,12 @@ from assay.errors import InvalidRequest, Problem, UsageError
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.settings import load
 
+_MODES = ", ".join(f"{name} ({note})" if note else name for name, note in MODE_NOTES.items())
 TEMPLATE = """\
 # A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). `assay schema AgentEvalSuite` prints its schema.
 suiteId: local.mine.evals.first      # <scope>.<org>.evals.<name>
 version: 1.0.0
-modes: [golden]                      # golden, rubric (needs a judge), regression (with --baseline), live-shadow
+modes: [golden]                      # MODES
 thresholds:
   passScore: 0.8                     # the mean score that passes
   # maxCostUsd: 0.50                 # an unknown cost does not pass
@@ -41,7 +43,7 @@ tasks:
   #   fixtures:
   #     toolResponses: [{tool: "shop:orders", response: [{state: sent}]}]
   #     memorySeed: [{id: m1, content: "customer tier: gold"}]
-"""
+""".replace("MODES", _MODES)
 MAX_CELL = 70  # characters of a value
 
 

@@ -48,7 +48,7 @@ def open_engine(address: str, connections: int = 1) -> Engine:
         case "postgresql":
             return _postgres(url, connections)
         case other:
-            raise UsageError(f"no store for {other!r}; there are sqlite:///FILE, postgresql://… and memory:")
+            raise UsageError(f"no SQL store for {other!r}")
 
 
 def _sqlite(url: URL, connections: int) -> Engine:

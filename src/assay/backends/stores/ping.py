@@ -97,10 +97,18 @@ class DatabasePing:
         try:
             if self._path is not None:
                 return _ask_file(self._path)
-            with self._engine.connect() as connection:
-                return "" if connection.execute(_WRITABLE).scalar() else "it is read-only"
+            try:
+                return self._ask_server()
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._ask_server()  # the connection was older than the server
         except (DBAPIError, sqlite3.Error) as error:
             return type(error).__name__
+
+    def _ask_server(self) -> str:
+        with self._engine.connect() as connection:
+            return "" if connection.execute(_WRITABLE).scalar() else "it is read-only"
 
 
 def _ask_file(path: str) -> str:

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.options import KeyFile
+from assay.agenteval.mode_names import MODE_NOTES
+from assay.cli.options import KeyFile, any_of
 
 
 def run(
@@ -18,7 +19,7 @@ def run(
     mode: Annotated[
         list[str] | None,
         typer.Option(
-            help="golden, rubric, regression or live-shadow (repeatable). Default: the modes of the suite.",
+            help=f"{any_of(MODE_NOTES)} (repeatable). Default: the modes of the suite.",
             metavar="M",
         ),
     ] = None,

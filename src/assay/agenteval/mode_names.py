@@ -1,0 +1,8 @@
+"""The names of the modes that assay offers, each with a note. The help, the template of a suite and the table MODES follow from it."""
+
+MODE_NOTES: dict[str, str] = {
+    "golden": "",
+    "rubric": "needs a judge",
+    "regression": "with --baseline",
+    "live-shadow": "",
+}

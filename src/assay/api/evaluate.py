@@ -85,10 +85,10 @@ async def evaluate(
         result = await assay.evaluate(cases, agent=my_function, checks=checks)
 
     `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked `trials` times for each
-    case, and `timeout` is also its time for a case. `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
-    check, in seconds. If it is cancelled, or if the judges have cost `max_cost` US dollars, it returns what is done and the
-    other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again. Without
-    `resolved_arguments`, results leave out the arguments of each check.
+    case. `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
+    check, and of the agent for a case, in seconds. If it is cancelled, or if judges and the agent have cost `max_cost` US dollars, it
+    returns what is done and the other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again.
+    Without `resolved_arguments`, results leave out the arguments of each check.
     """
     settings = load()
     collector = ProblemCollector()

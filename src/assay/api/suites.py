@@ -14,7 +14,6 @@ from assay.agenteval.suite import read_suite, read_suite_file
 from assay.agenteval.task_checks import recorded_checks
 from assay.api.agents import AgentLike, agent_from
 from assay.api.eval_runtime import EvalRuntime, open_evals
-from assay.fep.request import checks_from
 from assay.fep.run_result import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agents import ModelClass
@@ -84,11 +83,12 @@ async def run_suite(
         judge=judge,
         agent_spec=agent if isinstance(agent, str) else "",
         tags=tuple(tags),
-        checks=None if checks is None else checks_from(checks),
     )
     async with AsyncExitStack() as stack:
         opened = await _open_store(store, stack)
         evals = await stack.enter_async_context(open_evals(settings, opened, [subject], checks=checks))
+        if (beside := evals.service.dependencies.checks) is not None:
+            request = msgspec.structs.replace(request, checks=beside.checks)
         plan = await evals.service.plan(request, TENANT, document)
         run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
         evals.executor.start(run)

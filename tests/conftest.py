@@ -1,5 +1,6 @@
 """What several files of tests share."""
 
+import gc
 import os
 import signal
 
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(config, items):
     items[:] = selected
     if others:
         config.hook.pytest_deselected(items=others)
+
+
+def pytest_collection_finish():
+    """A collection of garbage need not look at thousands of tests: every server that starts here collects."""
+    gc.collect()
+    gc.freeze()
 
 
 def long_items(items):

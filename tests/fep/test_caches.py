@@ -1,12 +1,14 @@
 """Caches of what requests bring: their bytes are bounded, and one owner's entries do not drive out another's."""
 
 import gc
+import sys
 import weakref
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import assay
 from assay.checks import STANDARD
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
 from assay.fep.inline import runs_inline
@@ -110,3 +112,22 @@ def test_a_flood_of_schemas_leaves_those_of_another_tenant():
     finally:
         pool.owner.reset(token)
     assert validator_for(mine) is held
+
+
+def test_a_program_that_froze_objects_is_asked_for_them_once():
+    """To count them takes milliseconds, and the tests' own are frozen."""
+    cases, outputs, calls = [{"id": "a", "input": 1}], [{"value": 1}], []
+
+    def record(frame, event, function):
+        if event == "c_call" and function is gc.get_freeze_count:
+            calls.append(function)
+
+    assert gc.get_freeze_count() > 0
+    for _ in range(2):
+        calls.clear()
+        sys.setprofile(record)
+        try:
+            assay.evaluate_sync(cases, outputs, [])
+        finally:
+            sys.setprofile(None)
+    assert not calls

@@ -228,6 +228,20 @@ async def evaluate_stream(
         await services.close()
 
 
+class _FrozenObjects:
+    """Whether the program froze objects. Counting them takes milliseconds, so a program that has some is asked once."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def __bool__(self) -> bool:
+        self._seen = self._seen or gc.get_freeze_count() > 0
+        return self._seen
+
+
+_frozen_objects = _FrozenObjects()
+
+
 @contextmanager
 def gc_paused() -> Generator[None]:
     """Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time."""
@@ -236,7 +250,7 @@ def gc_paused() -> Generator[None]:
     try:
         yield
     finally:
-        if on and gc.get_freeze_count() == 0:
+        if on and not _frozen_objects:
             gc.freeze()  # and back: this moves the new objects to the oldest generation without a scan
             gc.unfreeze()
         if on:

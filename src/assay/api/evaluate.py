@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from assay import app
 from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results, unanswered
+from assay.api.function_checks import with_functions
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
@@ -100,6 +101,7 @@ async def evaluate(
     started = services.clock.now()
     options = ResultOptions(resolved_arguments=resolved_arguments)
     available = collector.read(lambda: _registry(registry, settings)) or app.registry(settings)
+    checks, available = with_functions(checks, available)
     plan = collector.read(lambda: plan_of(checks, available, services, options))
     subject = collector.read(lambda: agent_for(agent, outputs, trials, settings))
     with gc_paused():
@@ -203,7 +205,8 @@ async def evaluate_stream(
     execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
-    plan = plan_of(checks, _registry(registry, settings), services, options)
+    checks, available = with_functions(checks, _registry(registry, settings))
+    plan = plan_of(checks, available, services, options)
     read = _context if subject is None else _unanswered_context
     source = (
         _read_async(contexts, settings, read)

@@ -101,6 +101,8 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
         raise InvalidRequest(
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
+    if checker.default_paths:
+        check = msgspec.structs.replace(check, arguments={**checker.default_paths, **check.arguments})
     literals, displayed, path_arguments, problems = _read(check, fields, f"{place}.arguments")
     problems = [*unversioned, *problems]
     if services is not None and services.persists_requests:

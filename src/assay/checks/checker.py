@@ -100,6 +100,9 @@ class Checker(Struct, forbid_unknown_fields=True):
     isolate: ClassVar[bool] = False
     keeps_time: ClassVar[bool] = False
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
+    default_paths: ClassVar[
+        Mapping[str, str]
+    ] = {}  # arguments that are paths if the caller does not give them
 
     def run(self, services: Services) -> Answer | Awaitable[Answer] | WorkerTask:
         """Return the answer for one output. Raise a Fault, or any exception, if there is no answer."""

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeGuard
 
 from assay.checks import versions
 from assay.checks.checker import Checker
+from assay.checks.function_check import FunctionCheck, function_checker, is_function
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
 from assay.ports.import_code import import_object
 
@@ -114,13 +115,20 @@ def _directory_state(directory: str) -> tuple[str, int]:
 
 
 def from_module(spec: str) -> type[Checker]:
-    """`module:Class` or `file.py:Class`, as the operator gives it on the command line."""
+    """`module:Class`, `module:function` or the same of a `file.py`, as the operator gives it on the command line."""
     module, _, name = spec.partition(":")
     if not module or not name:
         raise UsageError(
-            f"--check-module {spec!r}: expected module:Class or file.py:Class, such as my_checks:Polite"
+            f"--check-module {spec!r}: expected module:name or file.py:name of a class or function, such as my_checks:Polite"
         )
     return _load_checker(f"--check-module {spec!r}", lambda: import_object(spec))
+
+
+def function_checks(modules: Iterable[str]) -> list[dict[str, Any]] | None:
+    """The checks of a run without checks: all functions among `--check-module`; None if there is none."""
+    checkers = [from_module(spec) for spec in modules]
+    types = [one.type for one in checkers if issubclass(one, FunctionCheck)]
+    return [{"type": one, "arguments": dict[str, Any]()} for one in types] or None
 
 
 def _load_checker(source: str, load: Any) -> type[Checker]:
@@ -128,6 +136,8 @@ def _load_checker(source: str, load: Any) -> type[Checker]:
         checker = load()
     except (Exception, SystemExit) as surprise:  # a module is foreign code: every failure becomes a message
         raise UsageError(f"{source} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
+    if is_function(checker):
+        return function_checker(checker)
     if not _is_check(checker):
-        raise UsageError(f"{source} is {checker!r}: expected a subclass of assay.Checker")
+        raise UsageError(f"{source} is {checker!r}: expected a function or a subclass of assay.Checker")
     return checker

@@ -12,7 +12,7 @@ import msgspec
 
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
-from assay.checks.registry import Registry
+from assay.checks.registry import Registry, function_checks
 from assay.checks.runner import ResultOptions
 from assay.cli.agent_options import AgentReport, validate_agent
 from assay.cli.bars import (
@@ -66,6 +66,8 @@ def main(options: EvaluateOptions) -> int:
     agent = None
     with stdout_to_stderr():
         registry = app.registry(settings, options.modules)
+        if inputs.checks is None and options.request is None:
+            inputs.checks = function_checks(options.modules)
         plan = _plan(options, inputs, registry, services, check_options)
         if options.agent is not None:
             from assay.cli.evaluate_agent import AgentExecution  # deferred import: most runs score outputs

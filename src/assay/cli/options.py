@@ -18,7 +18,7 @@ KeyFile = Annotated[
 ]
 CheckModules = Annotated[
     list[str] | None,
-    typer.Option(help="Your own check, as module:Class (repeatable).", metavar="M"),
+    typer.Option(help="Your own check, as module:Class or module:function (repeatable).", metavar="M"),
 ]
 
 

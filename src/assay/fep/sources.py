@@ -13,6 +13,7 @@ from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
 from assay.fep.rows import has_rows, items_of, split_columns
+from assay.fep.short_checks import expand_checks
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object
@@ -182,6 +183,8 @@ def from_request(name: str, limits: Limits) -> RequestFile:
         one for one in found.problems if listed or one.place not in ("test_cases", "outputs")
     ]
     experiment = collector.read(lambda: experiment_from(parts["experiment_metadata"]))
+    parts["checks"], wrong = expand_checks(parts["checks"], "checks")
+    collector.problems += wrong
     checks: Any = [] if parts["checks"] is None and members.get("checks") is not None else parts["checks"]
     return RequestFile(found, checks, experiment, placed(name, collector.problems))
 
@@ -199,7 +202,8 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
             )
         )
     collector = ProblemCollector()
-    checks = _plain(document, "checks", limits, collector)
+    checks, wrong = expand_checks(_plain(document, "checks", limits, collector), "checks")
+    collector.problems += wrong
     if collector.problems:
         raise InvalidRequest(placed(name, collector.problems))
     return checks

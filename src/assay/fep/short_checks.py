@@ -1,0 +1,81 @@
+"""Short forms of checks in files: `- contains: [Paris]` asks the value of the output."""
+
+from typing import Any, NamedTuple
+
+from assay.errors import Problem
+from assay.protocol.json_types import is_list, is_object, kind_of
+
+OUTPUT = "$.output.value"
+BESIDE = ("name", "version")  # members that may stand beside the type
+
+
+class ShortForm(NamedTuple):
+    """The argument that takes the output, and the one that takes the value of the short form."""
+
+    subject: str | None
+    argument: str
+    takes_object: bool = (
+        False  # an object is the value itself, unless it has a member with the name of the argument
+    )
+
+
+SHORT_FORMS = {
+    "exact_match": ShortForm("actual", "expected"),
+    "contains": ShortForm("text", "phrases"),
+    "regex": ShortForm("text", "pattern"),
+    "threshold": ShortForm("value", "min_value"),
+    "semantic_similarity": ShortForm("text", "reference"),
+    "json_match": ShortForm("actual", "expected", takes_object=True),
+    "json_schema": ShortForm("value", "schema", takes_object=True),
+    "exists": ShortForm(None, "path"),
+    "has_items": ShortForm("items", "required_items"),
+}
+
+
+def expand_checks(value: Any, path: str) -> tuple[Any, list[Problem]]:
+    """A list of checks, or of lists of checks, with every short form written out. Anything else stays as it is."""
+    if not is_list(value):
+        return value, []
+    expanded: list[Any] = []
+    problems: list[Problem] = []
+    for at, one in enumerate(value):
+        here = f"{path}[{at}]"
+        result, wrong = expand_checks(one, here) if is_list(one) else _expand(one, here)
+        expanded.append(result)
+        problems += wrong
+    return expanded, problems
+
+
+def _expand(check: Any, path: str) -> tuple[Any, list[Problem]]:
+    if isinstance(check, str):
+        return {"type": check, "arguments": {}}, []
+    if not is_object(check) or "type" in check or "arguments" in check:
+        return check, []
+    types = [name for name in check if name not in BESIDE]
+    if len(types) != 1:
+        return check, []
+    (kind,) = types
+    members = {name: value for name, value in check.items() if name in BESIDE}
+    arguments, problems = _arguments(kind, check[kind], f"{path}.{kind}")
+    return {"type": kind, "arguments": arguments, **members}, problems
+
+
+def _arguments(kind: str, value: Any, path: str) -> tuple[dict[str, Any], list[Problem]]:
+    form = SHORT_FORMS.get(kind)
+    if form is None:
+        if value is None or is_object(value):
+            return value or {}, []
+        return {}, [Problem(path, f"expected an object with the arguments of {kind}, got {kind_of(value)}")]
+    subject = {} if form.subject is None else {form.subject: OUTPUT}
+    if is_object(value) and not (form.takes_object and form.argument not in value):
+        return {**subject, **value}, []
+    if value is None:
+        return {}, [Problem(path, f"expected the {form.argument} of {kind}, got nothing")]
+    wrapped = (
+        [value] if kind in ("contains", "has_items") and not is_list(value) and not _is_path(value) else value
+    )
+    return {**subject, form.argument: wrapped}, []
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("$.")

@@ -28,7 +28,7 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.plan import Plan
 from assay.fep.service import EvaluationService
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
-from assay.ports.agents import Agent, Agents, ToolBox
+from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
 from assay.ports.config import VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
@@ -126,6 +126,14 @@ def _configured_agents(settings: Settings, models: Providers | None) -> "Configu
     return ConfiguredAgents(settings.agents, models=settings.models, providers=models)
 
 
+def pack_agents(settings: Settings, store: Store, providers: Providers | None = None) -> PackAgents:
+    """The agents of the packs in a store. `[models]` has the models of their classes."""
+    from assay.packs.agents import InstalledAgents  # deferred import
+    from assay.packs.store import PackStore  # deferred import
+
+    return InstalledAgents(PackStore(store), _configured_agents(settings, providers).from_definition)
+
+
 def toolbox(settings: Settings) -> ToolBox:
     """The live tools of `[tools]` and `[mcp]`."""
     from assay.backends.tools.from_settings import ConfiguredTools  # deferred import
@@ -205,6 +213,7 @@ def build_evals(
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     dependencies = EvalDependencies(
         agents=agents,
+        packs=pack_agents(settings, store, services.providers),
         registry=registry,
         services=services,
         tools=toolbox(settings),

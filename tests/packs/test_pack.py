@@ -182,7 +182,7 @@ OTHER = TrustedKey(id="team", octets=bytes(range(32)))
         ({"pack.json": lambda data: data.replace(b"Bot", b"Bob")}, [TRUSTED], "pack.json: keys/pack.json.sig is not a signature"),
         ({"keys/pack.json.sig": lambda data: data[::-1]}, [TRUSTED], "is not a signature of pack.json"),
         ({"keys/pack.json.sig": lambda data: data[:63]}, [TRUSTED], "keys/pack.json.sig: expected an Ed25519 signature of 64"),
-        ({"keys/pack.json.sig": lambda _: None}, [TRUSTED], "no file keys/pack.json.sig"),
+        ({"keys/pack.json.sig": lambda _: b""}, [TRUSTED], "no file keys/pack.json.sig"),
         ({}, [OTHER], "by the key team"),
         ({}, [], "'team' is not configured"),
         ({}, [TrustedKey(id="team", octets=TRUSTED.octets, namespaces=("vendor.ac", "core"))], "may sign packs of vendor.ac, core"),
@@ -191,9 +191,8 @@ OTHER = TrustedKey(id="team", octets=bytes(range(32)))
 )  # fmt: skip
 def test_a_signature_that_does_not_verify_refuses_the_pack(change, keys, words):
     files = read_tarball(signed().tarball)
-    for path, edit in change.items():
-        files[path] = edit(files[path])
-    tarball = write_tarball({path: data for path, data in files.items() if data is not None})
+    changed = files | {path: edit(files[path]) for path, edit in change.items()}
+    tarball = write_tarball({path: data for path, data in changed.items() if data})
     with pytest.raises(PackRefused) as refused:
         reader(*keys).read_archive(tarball, expected_digest(integrity_of(tarball), "--integrity"))
     assert words in str(refused.value)

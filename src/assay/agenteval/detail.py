@@ -86,6 +86,9 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
     started_at: datetime | UnsetType = UNSET
     ended_at: datetime | UnsetType = UNSET
     suite_digest: str
+    suite_source: str | UnsetType = UNSET  # pack:<name>@<version>/<path>
+    suite_file_digest: str | UnsetType = UNSET  # SHA-256 of the octets of that file, in hex
+    agent_pack: str | UnsetType = UNSET  # <name>@<version>
     model_class: str
     judge: str | UnsetType = UNSET  # as requested; `judges` are the models that answered
     judges: tuple[ModelRef, ...] = ()
@@ -126,6 +129,9 @@ async def detail_of(
         started_at=run.started or run.created,
         ended_at=run.ended or UNSET,
         suite_digest=request.suite_digest,
+        suite_source=request.suite_source or UNSET,
+        suite_file_digest=request.suite_file_digest or UNSET,
+        agent_pack=f"{request.definition.pack}@{request.definition.version}" if request.definition else UNSET,
         model_class=request.model_class,
         judge=request.judge or UNSET,
         judges=tuple(seen.judges),

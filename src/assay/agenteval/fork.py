@@ -65,7 +65,9 @@ def branch_point(source: Run, from_seq: int) -> None:
 
 
 def same_agent(request: EvalHeader, agents: Agents) -> None:
-    """Refuse another version of the agent: the copied scores belong to one version."""
+    """Refuse another version of the agent: the copied scores belong to one version. An agent of a pack is stored with its run."""
+    if request.definition is not None:
+        return
     agent = agents.get(request.agent_id)
     if agent is None:
         raise EvalRefused(Problem("agentId", f"this host has no agent {request.agent_id!r}"), field="agentId")

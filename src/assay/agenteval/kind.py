@@ -18,7 +18,7 @@ from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Plan
 from assay.ports import Run, Services, Store
-from assay.ports.agents import Agents, Memory, ToolBox
+from assay.ports.agents import Agents, Memory, PackAgents, ToolBox
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
@@ -36,6 +36,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     """What trials of every run need."""
 
     agents: Agents
+    packs: PackAgents | None = None
     registry: Registry
     services: Services
     tools: ToolBox | None = None
@@ -138,7 +139,10 @@ class AgentEvalKind:
 
     async def _open_environment(self, run: str, request: EvalHeader) -> TrialEnvironment:
         dependencies = self._dependencies
-        agent = dependencies.agents.get(request.agent_id)
+        if request.definition is not None and dependencies.packs is not None:
+            agent = dependencies.packs.restore(request.definition)
+        else:
+            agent = dependencies.agents.get(request.agent_id)
         if agent is None:
             raise EnvironmentFailure(f"this host no longer has agent {request.agent_id!r}")
         known, memory = await self._store.run(run), None

@@ -7,6 +7,7 @@ from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits,
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
+from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import AgentEvalSuite
 
 TAKES_NONE = {  # why, or what to do, by the kind of agent
@@ -28,6 +29,7 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     live: bool
     seconds: float
     baseline: Baseline | None = None
+    definition: AgentDefinition | None = None  # of an agent of a pack
 
 
 def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan:
@@ -57,6 +59,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         live=live,
         seconds=request.seconds or limits.seconds,
         baseline=facts.baseline if "regression" in modes else None,
+        definition=facts.definition,
     )
 
 

@@ -9,6 +9,7 @@ from assay.errors import InvalidRequest
 from assay.ports import Limits
 from assay.ports.agents import Agent, ModelOverrides, Overridable
 from assay.protocol.agents import AgentCard
+from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import AgentEvalSuite
 
 MAX_TRIALS = 100
@@ -32,6 +33,8 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     )
     principal: str = ""  # the opaque id of the caller; "": the operator
     suite_digest: str = ""  # of the uploaded suite
+    suite_source: str = ""  # of a suite in a pack: pack:<name>@<version>/<path>
+    suite_file_digest: str = ""  # SHA-256 of the octets of that file, in hex
     agent_spec: str = ""  # as given on a command line, to find the same agent again
     configurable: dict[str, Any] = {}  # options, unchanged
     tags: tuple[str, ...] = ()
@@ -53,6 +56,7 @@ class EvalFacts(Struct, frozen=True, kw_only=True):
     """What was read before planning."""
 
     card: AgentCard | None = None
+    definition: AgentDefinition | None = None  # of an agent of a pack
     suite: AgentEvalSuite | InvalidRequest | None = None
     baseline: Baseline | None = None
     no_judge: str | None = None  # why there is no judge; None: there is one

@@ -13,6 +13,7 @@ from assay.checks.redaction import redact_checks
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
+from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import EvalTask, Thresholds
 from assay.runs.erasure import request_data
 from assay.runs.paging import read_chunks
@@ -31,10 +32,13 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     suite_version: str
     suite_ref: str
     suite_digest: str = ""
+    suite_source: str = ""  # of a suite in a pack
+    suite_file_digest: str = ""
     principal: str = ""
     agent_id: str
     agent_version: str
     agent_spec: str = ""
+    definition: AgentDefinition | None = None  # of an agent of a pack, which may be removed later
     model_class: ModelClass = "general"
     free: bool = False
     modes: tuple[str, ...]
@@ -95,10 +99,13 @@ def request_of(plan: EvalPlan) -> EvalHeader:
         suite_version=suite.version,
         suite_ref=request.suite_ref or "",
         suite_digest=request.suite_digest or suite_digest(suite),
+        suite_source=request.suite_source,
+        suite_file_digest=request.suite_file_digest,
         principal=request.principal,
         agent_id=plan.card.agent_id,
         agent_version=plan.card.version,
         agent_spec=request.agent_spec,
+        definition=plan.definition,
         model_class=plan.card.model_class,
         free=plan.card.free,
         modes=plan.modes,

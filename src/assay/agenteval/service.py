@@ -10,9 +10,9 @@ from assay.agenteval.report import recorded_results, recorded_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
-from assay.errors import EvalRefused, InvalidRequest, Problem
+from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import PutDocument, Run, Store
-from assay.ports.agents import Agent, Coverage
+from assay.ports.agents import Agent, Coverage, PackedAgent
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
@@ -31,7 +31,7 @@ class AgentEvalService:
     ) -> EvalFacts:
         """The facts that a plan depends on. A baseline of another tenant is not found."""
         dependencies = self.dependencies
-        agent = dependencies.agents.get(request.agent_id) if request.agent_id else None
+        agent = await self.agent(request.agent_id, tenant) if request.agent_id else None
         if agent is not None:
             _check_overrides(agent, request)
         tools: set[str] = set()
@@ -41,6 +41,7 @@ class AgentEvalService:
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
         return EvalFacts(
             card=agent.card if agent else None,
+            definition=agent.definition if isinstance(agent, PackedAgent) else None,
             suite=suite,
             baseline=await self._baseline(request.baseline_run_id, tenant),
             no_judge=no_judge(
@@ -48,6 +49,19 @@ class AgentEvalService:
             ),
             live_tools=frozenset(tools),
         )
+
+    async def agent(self, agent_id: str, tenant: str) -> Agent | None:
+        """The agent of this id: one of the host, else one of the tenant's packs. One without a model here is refused."""
+        agent = self.dependencies.agents.get(agent_id)
+        if agent is not None or self.dependencies.packs is None:
+            return agent
+        agent = await self.dependencies.packs.get(tenant, agent_id)
+        try:
+            if isinstance(agent, PackedAgent):
+                agent.ready()
+        except UsageError as refused:
+            raise EvalRefused(Problem("agentId", str(refused)), field="agentId") from None
+        return agent
 
     async def plan(
         self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None

@@ -1,4 +1,4 @@
-"""The uploaded suites of a tenant, and how a reference is resolved (contract §7.4). A version is immutable."""
+"""The uploaded suites of a tenant (contract §7.4). A version is immutable."""
 
 import hashlib
 from typing import Any
@@ -7,15 +7,16 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.suite import read_suite
-from assay.errors import Conflict, InvalidRequest, Problem
+from assay.errors import Conflict
+from assay.packs.store import UPLOADED_SUITE as KIND
+from assay.packs.store import PackStore
 from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.off_loop import json_size, off_loop
+from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_documents
 
-KIND = "suite"
 PAGE = 200
 
 
@@ -40,6 +41,7 @@ class SuiteStore:
         data = msgspec.json.encode(document)
         shelved = await off_loop(len(data), lambda: described(read_suite(document), document))
         key = f"{shelved.suite_id}@{shelved.version}"
+        await self._check_packs(tenant, shelved)
         put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
         try:
             await self._store.commit(Transaction(documents=[put], lines=[audited(tenant, "suite.put", key)]))
@@ -53,6 +55,20 @@ class SuiteStore:
                 raise Conflict("exists", f"suite {key}", why) from None
             return shelved, False
         return shelved, True
+
+    async def _check_packs(self, tenant: str, entry: SuiteEntry) -> None:
+        """Refuse a version that an installed pack has with other content."""
+        packs = PackStore(self._store)
+        packed = await packs.suite(tenant, entry.suite_id, entry.version)
+        record = None if packed is None else await packs.get(tenant, packed.pack)
+        data = (
+            None if packed is None or record is None else await packs.read(tenant, record, packed.suite.path)
+        )
+        if packed is None or data is None:
+            return
+        if await off_loop(len(data), lambda: digest_of(msgspec.json.decode(data))) != entry.digest:
+            why = "this version exists with other content and cannot be changed: use a new version"
+            raise Conflict("exists", f"suite {packed.suite.key} in {packed.ref}", why)
 
     async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[SuiteEntry]:
         found = await self._store.documents(tenant, KIND, after=after, limit=limit)
@@ -73,29 +89,6 @@ class SuiteStore:
             if best is None or _order(document) > _order(best):
                 best = document
         return best
-
-    async def resolve(self, tenant: str, ref: str) -> tuple[AgentEvalSuite, Any]:
-        """Resolve `evalSuiteRef` to a suite of this tenant. URLs, files and packs are refused."""
-        field = "evalSuiteRef"
-        scheme = ref.partition(":")[0].lower()
-        if ":" in ref and scheme in ("inline", "http", "https", "file", "data"):
-            raise InvalidRequest(
-                Problem(field, f"a suite cannot be read from a {scheme}: address; upload it first")
-            )
-        if ":" in ref or "/" in ref:
-            raise InvalidRequest(
-                Problem(field, "this host has no packs; expected <suiteId> or <suiteId>@<version>")
-            )
-        document = await self.get(tenant, ref)
-        if document is None:
-            raise InvalidRequest(Problem(field, f"there is no suite {ref[:200]!r}; upload it first"))
-        try:
-            suite = await off_loop(json_size(document), lambda: read_suite(document))
-            return suite, document
-        except InvalidRequest as refusal:
-            raise InvalidRequest(
-                [Problem(f"{field}: {one.place}", one.message) for one in refusal.problems]
-            ) from None
 
 
 def described(suite: AgentEvalSuite, document: Any) -> SuiteEntry:

@@ -24,7 +24,9 @@ Exit codes:
 \b
     assay run suite.yaml --agent shop:answer
 
-The agent is module:function, a URL, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of an agent in assay.toml.
+The agent is module:function, a URL, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of an agent in assay.toml or
+in an installed pack. The suite is a file, or of an installed pack: SUITE-ID, SUITE-ID@VERSION, pack:NAME@VERSION/PATH or a
+path in the pack of the agent. Without SUITE, an agent of a pack runs on its own suite.
 The run is stored: `assay show` shows it, --baseline compares with it, and --resume completes it.
 
 \b
@@ -120,11 +122,12 @@ A suite has the tasks of an agent and the expected results.
 Exit codes: 0 all files are valid; 2 one is not.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
-    "pack": """Build and verify packs, which carry agents and suites to other hosts.
+    "pack": """Build, verify and install packs, which carry agents and suites.
 
 \b
     assay pack build shop --key acme.pem
-    assay pack verify local.acme.shop-1.0.0.tgz --public-key acme.pub
+    assay pack install local.acme.shop-1.0.0.tgz --public-key acme.pub
+    assay run --agent local.acme.shop.bot
 
 A pack is a tarball with a pack.json, prompts, schemas and suites.
 """,
@@ -142,6 +145,17 @@ signature NAME-VERSION.sig. The same files give the same bytes on every machine.
 Packs outside private. and local. need a signature by a configured key, and the digest of --manifest or --integrity.
 
 Exit codes: 0 the pack can be installed here; 3 it cannot.
+""",
+    "pack install": """Verify a pack and install it in the store.
+
+A version cannot be changed: the same files again are accepted, others are refused, also after the pack was removed.
+Packs outside private. and local. need a signature by a configured key, and the digest of --manifest or --integrity.
+""",
+    "pack list": "List the installed packs.",
+    "pack show": "Show an installed pack: its trust, agents, suites and files.",
+    "pack remove": """Remove an installed pack.
+
+Runs keep what they need: they can be shown, exported and resumed.
 """,
     "providers": """List and check the providers of judges and embeddings.
 

@@ -44,6 +44,8 @@ def display(card: EvalDetail, hint: str | None = None) -> None:
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
         f" {count_of(report.total, 'task')}{trials} in {card.seconds:.1f} s"
     )
+    if (line := provenance(card)) is not None:
+        page.put(line)
     scored = sum(task.score is not None for task in report.tasks)
     if scored:
         page.put(_headline(report, scored))
@@ -58,6 +60,13 @@ def display(card: EvalDetail, hint: str | None = None) -> None:
         _put_hints(page, card)
     else:
         page.put(hint)
+
+
+def provenance(card: EvalDetail) -> str | None:
+    """The file of a pack that the suite came from, with its digest."""
+    if card.suite_source is UNSET:
+        return None
+    return f"suite {card.suite_source}, sha256 {card.suite_file_digest}"
 
 
 def corrected(effective: Effective) -> str:
@@ -180,6 +189,12 @@ def document_of(card: EvalDetail, summary: EvalSummary | None) -> JSON:
         "summary": summary,
         "report": card.report,
     }
+    origin = {
+        "suiteSource": card.suite_source,
+        "suiteFileDigest": card.suite_file_digest,
+        "agentPack": card.agent_pack,
+    }
+    document |= {name: value for name, value in origin.items() if value is not UNSET}
     return document | ({} if card.effective is UNSET else {"effective": card.effective})
 
 

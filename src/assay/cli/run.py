@@ -15,7 +15,8 @@ from assay.agenteval.report import recorded_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.api.eval_runtime import EvalRuntime, open_evals
-from assay.api.suites import TENANT, suite_from, with_model
+from assay.api.pack_refs import find_agent, find_suite
+from assay.api.suites import TENANT, with_model
 from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
 from assay.cli.console import echo, echo_err, stdout_to_stderr
@@ -67,9 +68,11 @@ def main(options: RunOptions) -> int:
 
 
 def _validate(options: RunOptions) -> None:
-    if options.resume is None and (options.suite is None or options.agent is None):
+    if options.resume is None and options.agent is None:
         missing = "a SUITE" if options.suite is None else "--agent WHAT"
         raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+    if options.resume is None and options.suite is None and options.server is not None:
+        raise UsageError("assay run --server needs a SUITE")
     if options.resume is not None and (
         options.suite or options.modes or options.baseline or options.trials != 1 or options.checks
     ):
@@ -117,8 +120,9 @@ async def _open_evals(
     """With the agent of the command line, or else the agent of the run that is resumed."""
     spec = options.agent
     if source is not None and spec is None:
-        spec = (await read_request(store, source.id)).agent_spec or None
-    agent = None if spec is None else app.resolve_agent(spec, settings)
+        request = await read_request(store, source.id)
+        spec = None if request.definition is not None else request.agent_spec or None
+    agent = None if spec is None else await find_agent(spec, settings, store, TENANT)
     checks = None if options.checks is None else checks_in(options.checks, settings.limits)
     try:
         async with open_evals(settings, store, [agent] if agent else [], checks=checks) as evals:
@@ -135,8 +139,8 @@ async def _start(
     """
     Start the run. The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
     """
-    assert options.suite is not None
-    suite = suite_from(options.suite, settings)
+    found = await find_suite(options.suite, agent, settings, evals.store, TENANT)
+    suite = found.suite
     modes, baseline = options.modes or suite.modes, None
     if options.baseline is not None:
         baseline = await find_baseline(evals.store, options.baseline, suite)
@@ -147,6 +151,8 @@ async def _start(
     regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
     request = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
+        suite_source=found.source,
+        suite_file_digest=found.file_digest,
         agent_id=agent.card.agent_id,
         modes=options.modes,
         baseline_run_id=baseline.run_id if baseline is not None and regression else None,

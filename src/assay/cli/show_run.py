@@ -87,6 +87,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     report, page = card.report, Page()
     page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
+    if (line := render_scorecard.provenance(card)) is not None:
+        page.put(line)
     if card.effective is not UNSET:
         page.put(render_scorecard.corrected(card.effective))
     if card.status != "completed":

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from assay.errors import Problem
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
+from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import EvalTask
 
 
@@ -142,6 +143,31 @@ class Agents(Protocol):
     def get(self, agent_id: str) -> Agent | None: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class PackedAgent(Protocol):
+    """An agent of a pack. A run stores its definition, and needs the pack no longer."""
+
+    @property
+    def card(self) -> AgentCard: ...
+
+    @property
+    def definition(self) -> AgentDefinition: ...
+
+    def ready(self) -> None:
+        """Refuse with a UsageError if this host has no model for it."""
+        ...
+
+
+class PackAgents(Protocol):
+    """The agents of installed packs, by tenant and id; each of the highest version of its pack."""
+
+    async def cards(self, tenant: str) -> list[AgentCard]: ...
+
+    async def get(self, tenant: str, agent_id: str) -> Agent | None: ...
+
+    def restore(self, definition: AgentDefinition) -> Agent: ...
 
 
 class ToolBox(Protocol):

@@ -23,6 +23,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
 
     agent_id: str  # `local.<module>.<function>` unless named
     version: str = "0.0.0"
+    pack: str = ""  # the name of its pack; its version is that of the pack
     kind: str = "callable"  # callable, http, command, manifest, recorded, …
     persona: str = ""
     label: str = ""

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
+from assay.packs.store import PackStore
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, Transaction
 from assay.protocol.annotations import AnnotationCreate
 from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
@@ -214,6 +216,10 @@ def suite(version="1.0.0", value="Paris"):
     return {"suiteId": "local.acme.evals.capitals", "version": version, "modes": ["golden"], "tasks": [task]}
 
 
+def resolver(store):
+    return SuiteResolver(SuiteStore(store), PackStore(store))
+
+
 async def test_a_version_of_a_suite_is_immutable(store):
     shelf = SuiteStore(store)
     _, new = await shelf.put("acme", suite())
@@ -221,16 +227,16 @@ async def test_a_version_of_a_suite_is_immutable(store):
     assert (new, again) == (True, False)
     with pytest.raises(Conflict):
         await shelf.put("acme", suite(value="Rome"))
-    found, _ = await shelf.resolve("acme", "local.acme.evals.capitals@1.0.0")
-    assert found.tasks[0].expected.match.value == "Paris"
+    found = await resolver(store).resolve("acme", "local.acme.evals.capitals@1.0.0")
+    assert found.suite.tasks[0].expected.match.value == "Paris"
 
 
 async def test_a_suite_without_a_version_is_the_highest(store):
     shelf = SuiteStore(store)
     for version in ("1.9.0", "1.10.0", "1.2.0"):
         await shelf.put("acme", suite(version))
-    found, _ = await shelf.resolve("acme", "local.acme.evals.capitals")
-    assert found.version == "1.10.0"  # as numbers
+    found = await resolver(store).resolve("acme", "local.acme.evals.capitals")
+    assert found.suite.version == "1.10.0"  # as numbers
 
 
 @pytest.mark.parametrize(
@@ -249,4 +255,4 @@ async def test_what_a_reference_may_not_be(store, ref):
     shelf = SuiteStore(store)
     await shelf.put("other", suite())
     with pytest.raises(InvalidRequest, match="evalSuiteRef"):
-        await shelf.resolve("acme", ref)
+        await resolver(store).resolve("acme", ref)

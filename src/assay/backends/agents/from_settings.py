@@ -11,8 +11,8 @@ import msgspec
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.functions import load, takes_context
-from assay.backends.agents.manifest import ManifestAgent
-from assay.backends.agents.manifest_files import open_manifest, read_schema
+from assay.backends.agents.manifest import ManifestAgent, PackAgent
+from assay.backends.agents.manifest_files import Manifest, open_manifest, read_schema
 from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
 from assay.backends.provider_config import InvalidProviderConfig, expanded
@@ -22,7 +22,7 @@ from assay.ports import CompletionRequest, Model, Providers
 from assay.ports.agents import Agent, ModelOverrides
 from assay.ports.config import AgentConfig
 from assay.protocol.agents import AgentCard, MemoryShape
-from assay.protocol.manifest import AGENT_ID
+from assay.protocol.manifest import AGENT_ID, AgentDefinition
 
 Choice = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
@@ -148,6 +148,15 @@ class ConfiguredAgents:
         return ManifestAgent(
             card, manifest.prompt, choose, max_rounds=declared.max_rounds, seconds=declared.timeout
         )
+
+    def from_definition(self, definition: AgentDefinition) -> PackAgent:
+        """The agent of a pack. `[models]` has the model of its class, or `general`."""
+        manifest = Manifest(
+            definition.manifest, definition.prompt, definition.task_schema, definition.return_schema
+        )
+        card = msgspec.structs.replace(manifest.card(), version=definition.version, pack=definition.pack)
+        declared = AgentConfig(kind="manifest", target=definition.pack)
+        return PackAgent(card, definition, self._choice(card, declared, f"agent {card.agent_id}"))
 
     def _choice(self, card: AgentCard, declared: AgentConfig, path: str) -> Choice:
         """The model of the run, else of the agent, else of its class, else the general one."""

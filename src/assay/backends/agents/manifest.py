@@ -10,6 +10,7 @@ from assay.backends.agents.deadlines import with_deadline
 from assay.ports import Completion, CompletionRequest, Message, Model, ToolCall
 from assay.ports.agents import AgentContext, ModelOverrides, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
+from assay.protocol.manifest import AgentDefinition
 
 ENTRIES = 100  # of its memory, in the prompt
 WRITE = ToolSpec(
@@ -110,6 +111,14 @@ class ManifestAgent:
                 outcome="failed", error=f"its answer {reply.problem}", schema_validated=False
             )
         return InvocationResult(outcome="completed", result=reply.value)
+
+
+class PackAgent(ManifestAgent):
+    """A manifest agent of an installed pack, or of a run whose pack may be gone."""
+
+    def __init__(self, card: AgentCard, definition: AgentDefinition, choose: Choose) -> None:
+        super().__init__(card, definition.prompt, choose)
+        self.definition = definition
 
 
 async def _answer(call: ToolCall, context: AgentContext, card: AgentCard) -> str:

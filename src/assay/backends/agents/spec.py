@@ -12,7 +12,7 @@ from assay.ports.config import AgentConfig
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 FILE = re.compile(r"(?!cmd:|recorded:).*\.py:[A-Za-z_][\w.]*\Z")
-FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, recorded:FILE, a manifest.json, or the id of an agent in assay.toml"
+FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, recorded:FILE, a manifest.json, or the id of an agent in assay.toml or in an installed pack"
 
 
 class AgentSpec(NamedTuple):

@@ -15,6 +15,8 @@ Manifest = Annotated[
 Integrity = Annotated[
     str | None, typer.Option(help="Digest of the tarball, sha256-BASE64.", metavar="DIGEST")
 ]
+Tenant = Annotated[str, typer.Option(help="Tenant that has the pack.", metavar="T")]
+PackRef = Annotated[str, typer.Argument(help="NAME@VERSION; `pack list` shows it.", metavar="NAME")]
 PublicKey = Annotated[
     list[str] | None,
     typer.Option(help="Key to trust besides [pack_keys]: FILE or ID=FILE (repeatable).", metavar="F"),
@@ -55,3 +57,45 @@ def verify(
             path=path, manifest=manifest, integrity=integrity, public_keys=public_key or [], json=json
         )
     )
+
+
+@pack.command("install", help=HELP["pack install"])
+def install(
+    path: PackPath,
+    manifest: Manifest = None,
+    integrity: Integrity = None,
+    public_key: PublicKey = None,
+    tenant: Tenant = "local",
+    json: AsJson = False,
+) -> None:
+    from assay.cli import pack_store
+
+    pack_store.install(
+        path=path,
+        manifest=manifest,
+        integrity=integrity,
+        public_keys=public_key or [],
+        tenant=tenant,
+        json=json,
+    )
+
+
+@pack.command("list", help=HELP["pack list"])
+def list_(tenant: Tenant = "local", json: AsJson = False) -> None:
+    from assay.cli import pack_store
+
+    pack_store.list_packs(tenant=tenant, json=json)
+
+
+@pack.command("show", help=HELP["pack show"])
+def show(ref: PackRef, tenant: Tenant = "local", json: AsJson = False) -> None:
+    from assay.cli import pack_store
+
+    pack_store.show_pack(ref=ref, tenant=tenant, json=json)
+
+
+@pack.command("remove", help=HELP["pack remove"])
+def remove(ref: PackRef, tenant: Tenant = "local") -> None:
+    from assay.cli import pack_store
+
+    pack_store.remove(ref=ref, tenant=tenant)

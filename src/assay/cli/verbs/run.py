@@ -11,7 +11,10 @@ from assay.cli.options import KeyFile, any_of
 def run(
     suite: Annotated[
         str | None,
-        typer.Argument(help="Suite file, .yaml or .json; '-' is standard input.", metavar="SUITE"),
+        typer.Argument(
+            help="Suite file, .yaml or .json; '-' is standard input. Or a suite of an installed pack.",
+            metavar="SUITE",
+        ),
     ] = None,
     agent: Annotated[
         str | None, typer.Option(help="Agent to run, such as module:function.", metavar="WHAT")

@@ -4,7 +4,9 @@ from assay.agenteval.modes import offered
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
 from assay.agenteval.service import AgentEvalService
+from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
+from assay.packs.store import PackStore
 from assay.ports import Limits, Store
 from assay.protocol.agents import AgentCard
 from assay.serve.openwop.capabilities import Capabilities, EvalCapability
@@ -28,8 +30,8 @@ def build_host(
     host: HostInfo = HostInfo(),  # noqa: B008  # a value
 ) -> OpenWopHost:
     """A kind of run stays readable when its feature is off: existing runs can still be read."""
-    suites = SuiteStore(store)
-    kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, suites)}
+    suites, packs = SuiteStore(store), PackStore(store)
+    kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, SuiteResolver(suites, packs))}
     workflow_runs = (
         None if workflows is None else WorkflowRuns(workflows, host._replace(replay=features.offer_replay))
     )

@@ -12,13 +12,13 @@ from assay.agenteval.report import recorded_results
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.agenteval.service import AgentEvalService
-from assay.agenteval.suite_store import SuiteStore, digest_of
+from assay.agenteval.suite_refs import ResolvedSuite, SuiteResolver
+from assay.agenteval.suite_store import digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.json_types import JSON, is_list
 from assay.protocol.redaction import redact
 from assay.protocol.runs import ForkRequest, RunRequest
-from assay.protocol.suite import AgentEvalSuite
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.off_loop import json_size, off_loop
@@ -40,7 +40,7 @@ TYPES: dict[str, tuple[type, str]] = {
 class EvalRuns:
     """The run kind `agent-eval` over OpenWOP."""
 
-    def __init__(self, service: AgentEvalService, suites: SuiteStore) -> None:
+    def __init__(self, service: AgentEvalService, suites: SuiteResolver) -> None:
         self.service, self._suites = service, suites
 
     async def open(
@@ -53,21 +53,23 @@ class EvalRuns:
         run: str,
     ) -> Run:
         options = eval_request(request, principal.id)
-        resolved = await self._suite(options, principal.tenant)
-        suite, digest = resolved if isinstance(resolved, tuple) else (resolved, "")
-        options = msgspec.structs.replace(options, suite_digest=digest)
+        suite = await self._suite(options, principal.tenant)
+        if isinstance(suite, ResolvedSuite):
+            document = suite.document
+            digest = await off_loop(json_size(document), lambda: digest_of(document))
+            options = msgspec.structs.replace(
+                options, suite_digest=digest, suite_source=suite.source, suite_file_digest=suite.file_digest
+            )
+            suite = suite.suite
         plan = await self.service.plan(options, principal.tenant, suite)
         return await self.service.submit(plan, principal.tenant, holder, documents, run=run)
 
-    async def _suite(
-        self, options: EvalRequest, tenant: str
-    ) -> tuple[AgentEvalSuite, str] | InvalidRequest | None:
-        """The suite with its digest; or the refusal, which the plan reports in its order of checks."""
+    async def _suite(self, options: EvalRequest, tenant: str) -> ResolvedSuite | InvalidRequest | None:
+        """The suite; or the refusal, which the plan reports in its order of checks."""
         if not options.suite_ref:
             return None
         try:
-            suite, document = await self._suites.resolve(tenant, options.suite_ref)
-            return suite, await off_loop(json_size(document), lambda: digest_of(document))
+            return await self._suites.resolve(tenant, options.suite_ref, options.agent_id or "")
         except InvalidRequest as refusal:
             return refusal
 

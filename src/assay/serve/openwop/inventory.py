@@ -24,7 +24,7 @@ def listed(card: AgentCard) -> dict[str, Any]:
         "persona": card.persona or card.label or card.agent_id,
         "label": card.label or card.persona or card.agent_id,
         "modelClass": card.model_class,
-        "packName": LOCAL,
+        "packName": card.pack or LOCAL,
         "packVersion": card.version,
         "toolAllowlist": list(card.tools or ()),
         "hasHandoffSchemas": card.task_schema is not None or card.return_schema is not None,

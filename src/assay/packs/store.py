@@ -1,0 +1,261 @@
+"""The installed packs of a tenant. A version is immutable, also after it was removed; an install is one transaction."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import Conflict, EnvironmentFailure, NotFound
+from assay.packs.integrity import hex_digest
+from assay.packs.pack import Pack, PackFile, Source
+from assay.packs.references import PackSuite
+from assay.packs.versions import precedence
+from assay.ports import DeleteDocument, Document, PutDocument, Store, Transaction
+from assay.ports.audit import audit_entry
+from assay.protocol.canonical import canonical
+from assay.protocol.manifest import AgentDefinition
+
+PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
+UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
+PAGE = 200
+SHOWN = 10  # files that a message names
+_encode = msgspec.json.Encoder().encode
+
+
+class PackRecord(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An installed pack: its trust and its digests, without the content of its files."""
+
+    name: str
+    version: str
+    integrity: str
+    source: Source
+    signed_by: str
+    digest_source: Literal["manifest", "integrity", ""]
+    installed_at: datetime
+    description: str = ""
+    license: str = ""
+    agents: tuple[str, ...]
+    suites: tuple[PackSuite, ...]
+    files: dict[str, PackFile]
+    removed_at: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+class SuiteLocation(Struct, frozen=True, kw_only=True):
+    """Where an installed suite is: the pack as name@version, and the file with its pinned digest."""
+
+    pack: str
+    suite: PackSuite
+
+    @property
+    def ref(self) -> str:
+        return f"pack:{self.pack}/{self.suite.path}"
+
+
+_record = msgspec.json.Decoder(PackRecord).decode
+_definition = msgspec.json.Decoder(AgentDefinition).decode
+_location = msgspec.json.Decoder(SuiteLocation).decode
+
+
+class PackStore:
+    """The packs in a store, by tenant."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def install(self, tenant: str, pack: Pack, now: datetime) -> tuple[PackRecord, bool]:
+        """Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written."""
+        record, key = _described(pack, now), pack.manifest.key
+        stored = await self._store.document(tenant, PACK, key)
+        if stored is not None:
+            known = _record(stored.data)
+            _check_same(known, record)
+            if known.removed_at is None:
+                return known, False
+        await self._check_agents(tenant, pack)
+        await self._check_suites(tenant, pack)
+        documents = [
+            PutDocument(
+                tenant=tenant,
+                kind=PACK,
+                key=key,
+                data=_encode(record),
+                version=0 if stored is None else stored.version,
+            ),
+            *(_put(tenant, FILE, f"{key}/{path}", data) for path, data in pack.files.items()),
+            *(
+                _put(tenant, AGENT, _agent_key(agent.manifest.agent_id, agent.version), _encode(agent))
+                for agent in pack.agents
+            ),
+            *(
+                _put(tenant, SUITE, _suite_key(suite, key), _encode(SuiteLocation(pack=key, suite=suite)))
+                for suite in pack.suites
+            ),
+        ]
+        await self._store.commit(
+            Transaction(documents=documents, lines=[audit_entry(tenant, "pack.install", key)])
+        )
+        return record, True
+
+    async def remove(self, tenant: str, ref: str, now: datetime) -> PackRecord:
+        """Remove a pack. Runs keep what they need; the digest stays, so that the version never means other octets."""
+        stored = await self._store.document(tenant, PACK, ref)
+        record = None if stored is None else _record(stored.data)
+        if stored is None or record is None or record.removed_at is not None:
+            raise NotFound(f"there is no pack {ref[:400]!r}; a pack is named name@version")
+        removed = msgspec.structs.replace(record, removed_at=now)
+        keys = [
+            *((FILE, f"{ref}/{path}") for path in record.files),
+            *((AGENT, _agent_key(agent, record.version)) for agent in record.agents),
+            *((SUITE, _suite_key(suite, ref)) for suite in record.suites),
+        ]
+        put = PutDocument(tenant=tenant, kind=PACK, key=ref, data=_encode(removed), version=stored.version)
+        deletes = [DeleteDocument(tenant=tenant, kind=kind, key=key, version=None) for kind, key in keys]
+        line = audit_entry(tenant, "pack.remove", ref)
+        await self._store.commit(Transaction(documents=[put, *deletes], lines=[line]))
+        return removed
+
+    async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[PackRecord]:
+        """The installed packs by name@version."""
+        found: list[PackRecord] = []
+        async for document in self._documents(tenant, PACK, after=after):
+            record = _record(document.data)
+            if record.removed_at is None:
+                found.append(record)
+            if len(found) == limit:
+                break
+        return found
+
+    async def get(self, tenant: str, ref: str) -> PackRecord | None:
+        """By `name@version`, or the highest version of `name`; None if it is not installed."""
+        if "@" in ref:
+            document = await self._store.document(tenant, PACK, ref)
+            found = [] if document is None else [_record(document.data)]
+        else:
+            found = [_record(one.data) async for one in self._documents(tenant, PACK, prefix=f"{ref}@")]
+        installed = [one for one in found if one.removed_at is None]
+        return max(installed, key=lambda one: precedence(one.version), default=None)
+
+    async def read(self, tenant: str, record: PackRecord, path: str) -> bytes | None:
+        """A file of an installed pack; None if the pack has no such file. Octets that differ from the pinned digest are not returned."""
+        pinned = record.files.get(path)
+        if pinned is None:
+            return None
+        document = await self._store.document(tenant, FILE, f"{record.key}/{path}")
+        if document is None or hex_digest(document.data) != pinned.digest:
+            raise EnvironmentFailure(
+                f"pack {record.key}: {path} in the store does not have the digest that was pinned at install"
+            )
+        return document.data
+
+    async def suite(self, tenant: str, suite_id: str, version: str | None) -> SuiteLocation | None:
+        """Where a suite is: of this version, or of the highest one."""
+        prefix = f"{suite_id}@" if version is None else f"{suite_id}@{version}:"
+        found = [_location(one.data) async for one in self._documents(tenant, SUITE, prefix=prefix)]
+        return max(found, key=lambda one: precedence(one.suite.version), default=None)
+
+    async def agent(self, tenant: str, agent_id: str) -> AgentDefinition | None:
+        """The agent of the highest version of its pack."""
+        found = [_definition(one.data) async for one in self._documents(tenant, AGENT, prefix=f"{agent_id}@")]
+        return max(found, key=lambda one: precedence(one.version), default=None)
+
+    async def agents(self, tenant: str) -> Sequence[AgentDefinition]:
+        """All agents by id, each of the highest version of its pack."""
+        best: dict[str, AgentDefinition] = {}
+        async for document in self._documents(tenant, AGENT):
+            one = _definition(document.data)
+            known = best.get(one.manifest.agent_id)
+            if known is None or precedence(one.version) > precedence(known.version):
+                best[one.manifest.agent_id] = one
+        return [best[id] for id in sorted(best)]
+
+    async def _check_agents(self, tenant: str, pack: Pack) -> None:
+        """Two packs may not have the same agent: its id would mean one of them by chance."""
+        for agent in pack.agents:
+            id = agent.manifest.agent_id
+            other = await self.agent(tenant, id)
+            if other is not None and other.pack != pack.manifest.name:
+                raise Conflict(
+                    "exists", f"agent {id}", f"the pack {other.pack}@{other.version} has it already"
+                )
+
+    async def _check_suites(self, tenant: str, pack: Pack) -> None:
+        """A version of a suite is immutable too, whichever pack or upload brought it first."""
+        for suite in pack.suites:
+            why = "it exists with other content and cannot be changed: use a new version of the suite"
+            other = await self.suite(tenant, suite.suite_id, suite.version)
+            if other is not None and other.suite.digest != suite.digest:
+                raise Conflict("exists", f"suite {suite.key} in {other.ref}", why)
+            uploaded = await self._store.document(tenant, UPLOADED_SUITE, suite.key)
+            if uploaded is not None and _text(uploaded.data) != _text(pack.files[suite.path]):
+                raise Conflict("exists", f"the uploaded suite {suite.key}", why)
+
+    async def _documents(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = ""
+    ) -> AsyncIterator[Document]:
+        while page := await self._store.documents(tenant, kind, prefix=prefix, after=after, limit=PAGE):
+            for document in page:
+                yield document
+            after = page[-1].key
+
+
+def _described(pack: Pack, now: datetime) -> PackRecord:
+    manifest = pack.manifest
+    return PackRecord(
+        name=manifest.name,
+        version=manifest.version,
+        integrity=pack.integrity,
+        source=pack.source,
+        signed_by=pack.signed_by,
+        digest_source=pack.digest_source,
+        installed_at=now,
+        description=manifest.description or "",
+        license=manifest.license or "",
+        agents=tuple(agent.manifest.agent_id for agent in pack.agents),
+        suites=pack.suites,
+        files=pack.file_digests(),
+    )
+
+
+def _check_same(known: PackRecord, new: PackRecord) -> None:
+    """The same files are the same pack, whether they came as a tarball or as a folder."""
+    different = sorted(
+        path for path in known.files.keys() | new.files.keys() if known.files.get(path) != new.files.get(path)
+    )
+    if not different:
+        return
+    names = _named(different)
+    was = "was installed and removed" if known.removed_at else "is installed"
+    raise Conflict(
+        "exists",
+        f"pack {new.key}",
+        f"this version {was} with other content of {names}, and cannot be changed: use a new version",
+    )
+
+
+def _named(paths: Iterable[str]) -> str:
+    paths = list(paths)
+    more = len(paths) - SHOWN
+    return ", ".join(paths[:SHOWN]) + (f" and {more} more files" if more > 0 else "")
+
+
+def _put(tenant: str, kind: str, key: str, data: bytes) -> PutDocument:
+    return PutDocument(tenant=tenant, kind=kind, key=key, data=data, version=None)
+
+
+def _agent_key(agent: str, version: str) -> str:
+    return f"{agent}@{version}"
+
+
+def _suite_key(suite: PackSuite, pack: str) -> str:
+    return f"{suite.key}:{pack}"
+
+
+def _text(data: bytes) -> str:
+    document: Any = msgspec.json.decode(data)
+    return canonical(document)

@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+import assay
 from assay import errors
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.errors import STATUS
@@ -113,8 +114,23 @@ def test_get_evaluation_of_one_that_was_started_over_rest(host, client):
         assert timeless(result_of(get(client, run))) == timeless(rest.get(f"/v1/evaluations/{run}").json())
 
 
-def test_health_check_says_the_protocols_version(client):
-    assert MessageToDict(client.HealthCheck()) == {"status": "healthy", "version": "0.0.1"}
+def test_health_check_says_the_versions_of_the_protocol_and_of_assay(client):
+    versions = {"version": "0.0.1", "assayVersion": assay.__version__}
+    assert MessageToDict(client.HealthCheck()) == {"status": "healthy", **versions}
+
+
+def test_health_over_grpc_tells_the_truth_about_the_database_too(tmp_path):
+    with Both(sqlite(tmp_path), keys_known_for=60) as host, connected(host) as client:
+        file = tmp_path / "runs.db"
+        with grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel:
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+            file.rename(tmp_path / "away.db")
+            assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            code, body = refused(client.HealthCheck)
+            assert (code, body["details"]["reason"]) == (StatusCode.UNAVAILABLE, "database")
+            (tmp_path / "away.db").rename(file)
+            assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
 
 
 def test_stream_evaluation_tells_its_progress_and_then_its_result(client):

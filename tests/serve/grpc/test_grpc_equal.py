@@ -224,6 +224,7 @@ def test_nothing_of_the_texts_proto_is_missing_or_changed_and_only_what_was_deci
         "google.protobuf.Value json_value = 3;",
         "optional string id = 3;",
         "optional string name = 4;",
+        "string assay_version = 3;",
         "optional string parse = 7;",
         "int32 total_checks = 5;",
         "int32 completed_checks = 6;",

@@ -16,6 +16,7 @@ from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.responses import inline_result, progress_of, result_parts, stored_result
 from assay.serve.grpc.submit import submit_message
 from assay.serve.web.health import PROTOCOL, check_ready
+from assay.version import __version__
 
 _ENDS = ("evaluation.completed", "evaluation.failed", "evaluation.cancelled", "run.failed")
 _END = Event("", b"", datetime.min.replace(tzinfo=UTC))
@@ -89,4 +90,5 @@ async def _progress(call: RpcContext, run: Run) -> AsyncGenerator[bytes]:
 
 async def health_check(call: RpcContext, request: fep.HealthCheckRequest) -> bytes:
     await check_ready(call.server)
-    return fep.HealthCheckResponse(status="healthy", version=PROTOCOL).SerializeToString()
+    healthy = fep.HealthCheckResponse(status="healthy", version=PROTOCOL, assay_version=__version__)
+    return healthy.SerializeToString()

@@ -270,6 +270,17 @@ def test_the_cost_limit_stops_the_run_and_what_was_paid_is_kept(evaluate, folder
     assert json.loads(more.out)["spending"]["known_cost_usd"] == 1.5  # what was paid before is counted once
 
 
+def test_fail_fast_stops_at_what_was_not_measured_and_skips_the_rest(evaluate, folder):
+    write(folder, "cases.jsonl", [case("a", "a"), case("b", "away"), case("c", "c")])
+    ended = evaluate("--fail-fast", "--concurrency", 1, "-o", "out.jsonl", "--json")
+    assert ended.code == 1
+    assert [one["status"] for one in results(folder)] == ["completed", "error", "skip"]
+    assert json.loads(ended.out)["agent"]["outcomes"] == {"completed": 1, "unmeasured": 1, "not asked": 1}
+    (folder / "back").touch()
+    assert evaluate("--fail-fast", "--resume", "-o", "out.jsonl").code == 0
+    assert asked(folder) == {"a": 1, "away": 2, "c": 1}
+
+
 def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     assert evaluate("--save", "--trials", 2, "--experiment", "capitals").code == 0
     assert "capitals" in command("list", folder=folder).out

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import IO, Any, NamedTuple, Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from assay import app
 from assay.agents.handoff import task_problems
@@ -58,7 +58,7 @@ class _Trial(Struct):
 
 
 class _Output(Struct):
-    metadata: _Trial
+    metadata: _Trial | UnsetType
     value: None = None
 
 
@@ -116,7 +116,7 @@ class CaseSpool:
         for line in self._file:
             case = msgspec.Raw(line[:-1])
             for trial in range(trials):
-                yield _encode(_Case(case, _Output(_Trial(trial))))
+                yield _encode(_Case(case, _Output(_Trial(trial) if trials > 1 else UNSET)))
 
 
 _ANYTHING = Expected(kind="golden", match=Match(strategy="exact", value=None))

@@ -33,8 +33,11 @@ from assay.settings import Settings
 IN_MEMORY = 10_000  # trials of a run that is not stored; more are in a temporary database
 
 
+NOT_ASKED = "not asked"  # a case of a run that stopped before it
+
+
 class _Metadata(Struct, frozen=True):
-    outcome: str = "completed"
+    outcome: str = NOT_ASKED
     error: str = ""
 
 
@@ -193,8 +196,7 @@ class AgentExecution:
 
     def _finish(self, ended: Run) -> None:
         """Keep the journal only if something is left to do; raise the reason if the run failed."""
-        if self._journal is not None and ended.status == "completed" and not self.outcomes.get(UNMEASURED):
-            self._done = True
+        self._done = is_complete(ended)
         if ended.status == "failed":
             self._interrupted = True
             raise EnvironmentFailure(ended.head.get("error", "the run failed"))
@@ -217,8 +219,8 @@ class AgentExecution:
         if self._journal or self._options.save:
             if self._interrupted:
                 lines.append("  repeat the command with --resume to go on")
-            elif self.outcomes.get(UNMEASURED):
-                lines.append("  repeat the command with --resume to ask again for what was not measured")
+            elif not self._done:
+                lines.append("  repeat the command with --resume for what was not measured")
         return lines
 
     @asynccontextmanager

@@ -86,12 +86,12 @@ def test_cases_without_outputs_take_an_answer_for_the_expected_one(tmp_path):
 
 
 def test_parquet_rows(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [
         {"question": "Capital?", "answer": None, "gold": "Paris", "n": 1.5},
         {"question": "?", "answer": "x", "gold": None, "n": None},
     ]
-    parquet.write_table(parquet.pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     cases, outputs = assay.load_contexts(tmp_path / "a.parquet")
     assert cases == [{**PARIS, "n": 1.5}, {"id": "2", "input": "?"}]
     assert outputs == [{"value": ""}, {"value": "x"}]

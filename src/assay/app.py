@@ -20,7 +20,7 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
-from assay.checks.registry import Registry, from_module, installed
+from assay.checks.registry import Registry, from_module, installed_checkers
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.fep.execute import ExecutionOptions
@@ -49,7 +49,7 @@ TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
     """The standard checks, those of installed packages, and those that the operator names."""
     named = [from_module(spec) for spec in (*settings.check_modules, *modules)]
-    return STANDARD.extended([*installed(), *named])
+    return STANDARD.with_checks([*installed_checkers(), *named])
 
 
 def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache: bool = False) -> Services:

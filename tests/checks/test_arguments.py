@@ -33,7 +33,7 @@ class Echo(Checker):
         return {name: value for name, value in given.items() if value is not UNSET}
 
 
-REGISTRY = STANDARD.extended([Echo])
+REGISTRY = STANDARD.with_checks([Echo])
 DOCUMENT = {
     "test_case": {
         "id": "t",
@@ -268,7 +268,7 @@ def test_a_version_pins_its_major(asked, found):
 
 def test_a_registry_is_a_value():
     before = STANDARD.types
-    assert "echo" in STANDARD.extended([Echo]).types
+    assert "echo" in STANDARD.with_checks([Echo]).types
     assert STANDARD.types == before
 
 
@@ -300,4 +300,4 @@ class BadVersion(Echo):
 )
 def test_what_cannot_be_registered_says_why(checker, words):
     with pytest.raises(UsageError, match=words):
-        STANDARD.extended([checker])
+        STANDARD.with_checks([checker])

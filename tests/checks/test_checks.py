@@ -270,7 +270,7 @@ class Odd(Checker):
 
 
 def test_an_answer_that_breaks_the_schema_of_its_check_fails():
-    bound = bind(Check(type="odd", arguments={}), STANDARD.extended([Odd]), "checks[0]")
+    bound = bind(Check(type="odd", arguments={}), STANDARD.with_checks([Odd]), "checks[0]")
     result = run_check(bound, {}, SERVICES, ResultOptions())
     with pytest.raises(jsonschema_rs.ValidationError, match="'more' was unexpected"):
         fits(result, Odd)

@@ -60,12 +60,12 @@ def run(check, case=None, output=None, **options):
 )  # fmt: skip
 def test_a_function_is_a_check(function, more, found):
     assert run(function, **more) == found
-    registry = STANDARD.extended([function_checker(function)])
+    registry = STANDARD.with_checks([function_checker(function)])
     assert run({"type": function.__name__, "arguments": {}}, registry=registry, **more) == found
 
 
 def test_a_function_has_arguments_and_a_row_of_its_own():
-    registry = STANDARD.extended([function_checker(size)])
+    registry = STANDARD.with_checks([function_checker(size)])
     assert run({"type": "size", "arguments": {"limit": 6}}, registry=registry) == {"passed": True, "size": 6}
     assert run({"type": "size", "arguments": {"output": "$.test_case.input"}}, registry=registry) == {
         "passed": True,

@@ -8,7 +8,7 @@ import pytest
 
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
-from assay.checks.loop_budget import LONG_PATTERN, OverBudget, within
+from assay.checks.loop_budget import LONG_PATTERN, OverBudget, with_budget
 from assay.errors import InvalidRequest
 from assay.fep.request import plan_of
 from assay.fep.scheduler.owner_threads import in_place
@@ -34,7 +34,7 @@ def planned(checks):
 )
 def test_past_the_deadline_a_thread_says_the_same(checks, seconds):
     with pytest.raises(OverBudget):
-        within(seconds, lambda: planned(checks))
+        with_budget(seconds, lambda: planned(checks))
     threads = []
 
     def work():
@@ -47,7 +47,7 @@ def test_past_the_deadline_a_thread_says_the_same(checks, seconds):
 
 def test_without_a_deadline_nothing_is_over():
     assert planned(regexes("a" * (LONG_PATTERN + 1))) == ["regex@1.0.0"]
-    assert within(60, lambda: planned(regexes("a"))) == ["regex@1.0.0"]
+    assert with_budget(60, lambda: planned(regexes("a"))) == ["regex@1.0.0"]
 
 
 READERS: list[int] = []

@@ -563,7 +563,7 @@ def test_a_line_that_changes_never_runs_over(columns, how, said):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     with open(theirs, "w") as to:
-        progress = ProgressLine(to=to)
+        progress = ProgressLine(stream=to)
         while not select.select([ours], [], [], 0)[0]:
             progress(*how)
         line = os.read(ours, 4096).decode().removeprefix("\r\x1b[K")

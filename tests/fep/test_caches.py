@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import assay
 from assay.checks import STANDARD
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
-from assay.fep.inline import runs_inline
+from assay.fep.inline import inline_limit
 from assay.fep.plan import Plan
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.protocol.evaluation import Check
@@ -93,7 +93,7 @@ def test_sixty_large_requests_leave_little_behind():
             {"type": "contains", "arguments": {"text": "$.output.value", "phrases": [f"{at}" * 100_000]}},
         ]
         plan = Plan(msgspec.convert(checks, list[Check]), STANDARD)
-        runs_inline(plan.shared)
+        inline_limit(plan.shared)
         scorers.append(weakref.ref(plan.shared))
     del plan
     gc.collect()

@@ -162,7 +162,7 @@ checks = st.one_of(
     ),
     st.tuples(st.just("mine"), arguments({"text": anything}, weight=st.integers(0, 3) | places)),
 )
-REGISTRY = STANDARD.extended([Mine])
+REGISTRY = STANDARD.with_checks([Mine])
 SERVICES = Services(clock=Stopped(), limits=Limits(max_nodes=500))
 
 
@@ -188,16 +188,16 @@ def test_compiled_is_plain(asked, documents, shown):
     assert scorer is not None
     compiled, in_one, plain = Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
-    lines = scorer.lines(cases, in_one)
+    lines = scorer.begin_all(cases, in_one)
     for context, line in zip(cases, lines, strict=True):
         one = scorer.score(context, scorer.answers_in(compiled))
         two = scorer.score_interpreted(context, scorer.answers_in(plain))
-        compiled.case(one.status)
-        plain.case(two.status)
+        compiled.count_case(one.status)
+        plain.count_case(two.status)
         assert one.line == two.line == line
         assert one.status == two.status
         msgspec.json.decode(one.line, type=TestCaseResult)
-    records = [tally.record(ended=True) for tally in (compiled, in_one, plain)]
+    records = [tally.record(final=True) for tally in (compiled, in_one, plain)]
     assert records[0] == records[1] == records[2]
 
 

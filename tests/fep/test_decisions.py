@@ -88,7 +88,7 @@ class Later(Given):
     version = "3.0.0-rc.1"
 
 
-REGISTRY = assay.STANDARD.extended([Given, Sleepy, Killable])
+REGISTRY = assay.STANDARD.with_checks([Given, Sleepy, Killable])
 
 
 def check(type, version=None, **arguments) -> Any:
@@ -499,7 +499,7 @@ def test_decision_36_no_test_cases_is_completed_and_the_command_exits_1(tmp_path
     ],
 )
 def test_decision_37_a_version_pins_its_major(asked, found):
-    registry = assay.STANDARD.extended([Given, Newer, Newest, Next, Later])
+    registry = assay.STANDARD.with_checks([Given, Newer, Newest, Next, Later])
     if found is None:
         assert refused(check("given", asked), registry=registry) == {"checks[0].version"}
     else:

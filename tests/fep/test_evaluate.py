@@ -127,7 +127,7 @@ class NestedApart(Nested):
     isolate = True
 
 
-REGISTRY = assay.STANDARD.extended([Slow, Blocking, Buggy, Isolated, Quick])
+REGISTRY = assay.STANDARD.with_checks([Slow, Blocking, Buggy, Isolated, Quick])
 EQUAL = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 
 
@@ -521,7 +521,7 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
         ("timeout", "3", "expected a number above 0, got '3'"),
         ("timeout", float("inf"), "expected a number above 0, got inf"),
         ("max_cost", float("nan"), "expected a number above 0, got nan"),
-        ("registry", [], "expected a registry, such as assay.STANDARD.extended([Mine]), got a list"),
+        ("registry", [], "expected a registry, such as assay.STANDARD.with_checks([Mine]), got a list"),
     ],
 )
 def test_impossible_limits_are_refused(name, value, said):
@@ -548,7 +548,7 @@ def test_whatever_has_a_length_is_a_list():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (Whole, "extended() takes a list of checks, such as [Whole]"),
+        (Whole, "with_checks() takes a list of checks, such as [Whole]"),
         ([int], "int is not a check: expected a subclass of assay.Checker"),
         ([Whole(text=assay.Text("a"))], "is not a check: expected a subclass of assay.Checker"),
     ],
@@ -556,7 +556,7 @@ def test_whatever_has_a_length_is_a_list():
 )
 def test_what_is_no_check_extends_no_registry(given, said):
     with pytest.raises(UsageError, match=re.escape(said)):
-        assay.STANDARD.extended(given)
+        assay.STANDARD.with_checks(given)
 
 
 @pytest.mark.parametrize(
@@ -566,7 +566,7 @@ def test_what_is_no_check_extends_no_registry(given, said):
 def test_an_answer_nested_too_deeply_is_that_checks_error(kind, deep, status):
     asked = [check(kind.type, deep=deep), check("exists", path="$.output")]
     result = assay.evaluate_sync(
-        cases("a"), outputs("a"), asked, registry=assay.STANDARD.extended([kind]), timeout=60
+        cases("a"), outputs("a"), asked, registry=assay.STANDARD.with_checks([kind]), timeout=60
     )
     assert statuses(result) == [[status, "completed"]]
 
@@ -575,7 +575,7 @@ def test_an_answer_nested_too_deeply_is_that_checks_error(kind, deep, status):
 def test_an_answer_may_hold_its_arguments_and_other_kinds_of_text_and_number(kind):
     cases, outputs = [{"id": "a", "input": 1}], [{"value": "hi"}]
     asked = [check(kind.type, text="$.output.value")]
-    result = assay.evaluate_sync(cases, outputs, asked, registry=assay.STANDARD.extended([kind]))
+    result = assay.evaluate_sync(cases, outputs, asked, registry=assay.STANDARD.with_checks([kind]))
     (told,) = result.results[0].check_results
     assert told.results == {"passed": True, "saw": ["hi"], "share": 0.5, "many": 3}
 
@@ -589,7 +589,7 @@ def test_a_hanging_check_does_not_keep_the_program_from_ending():
                 while True:
                     pass
         result = assay.evaluate_sync([{"id": "a", "input": 1}], [{"value": 1}], [{"type": "hang", "arguments": {}}],
-            registry=assay.STANDARD.extended([Hang]), timeout=0.3)
+            registry=assay.STANDARD.with_checks([Hang]), timeout=0.3)
         print(result.results[0].check_results[0].error.type)
     """
     done = subprocess.run(
@@ -634,7 +634,7 @@ def test_a_check_that_waits_is_prepared_in_a_thread_where_that_may_take_long(che
         "exact_match": check("exact_match", actual="$.output.value", expected="x" * size),
     }
     BUILT.clear()
-    registry = assay.STANDARD.extended([Built])
+    registry = assay.STANDARD.with_checks([Built])
     result = asyncio.run(
         assay.evaluate(
             cases("a", "b"), outputs(*["x" * size] * 2), [of[one] for one in checks], registry=registry

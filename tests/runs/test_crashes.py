@@ -105,7 +105,7 @@ class Host:
                 self.ask("release", run.id, run.holder)
 
     def results(self, run):
-        office = EvaluationService(self._record.store, STANDARD.extended([Logged, Prompt]), Services())
+        office = EvaluationService(self._record.store, STANDARD.with_checks([Logged, Prompt]), Services())
 
         async def read():
             return [json.loads(line) async for line in office.results(run)]

@@ -46,7 +46,7 @@ class Room:
 
     def __init__(self, store, lease=1.0, how=ExecutionOptions(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
         services = Services(clock=clock) if clock else Services()
-        registry = STANDARD.extended(checks)
+        registry = STANDARD.with_checks(checks)
         kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
         self.desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
@@ -250,11 +250,11 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
     before = await room.office.run_inline(asked, contexts, "t")  # once it was a piece of its own
     apart = [
         request_chunk(asked.request()),
-        EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),
+        EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(final=True))),
     ]
     entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
     await room.store.commit(Transaction(entries=[entry]))
-    assert (await room.office.tally(before.run)).record(ended=True) == now.record(ended=True)
+    assert (await room.office.tally(before.run)).record(final=True) == now.record(final=True)
 
     while await room.store.erase(scored.run.id):
         pass

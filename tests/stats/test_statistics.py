@@ -155,7 +155,7 @@ def counted(rows, *, part=False):
         for number, one in enumerate(found if at % 3 else found[::-1]):
             code |= answers.record(number, *result(one), id)
         answers.close(id, code)
-        tally.case("error" if None in found else "completed")
+        tally.count_case("error" if None in found else "completed")
         if at % 4 == 0:
             tally.fold()
     return tally
@@ -208,14 +208,14 @@ def test_a_tally_is_the_plain_formula_however_it_was_made(rows, cut):
 @contextmanager
 def small_blocks():
     """So small that cases are put aside, and read again."""
-    before, loose = clusters.BLOCK, tallies.LOOSE
+    before, loose = clusters.BLOCK, tallies.PACK_AFTER
     clusters.BLOCK = tallies.BLOCK = 4
-    tallies.LOOSE = 1
+    tallies.PACK_AFTER = 1
     try:
         yield
     finally:
         clusters.BLOCK = tallies.BLOCK = before
-        tallies.LOOSE = loose
+        tallies.PACK_AFTER = loose
 
 
 def read_again(record):
@@ -227,7 +227,7 @@ def of_codes(labels, ids, codes):
     answers = tally.answers(labels)
     for id, code in zip(ids, codes, strict=True):
         answers.close(id, code)
-        tally.case("completed")
+        tally.count_case("completed")
     return tally
 
 
@@ -255,7 +255,7 @@ def test_a_tally_goes_without_the_garbage_collector():
     """In a cycle, all that a request brought would stay until the next collection, and each request would take fresh memory."""
     tally = counted([("a", [True, 0.5]), ("b", [None, False])])
     assert tally.statistics() is not None
-    gone = weakref.ref(tally.aside)
+    gone = weakref.ref(tally.spill_file)
     gc.disable()
     try:
         del tally

@@ -89,7 +89,7 @@ class Server:
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
-        self.registry = STANDARD.extended([Slow, *checks])
+        self.registry = STANDARD.with_checks([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
         self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()

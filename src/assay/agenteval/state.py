@@ -113,9 +113,9 @@ class EvalState:
         head = {**self._run.head, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
         return head | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
-    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
-        if trouble is not None:
-            return self._failed(trouble.code, "the run could not continue")
+    def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
+        if refusal is not None:
+            return self._failed(refusal.code, "the run could not continue")
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())

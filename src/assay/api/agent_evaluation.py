@@ -29,8 +29,8 @@ from assay.fep.run_header import (
     AgentRequest,
     StoredRequest,
     context_chunks,
+    encode_context,
     request_chunk,
-    stored_line,
 )
 from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally, TallyRecord
@@ -91,7 +91,7 @@ class CaseSpool:
             if problems:
                 refuse(problems)
                 continue
-            line = _encode(msgspec.json.decode(stored_line(context))["test_case"])
+            line = _encode(msgspec.json.decode(encode_context(context))["test_case"])
             self._file.write(line + b"\n")
             self._hash.update(line + b"\n")
             self.cases += 1

@@ -19,7 +19,7 @@ UNANSWERED: dict[str, Any] = {"value": None}  # the output of a case before an a
 AgentLike = Agent | Callable[..., Any] | str
 
 
-def agent_from(agent: Any, settings: Settings, *, place: str = "agent", free: bool = False) -> Agent:
+def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: bool = False) -> Agent:
     """An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `place` is the argument that a refusal names."""
     if isinstance(agent, str):
         return app.resolve_agent(agent, settings)
@@ -32,10 +32,10 @@ def agent_from(agent: Any, settings: Settings, *, place: str = "agent", free: bo
     message = (
         f"expected a function, an Agent, or its id or specification as a text, got {type(agent).__name__}"
     )
-    raise InvalidRequest(Problem(place, message))
+    raise InvalidRequest(Problem(path, message))
 
 
-def repeated_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
+def duplicate_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
     """An id that two different sources share, such as two lambdas. A text may be given twice: it means the same agent."""
     by_id: dict[str, Any] = {}
     for agent, source in zip(agents, sources, strict=True):

@@ -94,7 +94,7 @@ async def evaluate(
     settings = load()
     collector = ProblemCollector()
     execution = collector.read(
-        lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
+        lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, skip_rest=True)
     )
     seconds = settings.limits.check_seconds if execution is None else execution.seconds
     services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
@@ -202,7 +202,7 @@ async def evaluate_stream(
     """
     settings = load()
     subject = agent_for(agent, () if agent is None else None, trials, settings)
-    execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
+    execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
     services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
     checks, available = with_functions(checks, _registry(registry, settings))
@@ -267,12 +267,12 @@ def _options(
     max_cost: float | None,
     *,
     fail_fast: bool,
-    keep: bool,
+    skip_rest: bool,
 ) -> ExecutionOptions:
     problems = [
         Problem(name, f"expected a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
         for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
-        if value is not None and not _above_zero(value, whole=name == "concurrency")
+        if value is not None and not _above_zero(value, integer=name == "concurrency")
     ]
     if problems:
         raise InvalidRequest(problems)
@@ -281,7 +281,7 @@ def _options(
         seconds=timeout or settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,
         fail_fast=fail_fast,
-        keep=keep,
+        skip_rest=skip_rest,
         max_cost=max_cost,
     )
 
@@ -290,13 +290,13 @@ def _registry(registry: Any, settings: Settings) -> Registry:
     if registry is None:
         return app.registry(settings)
     if not isinstance(registry, Registry):
-        message = f"expected a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(registry)}"
+        message = f"expected a registry, such as assay.STANDARD.with_checks([Mine]), got {kind_of(registry)}"
         raise InvalidRequest(Problem("registry", message))
     return registry
 
 
-def _above_zero(value: Any, *, whole: bool) -> bool:
-    kind = Integral if whole else Real
+def _above_zero(value: Any, *, integer: bool) -> bool:
+    kind = Integral if integer else Real
     return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
 
 
@@ -320,18 +320,20 @@ async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
         yield context
 
 
-def _unanswered_context(value: Any, at: int, settings: Settings) -> Context:
-    return _context((value, UNANSWERED), at, settings)
+def _unanswered_context(value: Any, index: int, settings: Settings) -> Context:
+    return _context((value, UNANSWERED), index, settings)
 
 
-def _context(value: Any, at: int, settings: Settings) -> Context:
+def _context(value: Any, index: int, settings: Settings) -> Context:
     if is_object(value) and value.keys() == {"test_case", "output"}:
         case, output = value["test_case"], value["output"]
     elif is_pair(value):
         case, output = value
     else:
         raise InvalidRequest(
-            Problem(f"contexts[{at}]", "expected an object with test_case and output, or a pair of the two")
+            Problem(
+                f"contexts[{index}]", "expected an object with test_case and output, or a pair of the two"
+            )
         )
     try:
         (context,) = contexts_of([case], [output], settings.limits)
@@ -339,8 +341,8 @@ def _context(value: Any, at: int, settings: Settings) -> Context:
         raise InvalidRequest(
             [
                 Problem(
-                    problem.place.replace("test_cases[0]", f"contexts[{at}].test_case").replace(
-                        "outputs[0]", f"contexts[{at}].output"
+                    problem.place.replace("test_cases[0]", f"contexts[{index}].test_case").replace(
+                        "outputs[0]", f"contexts[{index}].output"
                     ),
                     problem.message,
                 )

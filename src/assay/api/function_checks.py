@@ -18,7 +18,7 @@ def with_functions(checks: Any, registry: Registry) -> tuple[Any, Registry]:
         [_check(inner, functions) for inner in one] if is_sequence(one) else _check(one, functions)
         for one in checks
     ]
-    return replaced, registry.extended([function_checker(one) for one in functions])
+    return replaced, registry.with_checks([function_checker(one) for one in functions])
 
 
 def _has_function(value: Any) -> bool:

@@ -41,8 +41,8 @@ def _documents(name: str, part: Part, columns: Mapping[str, str] | None) -> Iter
     try:
         for piece in items_of(name, limits, part, columns):
             if piece.problems:
-                raise BadLine(piece.place, piece.problems)
-            yield _document(piece.raw, piece.place, part)
+                raise BadLine(piece.location, piece.problems)
+            yield _document(piece.raw, piece.location, part)
     except BadLine as bad:
         raise InvalidRequest(bad.problems) from None
 

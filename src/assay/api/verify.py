@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from assay import app
-from assay.api.agents import AgentLike, agent_from, repeated_id
+from assay.api.agents import AgentLike, agent_from, duplicate_id
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Principal
 from assay.protocol.verification import Verification
@@ -38,9 +38,9 @@ async def verify(
     if isinstance(critic, list | tuple):
         sources = [actor, *critic]  # pyright: ignore[reportUnknownArgumentType]
     agents = [
-        agent_from(source, settings, place="critic" if at else "actor") for at, source in enumerate(sources)
+        agent_from(source, settings, path="critic" if at else "actor") for at, source in enumerate(sources)
     ]
-    if (repeated := repeated_id(agents, sources)) is not None:
+    if (repeated := duplicate_id(agents, sources)) is not None:
         message = f"two functions have the id {repeated}; rename one of them"
         raise InvalidRequest(Problem("critic", message))
     ids = [agent.card.agent_id for agent in agents]

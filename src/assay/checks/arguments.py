@@ -60,7 +60,7 @@ class PathArgument(NamedTuple):
     query: paths.Query | MalformedPath | PromptTemplate
 
     @property
-    def displayed_path(self) -> str | UnsetType:
+    def display_path(self) -> str | UnsetType:
         """The path as resolved_arguments shows it; UNSET for a template."""
         return UNSET if isinstance(self.query, PromptTemplate) else self.text
 
@@ -87,26 +87,26 @@ class BoundCheck(Struct, frozen=True):
         return {**version, "check_name": self.name} if self.name else version
 
 
-def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> BoundCheck:
+def bind(check: Check, registry: Registry, check_path: str, services: Services | None = None) -> BoundCheck:
     """
     Bind a check to its class. Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
 
     With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget (decision 33).
     """
     spend()
-    checker, unversioned = _find_checker(check, registry, place)
+    checker, unversioned = _find_checker(check, registry, check_path)
     try:
         fields = fields_of(checker)
     except Exception as surprise:  # the fields are foreign code: one may have an unsupported type
         raise InvalidRequest(
-            Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
+            Problem(check_path, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
     if checker.default_paths:
         check = msgspec.structs.replace(check, arguments={**checker.default_paths, **check.arguments})
-    literals, displayed, path_arguments, problems = _read(check, fields, f"{place}.arguments")
+    literals, displayed, path_arguments, problems = _read(check, fields, f"{check_path}.arguments")
     problems = [*unversioned, *problems]
     if services is not None and services.persists_requests:
-        problems += _secrets(check, fields, displayed, f"{place}.arguments")
+        problems += _secrets(check, fields, displayed, f"{check_path}.arguments")
     bound_attributes = {*literals, *(path.field.attribute for path in path_arguments)}
     for field, info in _optional(checker):
         if field.attribute not in bound_attributes and field.name not in check.arguments:
@@ -114,11 +114,13 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
             literals[field.attribute] = default
             if default is not UNSET:
                 displayed[field.name] = _display_value(default, default)
-    problems = _with_step(problems, lambda: checker.validate_literals(literals), checker, place)
+    problems = _with_step(problems, lambda: checker.validate_literals(literals), checker, check_path)
     if not problems and not path_arguments:
-        problems = _with_step(problems, lambda: checker(**literals), checker, place)
+        problems = _with_step(problems, lambda: checker(**literals), checker, check_path)
     if services is not None:
-        problems = _with_step(problems, lambda: checker.validate_host(literals, services), checker, place)
+        problems = _with_step(
+            problems, lambda: checker.validate_host(literals, services), checker, check_path
+        )
     if problems:
         raise InvalidRequest(problems)
     return BoundCheck(
@@ -169,11 +171,14 @@ def _argument_name(path: str, check_path: str) -> str:
 
 
 def _secrets(
-    check: Check, fields: tuple[Field, ...], displayed: dict[str, Any], path: str
+    check: Check, fields: tuple[Field, ...], display_values: dict[str, Any], path: str
 ) -> Iterable[Problem]:
     """A problem for each argument with a secret, which must not be stored. The message does not quote the secret."""
     for field in fields:
-        if field.secrets and displayed.get(field.name, UNSET) not in (UNSET, check.arguments.get(field.name)):
+        if field.secrets and display_values.get(field.name, UNSET) not in (
+            UNSET,
+            check.arguments.get(field.name),
+        ):
             reason = "it holds a secret, and the server stores requests"
             yield Problem(f"{path}.{field.name}", f"{reason}; the operator must configure the secret instead")
 
@@ -392,6 +397,6 @@ def _dec_hook(kind: type, value: Any) -> Any:
     return value
 
 
-def _display_value(typed: Any, raw: Any) -> Any:
+def _display_value(value: Any, raw: Any) -> Any:
     """The value as the caller wrote it. A struct is shown with the defaults of its members."""
-    return msgspec.to_builtins(typed) if isinstance(typed, Struct) else raw
+    return msgspec.to_builtins(value) if isinstance(value, Struct) else raw

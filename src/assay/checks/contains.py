@@ -54,7 +54,7 @@ class Contains(OffloadableChecker):
         longest = SEARCH_LIMIT // len(phrases)
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
 
-        def look(text: Any) -> Answer:
+        def search(text: Any) -> Answer:
             if type(text) is not str or len(text) > longest:
                 return FALLBACK
             if not exactly:
@@ -73,4 +73,4 @@ class Contains(OffloadableChecker):
                 return found if phrase_alone in text else missing
 
             return look_for_it
-        return look
+        return search

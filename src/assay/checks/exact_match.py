@@ -84,12 +84,12 @@ class ExactMatch(OffloadableChecker):
         same, other = (FAILED, PASSED) if literals["negate"] else (PASSED, FAILED)
         exactly: bool = literals["case_sensitive"]
 
-        def compare(one: Any, two: Any) -> Answer:
-            if type(one) is not str or type(two) is not str:
+        def compare(left: Any, right: Any) -> Answer:
+            if type(left) is not str or type(right) is not str:
                 return FALLBACK
-            if not exactly and len(one) + len(two) > FOLD_LIMIT:
+            if not exactly and len(left) + len(right) > FOLD_LIMIT:
                 return FALLBACK
-            return same if (one == two if exactly else one.casefold() == two.casefold()) else other
+            return same if (left == right if exactly else left.casefold() == right.casefold()) else other
 
         if "expected" in literals and "actual" in literals:
             return None

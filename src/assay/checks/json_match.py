@@ -58,10 +58,10 @@ def equal(left: Any, right: Any) -> bool:
     return left == right
 
 
-def is_part(part: Any, whole: Any) -> bool:
+def is_part(part: Any, document: Any) -> bool:
     """Whether every member of an object is in the other, at any depth. Lists match item by item; other values must be equal."""
-    if is_object(part) and is_object(whole):
-        return all(name in whole and is_part(part[name], whole[name]) for name in part)
-    if is_list(part) and is_list(whole):
-        return len(part) == len(whole) and all(map(is_part, part, whole))
-    return equal(part, whole)
+    if is_object(part) and is_object(document):
+        return all(name in document and is_part(part[name], document[name]) for name in part)
+    if is_list(part) and is_list(document):
+        return len(part) == len(document) and all(map(is_part, part, document))
+    return equal(part, document)

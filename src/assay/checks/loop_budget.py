@@ -25,11 +25,11 @@ class OverBudget(BaseException):
     """
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def with_budget(seconds: float, call: Callable[[], T]) -> T:
     """Call `work`. Raises OverBudget when reading its checks takes longer than this."""
     token = _deadline.set(time.perf_counter() + seconds)
     try:
-        return work()
+        return call()
     finally:
         _deadline.reset(token)
 

@@ -74,7 +74,7 @@ class Regex(Checker):
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
         quick, search = pattern.search.quick, pattern.search.pattern.search
 
-        def look(text: Any) -> Answer | WorkerTask:
+        def find(text: Any) -> Answer | WorkerTask:
             if type(text) is not str:
                 return FALLBACK
             if len(text) <= quick:
@@ -82,7 +82,7 @@ class Regex(Checker):
             matches = pattern.search.found(text)
             return pattern.task(text, negate) if matches is None else found if matches else missing
 
-        return look
+        return find
 
 
 class RegexPattern:

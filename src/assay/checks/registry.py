@@ -17,7 +17,7 @@ GROUP = "assay.checks"
 
 
 class Registry:
-    """Checks by type and version. `registry.extended([Mine])` is another registry; this one stays as it was."""
+    """Checks by type and version. `registry.with_checks([Mine])` is another registry; this one stays as it was."""
 
     def __init__(self, checkers: Iterable[type[Checker]] = ()) -> None:
         self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {}
@@ -32,9 +32,9 @@ class Registry:
     def types(self) -> list[str]:
         return sorted(self._by_type)
 
-    def extended(self, checkers: Iterable[type[Checker]]) -> Self:
+    def with_checks(self, checkers: Iterable[type[Checker]]) -> Self:
         if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"extended() takes a list of checks, such as [{_name(checkers)}]")
+            raise UsageError(f"with_checks() takes a list of checks, such as [{_name(checkers)}]")
         return type(self)([*self, *checkers])
 
     def find(self, type: str, version: str | None, path: str = "") -> type[Checker]:
@@ -92,7 +92,7 @@ def _name(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else repr(value)
 
 
-def installed() -> list[type[Checker]]:
+def installed_checkers() -> list[type[Checker]]:
     """The checks that installed packages offer under the entry point `assay.checks`."""
     return [
         _load_checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())

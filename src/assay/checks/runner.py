@@ -41,7 +41,7 @@ class PreparedCheck(NamedTuple):
     bound: BoundCheck
     values: dict[str, Any]
     ready: Checker | Fault
-    began: float
+    start: float
 
 
 def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedCheck:
@@ -85,20 +85,20 @@ def compiled_form(bound: BoundCheck) -> Callable[..., Any] | None:
     return answer
 
 
-def fault_of(surprise: BaseException, checker: type[Checker]) -> Fault:
+def fault_of(error: BaseException, checker: type[Checker]) -> Fault:
     """The fault for an exception of a check. A check is foreign code: every exception becomes data, even SystemExit."""
-    if isinstance(surprise, Fault):
-        return surprise
-    if isinstance(surprise, TimeoutError):
-        return TimeFault(_message(surprise) or "the check ran out of time")
-    if isinstance(surprise, RecursionError) and not checker.waits:
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, TimeoutError):
+        return TimeFault(_message(error) or "the check ran out of time")
+    if isinstance(error, RecursionError) and not checker.waits:
         return ValueFault("the values are nested too deeply to be compared")
-    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {_message(surprise)}")
+    return ForeignFault(f"{checker.type} failed with {type(error).__name__}: {_message(error)}")
 
 
-def _message(surprise: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
-        return str(surprise)
+        return str(error)
     except Exception as another:  # noqa: BLE001  # its message is foreign code too
         return f"(no message: {type(another).__name__} while it was made)"
 
@@ -156,7 +156,7 @@ def to_result(
         answer = dict(answer)
     outcome = validate_answer(answer, bound.checker)
     if bound.checker.waits or options.timings:
-        spent = time.perf_counter() - prepared.began if seconds is None else seconds
+        spent = time.perf_counter() - prepared.start if seconds is None else seconds
         metadata["execution_time_ms"] = round(spent * 1000, 3)
     failed = isinstance(outcome, Fault)
     if failed:
@@ -204,7 +204,7 @@ def _error(fault: Fault) -> CheckError:
 
 
 def _resolved_arguments(bound: BoundCheck, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
-    texts = {path.field.name: path.displayed_path for path in bound.paths}
+    texts = {path.field.name: path.display_path for path in bound.paths}
     resolved: dict[str, ResolvedArgument] = {}
     for name in bound.order:
         if name in values:

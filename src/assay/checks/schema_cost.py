@@ -51,7 +51,7 @@ class SchemaCost:
         self._steps_by_depth: list[int] = []
         self._stable = False
 
-    def work(self, depth: int, size: int) -> int:
+    def total_steps(self, depth: int, size: int) -> int:
         """The maximum number of steps for a value of this depth with `size` parts. Counting stops above MAX_STEPS."""
         if self.unresolved_reference is not None:
             return MAX_STEPS + 1
@@ -67,17 +67,18 @@ class SchemaCost:
             self._stable = self._deepest_level == below or self._steps_by_depth[-1] > MAX_STEPS
         return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)] if self._steps_by_depth else 1
 
-    def _next_level(self, below: list[int] | None) -> list[int]:
+    def _next_level(self, child_costs: list[int] | None) -> list[int]:
         """The steps of each subschema for a value one level deeper; the first level is a value without parts."""
         work = [0] * len(self._costs)
         for at in self._order:
             place = self._costs[at]
             steps = sum(work[one] for one in place.same_value)
-            if below is None:
+            if child_costs is None:
                 steps += place.own_steps
             else:
                 steps += max(
-                    max((below[one] for one in some), default=0) + sum(below[one] for one in every)
+                    max((child_costs[one] for one in some), default=0)
+                    + sum(child_costs[one] for one in every)
                     for some, every in place.parts
                 )
             work[at] = min(steps, MAX_STEPS + 1)

@@ -120,7 +120,7 @@ class Validator:
         return self._validator.iter_errors(value)
 
     def _count_steps(self, size: Size) -> int:
-        work = self._cost.work(size.depth, size.parts)
+        work = self._cost.total_steps(size.depth, size.parts)
         if work > MAX_STEPS:
             raise ValueFault(
                 f"schema: validating a value of depth {size.depth} with {size.parts:,} parts could take more than"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.checks.checker import Answer, Checker, Opaque, Text
-from assay.checks.threshold import check_bounds, within
+from assay.checks.threshold import check_bounds, in_range
 from assay.checks.usage import embedding_metadata, or_none, providers_of
 from assay.ports import Services
 
@@ -33,7 +33,7 @@ class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         check_bounds(self.min_value, self.max_value)
 
     def is_met(self, score: float) -> bool:
-        inside = within(score, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
+        inside = in_range(score, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
         return inside != self.negate
 
 

@@ -20,7 +20,7 @@ PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""",
 class Placeholder(NamedTuple):
     """A placeholder: its position in the text, its path, and the compiled path or its error."""
 
-    at: int
+    position: int
     text: str
     query: paths.Query | MalformedPath
 
@@ -82,23 +82,27 @@ def _end(text: str, start: int) -> int | None:
     return None if close < 0 else close
 
 
-def _placeholder(text: str, at: int, start: int, end: int | None) -> Placeholder:
+def _placeholder(text: str, position: int, start: int, end: int | None) -> Placeholder:
     if end is None:
         excerpt = text[start : start + 40]
-        return Placeholder(at, excerpt, MalformedPath(excerpt, len(text) - start, f"{OPEN} is never closed"))
+        return Placeholder(
+            position, excerpt, MalformedPath(excerpt, len(text) - start, f"{OPEN} is never closed")
+        )
     path = text[start:end].rstrip()
     try:
-        return Placeholder(at, path, paths.compile(path))
+        return Placeholder(position, path, paths.compile(path))
     except MalformedPath as malformed:
-        return Placeholder(at, path, malformed)
+        return Placeholder(position, path, malformed)
 
 
 def _value(placeholder: Placeholder, document: Any, limits: Limits) -> str:
     if isinstance(placeholder.query, MalformedPath):
-        raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.query}")
+        raise PathFault(f"the placeholder at character {placeholder.position}: {placeholder.query}")
     values = placeholder.query.values(document, max_nodes=limits.max_nodes)
     if len(values) != 1:
         result = f"{len(values)} values; a placeholder takes one" if values else "nothing"
-        raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.text} finds {result}")
+        raise PathFault(
+            f"the placeholder at character {placeholder.position}: {placeholder.text} finds {result}"
+        )
     (value,) = values
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

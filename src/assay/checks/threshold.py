@@ -51,7 +51,7 @@ class Threshold(Checker):
                 value = parse_number(value, self.parse, services.limits)
             except Unparsable as reason:
                 return not_parsed(reason)
-        inside = within(value, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
+        inside = in_range(value, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
         return verdict(inside != self.negate)
 
     @classmethod
@@ -85,7 +85,7 @@ class Threshold(Checker):
         def measure(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
                 return FALLBACK
-            return inside if within(value, minimum, maximum, min_inclusive, max_inclusive) else outside
+            return inside if in_range(value, minimum, maximum, min_inclusive, max_inclusive) else outside
 
         def measure_from(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
@@ -111,7 +111,7 @@ def check_bounds(minimum: float | UnsetType, maximum: float | UnsetType) -> None
         raise ValueError(f"min_value {minimum} is above max_value {maximum}")
 
 
-def within(
+def in_range(
     value: float,
     minimum: float | UnsetType,
     maximum: float | UnsetType,

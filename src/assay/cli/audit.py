@@ -31,7 +31,7 @@ class AuditSummary(msgspec.Struct):
 def show(*, tenant: str | None, run: str | None, json: bool) -> None:
     """Print the entries, one line each."""
 
-    async def work(store: Store) -> None:
+    async def print_entries(store: Store) -> None:
         async for record in log.lines(store, tenant):
             try:
                 entry = msgspec.json.decode(record.data, type=AuditPayload)
@@ -46,7 +46,7 @@ def show(*, tenant: str | None, run: str | None, json: bool) -> None:
             else:
                 echo(_row(entry))
 
-    _with_store(work)
+    _with_store(print_entries)
 
 
 def _row(entry: AuditPayload) -> str:
@@ -110,9 +110,9 @@ def _read_heads(file: str, tenant: str | None) -> list[LaneHead]:
     return [head for head in heads if tenant in (None, head.tenant)]
 
 
-def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
+def _with_store(action: Callable[[Store], Awaitable[T]]) -> T:
     async def main() -> T:
         async with app.store(settings.load()) as store:
-            return await work(store)
+            return await action(store)
 
     return asyncio.run(main())

@@ -49,22 +49,22 @@ def echo_rows(rows: list[tuple[str, ...]]) -> None:
         _print("  ".join(map(str.ljust, row, widths)).rstrip(), sys.stdout)
 
 
-def echo_json(document: bytes | str, to: TextIO | None = None) -> None:
+def echo_json(document: bytes | str, stream: TextIO | None = None) -> None:
     """Print a JSON document on standard output, or to `to`."""
     text = document.decode() if isinstance(document, bytes) else document
-    _print(as_json_escapes(text), to or sys.stdout)
+    _print(as_json_escapes(text), stream or sys.stdout)
 
 
-def _print_lines(text: str, to: TextIO) -> None:
+def _print_lines(text: str, stream: TextIO) -> None:
     """Print lines. On a terminal they wrap at words."""
-    width = width_of(to)
+    width = width_of(stream)
     for line in text.split("\n"):
         for part in wrap(line, width):
-            _print(part, to)
+            _print(part, stream)
 
 
-def _print(text: str, to: TextIO) -> None:
-    print(text, file=to)
+def _print(text: str, stream: TextIO) -> None:
+    print(text, file=stream)
 
 
 @contextmanager
@@ -95,45 +95,45 @@ def stdout_to_stderr() -> Generator[None]:
 class ProgressLine:
     """How far an evaluation is: one line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
 
-    def __init__(self, *, to: TextIO | None = None, quiet: bool = False) -> None:
-        self._to = to or sys.stderr
-        self._live = self._to.isatty()
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
         self._quiet = quiet
-        self._started = self._last = time.monotonic()
+        self._start = self._last = time.monotonic()
         self._visible = False
 
     def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
         """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
         now = time.monotonic()
-        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._live else FILE_INTERVAL):
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
             return
         self._last = now
         if total is None and part and done:
             count = f"{done:,}/~{max(done, round(done / part)):,}"
         else:
             count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
-        rate = done / max(now - self._started, 1e-9)
+        rate = done / max(now - self._start, 1e-9)
         errored = f"  {errors:,} with errors" if errors else ""
         self._show(f"{count} cases  {rate:,.0f}/s{errored}")
 
     def clear(self) -> None:
         """Remove the line from the terminal."""
-        if self._visible and self._live:
+        if self._visible and self._is_terminal:
             self._write("\r\x1b[K")
 
     def _show(self, text: str) -> None:
-        self._write(f"\r\x1b[K{text[: self._width()]}" if self._live else f"{text}\n")
+        self._write(f"\r\x1b[K{text[: self._width()]}" if self._is_terminal else f"{text}\n")
         self._visible = True
 
     def _width(self) -> int | None:
         """The columns of the terminal but one: a line that wraps cannot be rewritten."""
         try:
-            columns = os.get_terminal_size(self._to.fileno()).columns
+            columns = os.get_terminal_size(self._stream.fileno()).columns
         except OSError:
             return None
         return columns - 1 if columns > 1 else None
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # a closed terminal must not end the run
-            self._to.write(text)
-            self._to.flush()
+            self._stream.write(text)
+            self._stream.flush()

@@ -31,7 +31,7 @@ from assay.cli.evaluate_io import (
     BadLines,
     EvaluateOptions,
     Inputs,
-    flushed_on_error,
+    flush_on_error,
     open_inputs,
     open_sinks,
     write_results,
@@ -46,7 +46,7 @@ from assay.fep.request import own_problems, plan_of, scorers_of
 from assay.fep.run_result import metadata_of
 from assay.fep.sinks import RunFooter, Sink
 from assay.fep.slices import SliceRates
-from assay.fep.sources import placed
+from assay.fep.sources import with_file_name
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.runs.ids import new_id
@@ -86,7 +86,7 @@ def main(options: EvaluateOptions) -> int:
         sinks.append(saved)
         run = saved.run
     try:
-        with _sigterm_interrupts(), stdout_to_stderr(), flushed_on_error(sinks):
+        with _sigterm_interrupts(), stdout_to_stderr(), flush_on_error(sinks):
             if agent is not None:
                 agent.execute(plan, inputs, tally, [*sinks, failing], bad)
             else:
@@ -105,7 +105,7 @@ def main(options: EvaluateOptions) -> int:
         summary=tally.summary(),
         experiment=inputs.experiment,
         metadata=metadata_of(tally) or None,
-        trouble=str(trouble or ""),
+        error=str(trouble or ""),
     )
     trouble = _close(sinks, footer, trouble)
     rates = list(slices.rates()) if slices else []
@@ -126,16 +126,16 @@ def _plan(
     check_options: ResultOptions,
 ) -> Plan:
     """The plan, or everything that is wrong with the checks and with the request file."""
-    collector, parsed = ProblemCollector(), inputs.parsed
+    collector, parsed = ProblemCollector(), inputs.request_contexts
     plan = collector.read(lambda: plan_of(inputs.checks, registry, services, check_options))
-    problems = inputs.problems + placed(options.checks or str(options.request), collector.problems)
+    problems = inputs.problems + with_file_name(options.checks or str(options.request), collector.problems)
     if parsed is not None:
         own = ProblemCollector()
         if plan is None:
             own.problems += own_problems(parsed, Plan(None, registry, services))
         else:
             own.read(lambda: scorers_of(plan, parsed))
-        problems += placed(str(options.request), own.problems)
+        problems += with_file_name(str(options.request), own.problems)
     if problems or plan is None:
         raise InvalidRequest(problems)
     inputs.checks = plan.checks
@@ -158,7 +158,7 @@ def _execute(
     failing: FailingCases,
     options: EvaluateOptions,
     settings: Settings,
-    bad: BadLines,
+    bad_lines: BadLines,
 ) -> None:
     progress = ProgressLine(quiet=options.json)
     execution = ExecutionOptions(
@@ -174,7 +174,7 @@ def _execute(
             from assay.cli.jobs import run_jobs  # deferred import: most runs use one process
 
             why_not = run_jobs(
-                plan, inputs, tally, sinks, failing, options, settings, execution, bad, progress
+                plan, inputs, tally, sinks, failing, options, settings, execution, bad_lines, progress
             )
             if why_not is None:
                 return
@@ -184,24 +184,24 @@ def _execute(
         progress.clear()
 
 
-def _close(sinks: list[Sink], footer: RunFooter, trouble: Refusal | None) -> Refusal | None:
+def _close(sinks: list[Sink], footer: RunFooter, error: Refusal | None) -> Refusal | None:
     """Close every file; the first trouble is the one to report."""
     for sink in sinks:
         try:
             sink.close(footer)
         except EnvironmentFailure as failure:
-            trouble = trouble or failure
-    return trouble
+            error = error or failure
+    return error
 
 
 def _report(
     options: EvaluateOptions,
     tally: Tally,
     failing: FailingCases,
-    bad: BadLines,
+    bad_lines: BadLines,
     footer: RunFooter,
     seconds: float,
-    trouble: Refusal | None,
+    error: Refusal | None,
     agent: AgentReport | None,
     slices: Sequence[SliceRates],
     bars: Sequence[BarResult],
@@ -221,14 +221,14 @@ def _report(
             "outputs": options.to,
             "status": footer.status,
             "seconds": round(seconds, 3),
-            "bad_lines": bad.count,
+            "bad_lines": bad_lines.count,
             **({"agent": agent.summary()} if agent else {}),
-            **({"error": str(trouble)} if trouble else {}),
+            **({"error": str(error)} if error else {}),
         }
         echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
     elif "-" not in options.to:
         name = footer.experiment.name if footer.experiment and footer.experiment.name else None
-        render_table.show(tally, bar=overall, seconds=seconds, experiment=name)
+        render_table.show(tally, min_pass_rate=overall, seconds=seconds, experiment=name)
         render_slices.show_slices(slices)
         render_slices.show_bars(bars)
         for line in agent.lines() if agent else ():
@@ -247,33 +247,37 @@ def _report(
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")
-    _report_trouble(tally, bad, trouble)
+    _report_error(tally, bad_lines, error)
 
 
-def _report_trouble(tally: Tally, bad: BadLines, trouble: Refusal | None) -> None:
-    if bad.count:
-        echo_err(f"{count_of(bad.count, 'invalid line')} skipped and not measured")
-    if trouble is None:
+def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None) -> None:
+    if bad_lines.count:
+        echo_err(f"{count_of(bad_lines.count, 'invalid line')} skipped and not measured")
+    if error is None:
         if not tally.cases:
             echo_err("there was nothing to evaluate: no test cases")
         elif not tally.rows:
             echo_err("there was nothing to measure: no checks")
         return
-    for line in trouble.lines:
+    for line in error.lines:
         echo_err(line)
-    if tally.cases and not isinstance(trouble, EnvironmentFailure):
+    if tally.cases and not isinstance(error, EnvironmentFailure):
         echo_err(f"stopped after {count_of(tally.cases, 'case')}; the others were not measured")
 
 
 def _exit_code(
-    options: EvaluateOptions, tally: Tally, bad: BadLines, trouble: Refusal | None, bars: Sequence[BarResult]
+    options: EvaluateOptions,
+    tally: Tally,
+    bad_lines: BadLines,
+    error: Refusal | None,
+    bars: Sequence[BarResult],
 ) -> int:
     from assay.cli.render_slices import unmeasured_line  # deferred import: it is loaded by now
 
-    measured = not (tally.error_cases or tally.skipped_cases or bad.count)
+    measured = not (tally.error_cases or tally.skipped_cases or bad_lines.count)
     rows = tally.rows.values()
     nothing = not tally.cases or (rows and not any(row.completed for row in rows))
-    if trouble or nothing or not (measured or options.allow_errors):
+    if error or nothing or not (measured or options.allow_errors):
         return ERROR
     for one in bars:
         if one.share is None:

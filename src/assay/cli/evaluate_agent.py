@@ -25,7 +25,7 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.run_header import AgentRequest
 from assay.fep.sinks import Sink
-from assay.fep.sources import planned
+from assay.fep.sources import valid_contexts
 from assay.fep.tally import Tally
 from assay.ports import Run, Store
 from assay.settings import Settings
@@ -103,10 +103,10 @@ class AgentExecution:
         assert source is not None
 
         def refuse(problems: list[Problem]) -> None:
-            source.bad(problems)
+            source.report_bad(problems)
 
         try:
-            spool.fill(planned(inputs.contexts, source, plan), refuse)
+            spool.fill(valid_contexts(inputs.contexts, source, plan), refuse)
         except BadLine as line:
             if not spool.cases:
                 raise

@@ -21,7 +21,15 @@ from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
 from assay.fep.scorer import ScoredCase
 from assay.fep.sinks import JsonlSink, Sink, sink_for
-from assay.fep.sources import Source, checks_in, from_cases, from_contexts, from_pair, from_request, planned
+from assay.fep.sources import (
+    Source,
+    checks_in,
+    from_cases,
+    from_contexts,
+    from_pair,
+    from_request,
+    valid_contexts,
+)
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.settings import Settings
@@ -73,10 +81,10 @@ class BadLines:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, bad: BadLine) -> None:
+    def __call__(self, line: BadLine) -> None:
         self.count += 1
         if self.count <= LISTED:
-            for problem in bad.problems:
+            for problem in line.problems:
                 echo_err(f"skipped {problem}")
 
 
@@ -89,7 +97,9 @@ class Inputs(Struct):
     total: int | None = None
     source: Source | None = None
     size: int = 0  # bytes of the input, if reading it shows the progress
-    parsed: RequestContexts | None = None  # a request file is read whole, to refuse it before anything runs
+    request_contexts: RequestContexts | None = (
+        None  # a request file is read whole, to refuse it before anything runs
+    )
     problems: list[Problem] = []  # of a request file
 
     @property
@@ -98,7 +108,7 @@ class Inputs(Struct):
         return self.source.read / self.size if self.source and self.size else None
 
 
-def open_inputs(options: EvaluateOptions, settings: Settings, bad: BadLines) -> Inputs:
+def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLines) -> Inputs:
     """Open the one source of cases that the options name."""
     sources = {
         "REQUEST": options.request,
@@ -123,7 +133,7 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad: BadLines) -> 
         raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
     if options.request:
         return _from_request(options.request, checks, experiment, options, settings)
-    on_bad = bad if options.skip_bad_lines else None
+    on_bad = bad_lines if options.skip_bad_lines else None
     if options.contexts:
         source = from_contexts(options.contexts, limits, on_bad, columns)
     elif options.outputs is None:
@@ -150,7 +160,7 @@ def _from_request(
         own_checks if checks is None else checks,
         experiment or own_experiment,
         len(contexts),
-        parsed=parsed,
+        request_contexts=parsed,
         problems=problems,
     )
 
@@ -267,7 +277,7 @@ async def _write_async(
     progress: ProgressLine,
 ) -> None:
     ticker = asyncio.create_task(_flush_periodically(inputs, tally, sinks, progress))
-    contexts = planned(inputs.contexts, inputs.source, plan, execution.first)
+    contexts = valid_contexts(inputs.contexts, inputs.source, plan, execution.first)
     try:
         async with (
             asyncio.timeout(execution.run_seconds),
@@ -303,7 +313,7 @@ def flush(sinks: list[Sink]) -> None:
 
 
 @contextmanager
-def flushed_on_error(sinks: list[Sink]) -> Generator[None]:
+def flush_on_error(sinks: list[Sink]) -> Generator[None]:
     """Write the results that are done before the exception is raised again."""
     try:
         yield

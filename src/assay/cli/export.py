@@ -9,7 +9,7 @@ from assay.cli.find_run import find_run
 from assay.cli.runs import with_evaluations
 from assay.errors import Conflict, UsageError
 from assay.fep.run_header import KIND, read_request
-from assay.fep.service import EvaluationService, summary_of, terminal
+from assay.fep.service import EvaluationService, require_ended, summary_of
 from assay.fep.sinks import RunFooter, sink_for
 from assay.ports import Run
 from assay.workflow.report import verification_of
@@ -41,7 +41,7 @@ def main(*, run: str, output: list[str], tenant: str | None) -> None:
 async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[str]) -> int:
     """Write the results, and return their number."""
     try:
-        terminal(run)
+        require_ended(run)
     except Conflict:
         raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
     await audit_read(evaluations.store, run)

@@ -78,8 +78,8 @@ class JobResult(Struct, frozen=True, kw_only=True):
     tally: TallyRecord
     skipped: list[BadLineAt] = []
     skipped_count: int = 0
-    stopped: BadLineAt | None = None
-    trouble: str = ""
+    first_bad_line: BadLineAt | None = None
+    error: str = ""
     failing: list[FailingCase]  # the first ones
     all_failing: bool
 
@@ -90,7 +90,7 @@ class Worker:
     def __init__(self, config: WorkerConfig) -> None:
         self.files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(FILES)]  # noqa: SIM115
         numbers = [file.fileno() for file in self.files]
-        self.free, self._rest = deque(range(FILES)), b""
+        self.free, self._partial_line = deque(range(FILES)), b""
         self.process = subprocess.Popen(  # our own interpreter, our own module
             [sys.executable, "-m", "assay.cli.jobs_worker"],
             stdin=subprocess.PIPE,
@@ -114,7 +114,7 @@ class Worker:
         part = os.read(self.process.stdout.fileno(), 1 << 16)
         if not part:
             raise self.failure()
-        *lines, self._rest = (self._rest + part).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + part).split(b"\n")
         return [msgspec.json.decode(line, type=JobResult) for line in lines]
 
     def failure(self) -> EnvironmentFailure:
@@ -142,7 +142,7 @@ def run_jobs(
     options: EvaluateOptions,
     settings: Settings,
     execution: ExecutionOptions,
-    bad: BadLines,
+    bad_lines: BadLines,
     progress: ProgressLine,
 ) -> str | None:
     """Evaluate everything, or return the reason why it needs one process."""
@@ -178,7 +178,7 @@ def run_jobs(
         write=bool(sinks),
     )
     line = _lines_before(name, start)
-    JobScheduler(config, jobs, start, size, tally, sinks, failing, bad, progress, line).run(execution)
+    JobScheduler(config, jobs, start, size, tally, sinks, failing, bad_lines, progress, line).run(execution)
     return None
 
 
@@ -194,14 +194,14 @@ class JobScheduler:
         tally: Tally,
         sinks: list[Sink],
         failing: FailingCases,
-        bad: BadLines,
+        bad_lines: BadLines,
         progress: ProgressLine,
         line: int,
     ) -> None:
         self._config, self._size, self._tally, self._sinks = config, size, tally, sinks
         self._failing = failing
-        self._bad, self._progress, self._line = bad, progress, line
-        self._next = self._written = start
+        self._bad_lines, self._progress, self._line = bad_lines, progress, line
+        self._next = self._write_position = start
         self._jobs, self._range = jobs, FIRST_RANGE
         self._order: deque[tuple[Worker, ByteRange]] = deque()
         self._done: dict[int, JobResult] = {}
@@ -254,10 +254,12 @@ class JobScheduler:
             self._failing.add(result.failing, complete=result.all_failing)
             self._report(result)
             self._line += result.lines
-            self._written = part.end
+            self._write_position = part.end
             worker.free.append(part.file)
             self._assign(worker)
-            self._progress(self._tally.cases, self._tally.error_cases, None, self._written / self._size)
+            self._progress(
+                self._tally.cases, self._tally.error_cases, None, self._write_position / self._size
+            )
 
     def _copy(self, file: IO[bytes], size: int) -> None:
         if len(self._sinks) == 1 and isinstance(self._sinks[0], JsonlSink):
@@ -270,16 +272,16 @@ class JobScheduler:
 
     def _report(self, result: JobResult) -> None:
         for spot in result.skipped:
-            self._bad(self._bad_line(spot))
-        self._bad.count += result.skipped_count - len(result.skipped)
-        if result.stopped is not None:
-            raise self._bad_line(result.stopped)
-        if result.trouble:
-            raise EnvironmentFailure(result.trouble)
+            self._bad_lines(self._bad_line(spot))
+        self._bad_lines.count += result.skipped_count - len(result.skipped)
+        if result.first_bad_line is not None:
+            raise self._bad_line(result.first_bad_line)
+        if result.error:
+            raise EnvironmentFailure(result.error)
 
-    def _bad_line(self, spot: BadLineAt) -> BadLine:
-        place = f"{self._config.contexts}:{self._line + spot.line}"
-        return BadLine(place, [Problem("", problem) for problem in spot.problems])
+    def _bad_line(self, location: BadLineAt) -> BadLine:
+        place = f"{self._config.contexts}:{self._line + location.line}"
+        return BadLine(place, [Problem("", problem) for problem in location.problems])
 
 
 def _lines_before(name: str, end: int) -> int:

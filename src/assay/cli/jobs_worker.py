@@ -22,7 +22,7 @@ from assay.fep.failing_cases import FailingCases
 from assay.fep.files import SourceItem
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
-from assay.fep.sources import Source, planned
+from assay.fep.sources import Source, valid_contexts
 from assay.fep.tally import Tally
 from assay.settings import load
 
@@ -37,7 +37,7 @@ def main() -> None:
     config = msgspec.json.decode(requests.readline(), type=WorkerConfig)
     worker = _Worker(config)
     for line in requests:
-        result = worker.work(msgspec.json.decode(line, type=ByteRange))
+        result = worker.run(msgspec.json.decode(line, type=ByteRange))
         sys.stdout.flush()  # prints of checks: the parent kills this process after the last answer
         answers.write(msgspec.json.encode(result) + b"\n")
 
@@ -54,36 +54,36 @@ class _Worker:
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in config.files]
         self._execution = ExecutionOptions(concurrency=config.concurrency, seconds=config.seconds)
 
-    def work(self, part: ByteRange) -> JobResult:
+    def run(self, part: ByteRange) -> JobResult:
         began = time.monotonic()
         range_ = _Range(self._config, part)
         tally, failing = Tally(part=True), FailingCases()
         file = self._files[part.file]
         file.seek(0)
         write = file.write if self._config.write else len
-        stopped: BadLineAt | None = None
-        trouble = ""
+        first_bad_line: BadLineAt | None = None
+        error = ""
         try:
             self._score(range_.source, tally, write, failing.write)
         except BadLine as bad:
-            stopped = BadLineAt(range_.line, [str(problem) for problem in bad.found])
+            first_bad_line = BadLineAt(range_.line, [str(problem) for problem in bad.found])
         except Refusal as refusal:  # the checks of a case are invalid
-            stopped = BadLineAt(range_.line, str(refusal).splitlines())
+            first_bad_line = BadLineAt(range_.line, str(refusal).splitlines())
         except OSError as wrong:
-            trouble = f"{self._config.contexts}: cannot be read: {wrong.strerror}"
+            error = f"{self._config.contexts}: cannot be read: {wrong.strerror}"
         try:
             file.flush()
         except OSError as wrong:
-            trouble = f"the temporary folder: cannot be written: {wrong.strerror}"
+            error = f"the temporary folder: cannot be written: {wrong.strerror}"
         return JobResult(
             size=file.tell(),
             lines=range_.line,
             seconds=time.monotonic() - began,
             tally=tally.record(),
-            skipped=range_.bad,
+            skipped=range_.bad_lines,
             skipped_count=range_.bad_count,
-            stopped=stopped,
-            trouble=trouble,
+            first_bad_line=first_bad_line,
+            error=error,
             failing=failing.cases,
             all_failing=failing.complete,
         )
@@ -94,7 +94,7 @@ class _Worker:
                 write(scored.line + b"\n")
                 note(scored.line)
         else:
-            asyncio.run(self._wait(planned(source, source, self._plan), tally, write, note))
+            asyncio.run(self._wait(valid_contexts(source, source, self._plan), tally, write, note))
 
     async def _wait(self, contexts: Iterator[Context], tally: Tally, write: Writer, note: Writer) -> None:
         try:
@@ -110,15 +110,15 @@ class _Range:
 
     def __init__(self, config: WorkerConfig, part: ByteRange) -> None:
         self.line = 0
-        self.bad: list[BadLineAt] = []
+        self.bad_lines: list[BadLineAt] = []
         self.bad_count = 0
         on_bad = self._on_bad if config.skip_bad_lines else None
         self.source = Source(self._items(config.contexts, part), config.limits, on_bad)
 
-    def _on_bad(self, bad: BadLine) -> None:
+    def _on_bad(self, line: BadLine) -> None:
         self.bad_count += 1
-        if len(self.bad) < LISTED:
-            self.bad.append(BadLineAt(self.line, [str(problem) for problem in bad.found]))
+        if len(self.bad_lines) < LISTED:
+            self.bad_lines.append(BadLineAt(self.line, [str(problem) for problem in line.found]))
 
     def _items(self, name: str, part: ByteRange) -> Iterator[SourceItem]:
         with Path(name).open("rb", buffering=1 << 18) as file:

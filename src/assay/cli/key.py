@@ -23,13 +23,13 @@ def create(*, tenant: str, scope: list[str] | None, expires: str | None, note: s
     now = datetime.now(UTC)
     ends = None if expires is None else expiry(expires, now)
 
-    async def work() -> tuple[Key, Secret]:
+    async def create_key() -> tuple[Key, Secret]:
         async with _store() as store:
             return await keys.create(
                 store, tenant=tenant, scopes=scope or DEFAULT, expires=ends, note=note, now=now
             )
 
-    created, text = asyncio.run(work())
+    created, text = asyncio.run(create_key())
     if json:
         _print({**_as_data(created, now), "key": text.reveal()})
         return
@@ -43,11 +43,11 @@ def list_keys(*, tenant: str | None, json: bool) -> None:
     """Print the keys, without their secrets."""
     now = datetime.now(UTC)
 
-    async def work() -> list[Key]:
+    async def read_all() -> list[Key]:
         async with _store() as store:
             return await keys.list_keys(store, tenant)
 
-    stored = asyncio.run(work())
+    stored = asyncio.run(read_all())
     if json:
         _print([_as_data(each, now) for each in stored])
     elif stored:
@@ -61,11 +61,11 @@ def revoke(*, id: str) -> None:
     """Revoke a key."""
     now = datetime.now(UTC)
 
-    async def work() -> Key:
+    async def revoke_key() -> Key:
         async with _store() as store:
             return await keys.revoke(store, id, now=now)
 
-    revoked = asyncio.run(work())
+    revoked = asyncio.run(revoke_key())
     since = "" if revoked.revoked == now else f" since {_moment(revoked.revoked)}"
     echo(f"key {revoked.id} of tenant {revoked.tenant} is revoked{since}")
 

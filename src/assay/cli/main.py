@@ -142,7 +142,7 @@ def main() -> NoReturn:
     except MemoryError:
         _echo_last("there is not enough memory for this")
     except Exception as bug:  # noqa: BLE001  # the last boundary: any other error is a bug, and one line too
-        _echo_last(f"a bug in assay, please report it: {type(bug).__name__}: {bug} ({_place(bug)})")
+        _echo_last(f"a bug in assay, please report it: {type(bug).__name__}: {bug} ({_traceback_line(bug)})")
     sys.exit(_flush(code))
 
 
@@ -201,6 +201,6 @@ def _show_usage(error: Any) -> None:
             echo_err_plain(line)
 
 
-def _place(bug: Exception) -> str:
+def _traceback_line(bug: Exception) -> str:
     frame = traceback.extract_tb(bug.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -14,7 +14,7 @@ from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console import echo_json, echo_rows
 from assay.cli.exit_codes import ERROR, PASSED
 from assay.errors import Fault, InvalidRequest, Refusal
-from assay.fep.spending import dollars
+from assay.fep.spending import format_usd
 from assay.ports import Message, Provider
 from assay.settings import load
 
@@ -54,7 +54,7 @@ class ProviderCheck(Struct):
 
 def list_providers(*, json: bool) -> None:
     """Print the providers and their models."""
-    configured = _configured()
+    configured = _configured_providers()
     infos = [
         ProviderInfo(
             provider.name,
@@ -86,7 +86,7 @@ def list_providers(*, json: bool) -> None:
 
 def check(*, json: bool) -> None:
     """Call every model once and print the outcomes; exit with 1 unless all work."""
-    calls = asyncio.run(_call_all(_configured()))
+    calls = asyncio.run(_call_all(_configured_providers()))
     if json:
         echo_json(msgspec.json.encode(calls))
     else:
@@ -97,7 +97,7 @@ def check(*, json: bool) -> None:
     raise typer.Exit(PASSED if outcomes and all(outcomes) else ERROR)
 
 
-def _configured() -> ConfiguredProviders:
+def _configured_providers() -> ConfiguredProviders:
     settings = load()
     providers = app.providers(settings, ProviderPolicy(seconds=settings.limits.check_seconds))
     assert isinstance(providers, ConfiguredProviders)
@@ -171,7 +171,7 @@ async def _embed(providers: ConfiguredProviders, call: ProviderCheck) -> None:
 def _report(call: ProviderCheck) -> str:
     if not call.works:
         return call.why if call.works is None else f"does not work: {call.why}"
-    cost = "at an unknown cost" if call.cost_usd is None else f"for {dollars(call.cost_usd)}"
+    cost = "at an unknown cost" if call.cost_usd is None else f"for {format_usd(call.cost_usd)}"
     schema = (
         "" if call.structured is None else ", structured" if call.structured else ", schema in the prompt"
     )

@@ -31,10 +31,10 @@ def main(*, clear: bool, json: bool) -> None:
         )
 
 
-async def _reencrypt(chosen: Settings, key: str, *, sealing: bool) -> int:
+async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> int:
     """Step by step through the store; the result is the number of records."""
     count, cursor = 0, ""
-    async with app.store(chosen, sealing=sealing) as store:
+    async with app.store(settings, sealing=sealing) as store:
         await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
         while True:
             step = await store.reencrypt(cursor)

@@ -15,7 +15,7 @@ from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
-from assay.fep.spending import dollars
+from assay.fep.spending import format_usd
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
@@ -36,28 +36,28 @@ async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
     return await detail_of(store, run, effective(await annotations(store, run)), shown=reasons)
 
 
-def display(card: EvalDetail, hint: str | None = None) -> None:
+def display(detail: EvalDetail, hint: str | None = None) -> None:
     """Print a scorecard. `hint` says where the details of a run on another host are."""
-    report, page = card.report, Page(FILE_WIDTH)
+    report, page = detail.report, Page(FILE_WIDTH)
     trials = f" × {report.trials} trials" if report.trials > 1 else ""
     page.put(
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
-        f" {count_of(report.total, 'task')}{trials} in {card.seconds:.1f} s"
+        f" {count_of(report.total, 'task')}{trials} in {detail.seconds:.1f} s"
     )
-    if (line := provenance(card)) is not None:
+    if (line := provenance(detail)) is not None:
         page.put(line)
     scored = sum(task.score is not None for task in report.tasks)
     if scored:
         page.put(_headline(report, scored))
-    if card.effective is not UNSET:
-        page.put(corrected(card.effective))
+    if detail.effective is not UNSET:
+        page.put(corrected(detail.effective))
     page.put(_tasks(report, scored))
     page.put(_spending(report))
-    if card.status != "completed":
-        page.put(incomplete(card), "yellow")
-    _put_failing(page, report, {reason.task_id: reason for reason in card.reasons}, card.more_reasons)
+    if detail.status != "completed":
+        page.put(incomplete(detail), "yellow")
+    _put_failing(page, report, {reason.task_id: reason for reason in detail.reasons}, detail.more_reasons)
     if hint is None:
-        _put_hints(page, card)
+        _put_hints(page, detail)
     else:
         page.put(hint)
 
@@ -79,32 +79,36 @@ def corrected(effective: Effective) -> str:
     )
 
 
-def _headline(report: EvalReport, scored: int) -> Text:
+def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
     interval = "–" if report.low is None or report.high is None else f"{report.low:.3f}–{report.high:.3f}"
-    text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored, 'task')}  ")
+    text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored_tasks, 'task')}  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
         text.append("passed", style="bold green")
         return text.append(f": at least the bar of {report.pass_score:g}")
     text.append("not passed", style="bold red")
-    return text.append(cell(": " + "; ".join(_bar(name, report) for name in report.verdict.failed)))
+    return text.append(cell(": " + "; ".join(_thresholds(name, report) for name in report.verdict.failed)))
 
 
-def _bar(name: str, report: EvalReport) -> str:
+def _thresholds(name: str, report: EvalReport) -> str:
     if name == "passScore":
         return f"below the bar of {report.pass_score:g}"
     if name == "maxCostUsd":
-        limit = dollars(report.max_cost_usd or 0.0)
+        limit = format_usd(report.max_cost_usd or 0.0)
         if report.cost_usd is None:
             return f"its cost is unknown; the suite allows {limit}"
-        return f"it cost {dollars(report.cost_usd)}; the suite allows {limit}"
+        return f"it cost {format_usd(report.cost_usd)}; the suite allows {limit}"
     return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"
 
 
-def _tasks(report: EvalReport, scored: int) -> str:
-    text = f"tasks {report.passed_count:,} of {scored:,} passed" if scored else "no task was measured"
+def _tasks(report: EvalReport, scored_tasks: int) -> str:
+    text = (
+        f"tasks {report.passed_count:,} of {scored_tasks:,} passed"
+        if scored_tasks
+        else "no task was measured"
+    )
     if report.pass_k:
         ks = range(1, report.trials + 1) if report.trials <= MAX_TRIALS else (1, 2, report.trials)
         text += "; " + ", ".join(f"pass^{k} {rate(report.pass_k_intervals[k])}" for k in ks)
@@ -115,26 +119,26 @@ def _tasks(report: EvalReport, scored: int) -> str:
 
 def _spending(report: EvalReport) -> str:
     if report.cost_usd is not None:
-        cost = dollars(report.cost_usd)
+        cost = format_usd(report.cost_usd)
     elif report.known_cost_usd:
-        cost = f"at least {dollars(report.known_cost_usd)}, partly unknown"
+        cost = f"at least {format_usd(report.known_cost_usd)}, partly unknown"
     else:
         cost = "unknown"
     p95 = "–" if report.p95_latency_ms is None else f"{report.p95_latency_ms:,} ms"
     return f"cost {cost}, p95 latency {p95}"
 
 
-def incomplete(card: EvalDetail) -> str:
-    report = card.report
+def incomplete(detail: EvalDetail) -> str:
+    report = detail.report
     if report.unmeasured:
         return f"not measured: {count_of(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
     left = sum(task.score is None for task in report.tasks)
-    status = "the run failed" if card.status == "failed" else f"the run was {card.status}"
-    error = "" if card.error is UNSET else f": {card.error}"
+    status = "the run failed" if detail.status == "failed" else f"the run was {detail.status}"
+    error = "" if detail.error is UNSET else f": {detail.error}"
     return f"{status}{error}; {count_of(left, 'task')} not done"
 
 
-def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
+def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], hidden_count: int) -> None:
     if not reasons:
         return
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
@@ -152,13 +156,13 @@ def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], mor
             score += f" {task.trials_passed}/{task.trials}"
         table.add_row(mark, task.task_id, score, _one_line(reason.why))
     page.print(table)
-    if more:
-        page.put(f"  … and {more:,} more")
+    if hidden_count:
+        page.put(f"  … and {hidden_count:,} more")
 
 
-def _put_hints(page: Page, card: EvalDetail) -> None:
-    run = card.run_id
-    if card.status in ("failed", "cancelled"):
+def _put_hints(page: Page, detail: EvalDetail) -> None:
+    run = detail.run_id
+    if detail.status in ("failed", "cancelled"):
         page.put(f"to complete it: assay run --resume {run}")
     page.put(f"details: assay show {run}")
     page.put(f"results: assay export {run} -o results.csv")
@@ -171,31 +175,31 @@ async def show_json(store: Store, run: Run, comparison: Comparison | None = None
 
 
 def print_json(
-    card: EvalDetail,
+    detail: EvalDetail,
     summary: EvalSummary | None,
     comparison: Comparison | None = None,
     more: Mapping[str, object] = NOTHING,
 ) -> None:
-    document = document_of(card, summary)
+    document = document_of(detail, summary)
     document |= {} if comparison is None else {"comparison": comparison}
     echo_json(msgspec.json.encode(document | dict(more)))
 
 
-def document_of(card: EvalDetail, summary: EvalSummary | None) -> JSON:
+def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
     """The scorecard for `--json`."""
     document: JSON = {
-        "runId": card.run_id,
-        "status": card.status,
+        "runId": detail.run_id,
+        "status": detail.status,
         "summary": summary,
-        "report": card.report,
+        "report": detail.report,
     }
     origin = {
-        "suiteSource": card.suite_source,
-        "suiteFileDigest": card.suite_file_digest,
-        "agentPack": card.agent_pack,
+        "suiteSource": detail.suite_source,
+        "suiteFileDigest": detail.suite_file_digest,
+        "agentPack": detail.agent_pack,
     }
     document |= {name: value for name, value in origin.items() if value is not UNSET}
-    return document | ({} if card.effective is UNSET else {"effective": card.effective})
+    return document | ({} if detail.effective is UNSET else {"effective": detail.effective})
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.cli.console import count_of
 from assay.cli.console_table import Page, Table, cell
-from assay.fep.spending import Spending, dollars
+from assay.fep.spending import Spending, format_usd
 from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import CheckTally, Tally
 from assay.stats.intervals import Mean, Rate
@@ -14,19 +14,19 @@ FOLDED_WIDTH = 24  # columns that folded values need beside the counts
 MAX_REASONS = 10  # checks whose first error is printed
 
 
-def rate(rated: Rate | None) -> str:
+def rate(value: Rate | None) -> str:
     """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
-    if rated is None:
+    if value is None:
         return "–"
-    return f"{percent(rated.rate)} ({percent(rated.low)[:-1]}–{percent(rated.high)})"
+    return f"{percent(value.rate)} ({percent(value.low)[:-1]}–{percent(value.high)})"
 
 
-def mean(averaged: Mean) -> str:
+def mean(value: Mean) -> str:
     """`mean 0.8 (0.61–0.99) of 12`, and the number of cases if some are repeated. One case has no interval."""
-    known = averaged.low is not None and averaged.high is not None
-    interval = f"{averaged.low:.4g}–{averaged.high:.4g}" if known else "–"
-    cases = "" if averaged.cases == averaged.of else f" in {count_of(averaged.cases, 'case')}"
-    return f"mean {averaged.mean:.4g} ({interval}) of {averaged.of:,}{cases}"
+    known = value.low is not None and value.high is not None
+    interval = f"{value.low:.4g}–{value.high:.4g}" if known else "–"
+    cases = "" if value.cases == value.of else f" in {count_of(value.cases, 'case')}"
+    return f"mean {value.mean:.4g} ({interval}) of {value.of:,}{cases}"
 
 
 def percent(share: float) -> str:
@@ -39,7 +39,7 @@ def percent(share: float) -> str:
     return f"{text}%"
 
 
-def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | None = None) -> None:
+def show(tally: Tally, *, min_pass_rate: float | None, seconds: float, experiment: str | None = None) -> None:
     """Print the table and what follows it on standard output."""
     page = Page()
     summary = tally.summary()
@@ -48,7 +48,7 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
     page.put(header)
     if tally.rows:
         _put_rows(page, tally)
-    if (rated := _overall(tally, bar)) is not None:
+    if (rated := _overall(tally, min_pass_rate)) is not None:
         page.put(rated)
     if (cases := case_line(tally.statistics())) is not None:
         page.put(cases)
@@ -56,22 +56,22 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
         page.put(repeated)
     if (spending := cost(tally.spending)) is not None:
         page.put(spending)
-    if (unmeasured := _unmeasured(tally)) is not None:
+    if (unmeasured := _unmeasured_line(tally)) is not None:
         page.put(unmeasured, "yellow")
     for reason in _reasons(tally):
         page.put(reason)
 
 
-def shortfalls(tally: Tally, bar: float | None) -> list[str]:
+def shortfalls(tally: Tally, min_pass_rate: float | None) -> list[str]:
     """What is wrong with a run, for output without a table: what was not measured, and a rate below the bar."""
-    lines = [] if (unmeasured := _unmeasured(tally)) is None else [unmeasured, *_reasons(tally)]
+    lines = [] if (unmeasured := _unmeasured_line(tally)) is None else [unmeasured, *_reasons(tally)]
     share = overall(tally)
-    if bar is not None and share is not None and share < bar:
-        lines.append(str(_overall(tally, bar)))
+    if min_pass_rate is not None and share is not None and share < min_pass_rate:
+        lines.append(str(_overall(tally, min_pass_rate)))
     return lines
 
 
-def _overall(tally: Tally, bar: float | None) -> str | None:
+def _overall(tally: Tally, min_pass_rate: float | None) -> str | None:
     share, statistics = overall(tally), tally.statistics()
     if share is None:
         return None
@@ -81,9 +81,9 @@ def _overall(tally: Tally, bar: float | None) -> str | None:
         if rated
         else f"pass rate {percent(share)}"
     )
-    if bar is None:
+    if min_pass_rate is None:
         return text
-    return f"{text}, {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
+    return f"{text}, {'at least' if share >= min_pass_rate else 'below'} the bar of {percent(min_pass_rate)}"
 
 
 def case_line(statistics: Statistics | None) -> str | None:
@@ -106,7 +106,7 @@ def _pass_k(statistics: Statistics | None) -> str | None:
     return ", ".join(f"pass^{k} {rate(rates[k])}" for k in selected)
 
 
-def _unmeasured(tally: Tally) -> str | None:
+def _unmeasured_line(tally: Tally) -> str | None:
     totals = _totals(tally)
     kinds = [
         f"{totals.error:,} errored" if totals.error else "",
@@ -150,7 +150,7 @@ def cost(spending: Spending) -> str | None:
     if not spending.known_cost_usd and not spending.unknown_costs:
         return None
     tokens = "" if spending.tokens is None else f", {spending.tokens:,} tokens"
-    known = dollars(spending.known_cost_usd)
+    known = format_usd(spending.known_cost_usd)
     if spending.unknown_costs == spending.calls:
         known = "unknown"
     elif spending.unknown_costs:

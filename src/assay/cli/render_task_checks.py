@@ -14,7 +14,7 @@ async def show_checks(store: Store, run: Run) -> None:
     if tally.cases:
         echo("checks beside the scorecard, not part of its score:")
         seconds = ((run.ended or run.created) - (run.started or run.created)).total_seconds()
-        render_table.show(tally, bar=None, seconds=seconds)
+        render_table.show(tally, min_pass_rate=None, seconds=seconds)
 
 
 async def checks_document(store: Store, run: Run) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from assay.auth.local_key import TENANT
 from assay.cli.console import echo, echo_err, echo_json, echo_lines
 from assay.errors import UsageError
 from assay.fep.csv_cells import encode_row
-from assay.fep.sinks import File
+from assay.fep.sinks import OutputFile
 from assay.ports import Run
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, Verification
@@ -136,7 +136,7 @@ def export(verification: Verification, to: list[str]) -> int:
     for name in to:
         if not name.endswith((".json", ".jsonl", ".ndjson", ".csv")) and name != "-":
             raise UsageError(f"{name}: expected an output that ends in .jsonl, .json or .csv")
-    for file in [File(name) for name in to]:
+    for file in [OutputFile(name) for name in to]:
         file.write(_encode(verification, file.name))
         file.close()
     return len(verification.verdicts)

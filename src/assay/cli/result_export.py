@@ -36,14 +36,14 @@ class ResultExport:
         for sink in self._sinks:
             sink.write(line)
 
-    def close(self, run: str, status: str, started: Any, ended: Any) -> int:
+    def close(self, run: str, status: str, started_at: Any, ended_at: Any) -> int:
         """The number of results."""
         cases, checks = self._cases, self._checks
         total = sum(cases.values())
         footer = RunFooter(
             evaluation_id=run,
-            started_at=started,
-            completed_at=ended,
+            started_at=started_at,
+            completed_at=ended_at,
             status="error" if cases["error"] or status != "completed" else "completed",
             summary=EvaluationSummary(
                 total_test_cases=total,

@@ -24,7 +24,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.run_progress import RunProgress
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
-from assay.fep.sources import checks_in, placed
+from assay.fep.sources import checks_in, with_file_name
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
@@ -130,7 +130,7 @@ async def _open_evals(
     except InvalidRequest as refusal:
         if not all(problem.place.startswith("checks") for problem in refusal.problems):
             raise
-        raise InvalidRequest(placed(str(options.checks), refusal.problems)) from None
+        raise InvalidRequest(with_file_name(str(options.checks), refusal.problems)) from None
 
 
 async def _start(
@@ -190,12 +190,12 @@ OPTIONS = {
 }
 
 
-def _option_problem(problem: Problem, refused: EvalRefused) -> Problem:
+def _option_problem(problem: Problem, refusal: EvalRefused) -> Problem:
     """A problem that names the option of the command line instead of the member of a request."""
     message = problem.message.replace("configurable.allowTargetMismatch", "--any-agent")
     tasks = (
-        f" (tasks {', '.join(refused.tasks[:5])}{' …' if len(refused.tasks) > 5 else ''})"
-        if refused.tasks
+        f" (tasks {', '.join(refusal.tasks[:5])}{' …' if len(refusal.tasks) > 5 else ''})"
+        if refusal.tasks
         else ""
     )
     return Problem(OPTIONS.get(problem.place, problem.place), message + tasks)

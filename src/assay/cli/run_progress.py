@@ -22,8 +22,8 @@ class RunProgress:
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total, self._quiet = total, quiet
-        self._to = sys.stderr
-        self._live = self._to.isatty()
+        self._stream = sys.stderr
+        self._is_terminal = self._stream.isatty()
         self._last = time.monotonic()
         self._done = self._passed = self._unmeasured = 0
         self._visible = False
@@ -50,7 +50,7 @@ class RunProgress:
         self._show()
 
     def _task(self, mark: str, id: str, score: str, latency: int | msgspec.UnsetType) -> None:
-        if self._quiet or not self._live or self._total > MAX_LINES:
+        if self._quiet or not self._is_terminal or self._total > MAX_LINES:
             return
         took = (
             "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
@@ -60,20 +60,20 @@ class RunProgress:
 
     def _show(self) -> None:
         now = time.monotonic()
-        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._live else FILE_INTERVAL):
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
             return
         self._last = now
         unmeasured = f", {self._unmeasured:,} not measured" if self._unmeasured else ""
         text = f"{self._done:,}/{self._total:,} tasks, {self._passed:,} passed{unmeasured}"
-        self._write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
+        self._write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
         self._visible = True
 
     def clear(self) -> None:
-        if self._visible and self._live:
+        if self._visible and self._is_terminal:
             self._write("\r\x1b[K")
             self._visible = False
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # a closed terminal must not end the run
-            self._to.write(text)
-            self._to.flush()
+            self._stream.write(text)
+            self._stream.flush()

@@ -117,9 +117,9 @@ def _card(host: HostClient, run: str) -> EvalDetail:
     return _detail(host.request("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
 
 
-def _resume(host: HostClient, which: str) -> str:
+def _resume(host: HostClient, reference: str) -> str:
     """Copy the tasks that have a score, and run the others."""
-    source = _latest(host) if which == "latest" else which
+    source = _latest(host) if reference == "latest" else reference
     if source is None:
         raise UsageError(f"{host.address}: there is no eval run yet")
     page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
@@ -189,9 +189,9 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
     return PASSED if summary.passed else NOT_PASSED
 
 
-def _export(name: str, lines: Iterator[bytes], card: EvalDetail) -> None:
+def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:
     files = ResultExport([name])
     for line in lines:
         files.add(line)
-    ended = None if card.ended_at is UNSET else card.ended_at
-    files.close(card.run_id, card.status, card.started_at, ended)
+    ended = None if detail.ended_at is UNSET else detail.ended_at
+    files.close(detail.run_id, detail.status, detail.started_at, ended)

@@ -70,7 +70,7 @@ def show_run(
         raise UsageError("--case and --task name the same thing: use one of them")
     options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, json=json)
 
-    async def work(evaluations: EvaluationService) -> None:
+    async def show_run(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
         await audit_read(evaluations.store, stored, content=not stored.erased)
         if stored.erased:
@@ -82,7 +82,7 @@ def show_run(
         else:
             await _show_workflow(evaluations, stored, options)
 
-    with_evaluations(work)
+    with_evaluations(show_run)
 
 
 def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
@@ -95,13 +95,13 @@ def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> Non
     echo(f"its content was erased at {run.erased}")
 
 
-def with_evaluations(work: Callable[[EvaluationService], Awaitable[T]]) -> T:
+def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:
     """Do something with the evaluations of the store that the settings name."""
 
     async def main() -> T:
         chosen = settings.load()
         async with app.store(chosen) as store:
-            return await work(EvaluationService(store, STANDARD, Services(limits=chosen.limits)))
+            return await action(EvaluationService(store, STANDARD, Services(limits=chosen.limits)))
 
     return asyncio.run(main())
 
@@ -135,7 +135,7 @@ def _show_table(runs: list[Run]) -> None:
     for name in ("cases", "not measured", "score", "created"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
-        cases, unmeasured, score = _counts(run)
+        cases, unmeasured, score = _count_columns(run)
         tenant = (run.tenant,) if several else ()
         created = f"{run.created:%Y-%m-%d %H:%M:%S}"
         table.add_row(run.id, *tenant, run.status, run.name or "–", cases, unmeasured, score, created)
@@ -143,14 +143,14 @@ def _show_table(runs: list[Run]) -> None:
         page.put_table(table)
         return
     for run in runs:
-        cases, unmeasured, score = _counts(run)
+        cases, unmeasured, score = _count_columns(run)
         parts = [run.name or "", run.tenant if several else "", "" if score == "–" else score]
         parts += [] if cases == "–" else [f"{cases} cases", f"{unmeasured} not measured"]
         page.put(f"{run.id}  {run.status}")
         page.put(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, parts))}")
 
 
-def _counts(run: Run) -> tuple[str, str, str]:
+def _count_columns(run: Run) -> tuple[str, str, str]:
     """Cases or tasks, how many were not measured, and the score of an eval; for a workflow whether it reached its goal."""
     if run.kind == WORKFLOW:
         return "–", "–", render_verdicts.goal_of(run)
@@ -185,7 +185,7 @@ async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
     async for line in evaluations.results(run, tally=tally):
         if run.head.get(EXTERNALLY_DRIVEN):
             case = msgspec.json.decode(line)
-            tally.case(case["status"])
+            tally.count_case(case["status"])
             id, code = case["execution_context"]["test_case"]["id"], 0
             answers = tally.answers(tuple(map(result_label, case["check_results"])))
             for at, check in enumerate(case["check_results"]):

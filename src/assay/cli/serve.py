@@ -53,18 +53,18 @@ def _check_extras(chosen: settings.Settings, options: ServeOptions) -> None:
         require("a server", *extras, "grpc")
 
 
-async def _serve(chosen: settings.Settings, options: ServeOptions) -> None:
-    tls = transports.tls(chosen)
+async def _serve(config: settings.Settings, options: ServeOptions) -> None:
+    tls = transports.tls(config)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)
     with binding.listener:
-        async with app.open_runtime(chosen, options.modules) as runtime:
-            if not chosen.database_url:
-                key = await local_key(runtime.store, Path(chosen.home), datetime.now(UTC))
+        async with app.open_runtime(config, options.modules) as runtime:
+            if not config.database_url:
+                key = await local_key(runtime.store, Path(config.home), datetime.now(UTC))
                 if key.created:
                     example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
                     echo_err(f"created an API key in {key.path}; use it with: {example}")
-            server = transports.http_server(runtime, chosen, host=binding.host, port=options.port, tls=tls)
-            grpc = _grpc_server(server, chosen, options, binding.host, tls)
+            server = transports.http_server(runtime, config, host=binding.host, port=options.port, tls=tls)
+            grpc = _grpc_server(server, config, options, binding.host, tls)
             announcement = asyncio.create_task(_announce(server, binding, grpc))
             companion = asyncio.create_task(grpc.serve()) if grpc else None
             try:
@@ -79,7 +79,7 @@ async def _serve(chosen: settings.Settings, options: ServeOptions) -> None:
 
 def _grpc_server(
     server: transports.HttpServer,
-    chosen: settings.Settings,
+    config: settings.Settings,
     options: ServeOptions,
     host: str,
     tls: Tls | None,
@@ -87,7 +87,7 @@ def _grpc_server(
     """gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too."""
     port = 0 if options.grpc_port is None and options.port == 0 else options.grpc_port
     try:
-        number = chosen.grpc_port if port is None else port
+        number = config.grpc_port if port is None else port
         return transports.grpc_server(server, host=host, port=number, tls=tls)
     except MissingExtra as missing:
         if port is not None:

@@ -11,7 +11,7 @@ from assay.cli.show_trajectory import NOT_STORED, step_lines, usage_text
 from assay.fep.check_names import result_label
 from assay.fep.differences import differences
 from assay.fep.reasons import is_failing, passed_of, reason_of
-from assay.fep.spending import dollars
+from assay.fep.spending import format_usd
 from assay.protocol.json_types import JSON, is_list, is_object
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step
@@ -66,7 +66,7 @@ def headline(case: ShownCase) -> str:
     about: JSON = metadata if is_object(metadata) else {}
     latency, cost = about.get("latency_ms"), about.get("cost_usd")
     parts += [f"{latency:,} ms"] if isinstance(latency, int | float) else []
-    parts += [dollars(cost)] if isinstance(cost, int | float) else []
+    parts += [format_usd(cost)] if isinstance(cost, int | float) else []
     outcome = about.get("outcome")
     parts += [str(outcome)] if isinstance(outcome, str) and outcome != "completed" else []
     return "  ".join(parts)

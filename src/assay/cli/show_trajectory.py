@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.fep.spending import dollars
+from assay.fep.spending import format_usd
 from assay.ports import Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_list, is_object
@@ -149,7 +149,7 @@ def step_text(step: JSON, *, live: bool) -> str:
 def usage_text(usage: JSON) -> str:
     """`openai:gpt-5: 50 tokens in, 2 out, $0.0000087`."""
     cost = usage.get("cost_usd")
-    price = "cost unknown" if cost is None else dollars(cost)
+    price = "cost unknown" if cost is None else format_usd(cost)
     cached = ", cached" if usage.get("cached") else ""
     model = (
         usage["model"]

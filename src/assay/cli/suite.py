@@ -87,7 +87,7 @@ def show(*, file: str, json: bool) -> None:
     for column in ("task", "input", "expected", "fixtures"):
         table.add_column(column, overflow="fold")
     for task in document.tasks:
-        table.add_row(task.task_id, _short(task.input), _expected(task), _fixtures(task))
+        table.add_row(task.task_id, _shorten(task.input), _expected_text(task), _fixtures(task))
     page.print(table)
 
 
@@ -103,9 +103,9 @@ def _description(suite: AgentEvalSuite) -> list[str]:
     return lines
 
 
-def _expected(task: EvalTask) -> str:
+def _expected_text(task: EvalTask) -> str:
     if task.expected.match is not UNSET:
-        return f"{task.expected.match.strategy} {_short(task.expected.match.value)}"
+        return f"{task.expected.match.strategy} {_shorten(task.expected.match.value)}"
     criteria = task.expected.rubric or ()
     return "; ".join(f"{criterion.criterion} ({criterion.weight:g})" for criterion in criteria)
 
@@ -118,6 +118,6 @@ def _fixtures(task: EvalTask) -> str:
     return ", ".join([*tools, *([f"{seeds} memories"] if seeds else [])]) or "–"
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"

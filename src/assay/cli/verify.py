@@ -80,7 +80,7 @@ def main(options: VerifyOptions) -> int:
     return _report(*outcome, json=options.json)
 
 
-def _validate(options: VerifyOptions, chosen: settings.Settings) -> None:
+def _validate(options: VerifyOptions, config: settings.Settings) -> None:
     if options.resume is not None:
         if (
             options.workflow
@@ -94,24 +94,24 @@ def _validate(options: VerifyOptions, chosen: settings.Settings) -> None:
         return
     if (options.workflow is None) == (options.actor is None):
         raise UsageError("expected either a WORKFLOW of assay.toml or --actor")
-    if options.workflow is not None and options.workflow not in chosen.workflows:
-        names = ", ".join(sorted(chosen.workflows)) or "none"
+    if options.workflow is not None and options.workflow not in config.workflows:
+        names = ", ".join(sorted(config.workflows)) or "none"
         raise UsageError(f"there is no workflow {options.workflow!r} in assay.toml; it has {names}")
     if not options.task:
         raise UsageError("expected a --task")
 
 
-async def _verify(chosen: settings.Settings, options: VerifyOptions) -> Outcome:
-    task = _value(options.task, chosen)
+async def _verify(config: settings.Settings, options: VerifyOptions) -> Outcome:
+    task = _value(options.task, config)
     if options.workflow is not None:
-        async with _open(chosen, {}) as (workflows, executor):
+        async with _open(config, {}) as (workflows, executor):
             run = await workflows.start(PRINCIPAL, options.workflow, {"task": task})
             return await _outcome(workflows, executor, run)
     specs = [spec for spec in (options.actor or "", *options.critics) if not spec.startswith(WORKFLOW)]
-    agents = {spec: app.resolve_agent(spec, chosen) for spec in specs}
+    agents = {spec: app.resolve_agent(spec, config) for spec in specs}
     _check_distinct(agents)
-    loop = _loop(options, agents, chosen)
-    async with _open(chosen, agents) as (workflows, executor):
+    loop = _loop(options, agents, config)
+    async with _open(config, agents) as (workflows, executor):
         request = WorkflowRequest(
             workflow=workflow_of("verify", loop),
             inputs={"task": task},
@@ -133,11 +133,11 @@ def _check_distinct(agents: dict[str, Agent]) -> None:
             )
 
 
-def _loop(options: VerifyOptions, agents: dict[str, Agent], chosen: settings.Settings) -> VerifierLoopConfig:
+def _loop(options: VerifyOptions, agents: dict[str, Agent], config: settings.Settings) -> VerifierLoopConfig:
     ids = {spec: agent.card.agent_id for spec, agent in agents.items()}
     criteria: Any = list(options.criteria)
     if options.checks is not None:
-        criteria = document_of(options.checks, chosen.limits)
+        criteria = document_of(options.checks, config.limits)
         if not is_object(criteria):
             raise UsageError(f"{options.checks}: expected an object with a check for each criterion key")
     return read_loop(
@@ -153,27 +153,27 @@ def _loop(options: VerifyOptions, agents: dict[str, Agent], chosen: settings.Set
     )
 
 
-async def _respond(chosen: settings.Settings, run_id: str, value: Any) -> Outcome:
+async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcome:
     """Answer the run and continue it; for a child run, continue its top run too."""
-    async with app.store(chosen) as store:
+    async with app.store(config) as store:
         run = await _find_waiting(store, run_id)
         if run.status not in RESTING:
             raise Conflict("status", f"run {run.id}", f"it is {run.status} and does not wait for an answer")
         top = await _top_of(store, run)
-        agents = await _agents_of(store, top, chosen)
-    async with _open(chosen, agents) as (workflows, executor):
+        agents = await _agents_of(store, top, config)
+    async with _open(config, agents) as (workflows, executor):
         await workflows.respond(PRINCIPAL, run.id, run.head["waiting"]["nodeId"], value)
         if top.id != run.id:
             await _claim(workflows, executor, top)  # otherwise another process continues it
         return await _outcome(workflows, executor, top)
 
 
-async def _resume(chosen: settings.Settings, run_id: str) -> Outcome:
+async def _resume(config: settings.Settings, run_id: str) -> Outcome:
     """Continue an interrupted run; report a run that has ended or waits as it is."""
-    async with app.store(chosen) as store:
+    async with app.store(config) as store:
         run = await find_run(store, run_id, KIND, tenant=PRINCIPAL.tenant)
-        agents = await _agents_of(store, run, chosen)
-    async with _open(chosen, agents) as (workflows, executor):
+        agents = await _agents_of(store, run, config)
+    async with _open(config, agents) as (workflows, executor):
         if run.status in ACTIVE and not await _claim(workflows, executor, run):
             message = f"another process executes it, or did so less than {executor.lease:g} s ago"
             raise Conflict("lease", f"run {run.id}", message)
@@ -189,8 +189,8 @@ async def _outcome(workflows: WorkflowService, executor: RunExecutor, run: Run) 
     return child, msgspec.structs.replace(verification, waiting=waiting)
 
 
-def _value(text: str, chosen: settings.Settings) -> Any:
-    return document_of(text[1:], chosen.limits) if text.startswith("@") else text
+def _value(text: str, config: settings.Settings) -> Any:
+    return document_of(text[1:], config.limits) if text.startswith("@") else text
 
 
 def _report(run: Run, verification: Verification, *, json: bool) -> int:
@@ -206,10 +206,10 @@ def _report(run: Run, verification: Verification, *, json: bool) -> int:
 
 @asynccontextmanager
 async def _open(
-    chosen: settings.Settings, agents: Mapping[str, Agent]
+    config: settings.Settings, agents: Mapping[str, Agent]
 ) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """Workflows in the local store, with the agents of the settings and those of the command line."""
-    async with app.store(chosen) as store, app.open_workflows(chosen, store, agents.values()) as opened:
+    async with app.store(config) as store, app.open_workflows(config, store, agents.values()) as opened:
         yield opened
 
 
@@ -248,10 +248,10 @@ async def _top_of(store: Store, run: Run) -> Run:
     return run
 
 
-async def _agents_of(store: Store, run: Run, chosen: settings.Settings) -> dict[str, Agent]:
+async def _agents_of(store: Store, run: Run, config: settings.Settings) -> dict[str, Agent]:
     """The agents that the command line described when the run was started."""
     specs = (await read_request(store, run.id)).given
-    return {spec: app.resolve_agent(spec, chosen) for spec in specs}
+    return {spec: app.resolve_agent(spec, config) for spec in specs}
 
 
 async def _find_waiting(store: Store, run_id: str) -> Run:

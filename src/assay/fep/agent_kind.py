@@ -23,7 +23,7 @@ from assay.fep.run_header import (
     StoredRequest,
     UnitResult,
     read_request,
-    recorded,
+    unit_records,
 )
 from assay.ports import Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
@@ -110,7 +110,7 @@ class AgentEvaluationState(EvaluationState):
 
     def outcome(self, result: bytes) -> UnitOutcome:
         done = _result(result)
-        event, evidence = recorded(done.unit, self._services.clock.now())
+        event, evidence = unit_records(done.unit, self._services.clock.now())
         shard = msgspec.json.decode(event.data, type=ShardCompleted)
         shard = msgspec.structs.replace(shard, cost_usd=done.cost_usd)
         self._count(shard)
@@ -120,9 +120,9 @@ class AgentEvaluationState(EvaluationState):
     def head(self) -> dict[str, Any]:
         return super().head() | self._kept
 
-    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
-        missing = self._request.total > self._counts.summary.total_test_cases
+    def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
+        missing = self._request.total > self._progress.summary.total_test_cases
         if status == "completed" and missing and self._budget.exhausted:
             assert self._budget.ceiling is not None
             return super().ending("failed", BudgetExceeded(self._budget.spent, self._budget.ceiling))
-        return super().ending(status, trouble)
+        return super().ending(status, refusal)

@@ -195,7 +195,7 @@ async def score_output(
         scored = scorer.result_of(
             context, await _without_value(scorer, output, plan), scorer.answers_in(tally)
         )
-        tally.case(scored.status)
+        tally.count_case(scored.status)
         line = scored.line
     tally.spending += output.spending
     return line

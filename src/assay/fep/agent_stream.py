@@ -23,14 +23,14 @@ async def stream_agent(
     """
     A TestCaseResult for each trial of each case.
 
-    It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.keep` the
+    It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.skip_rest` the
     other cases are then `skip`; else it raises.
     """
     run, request = _TrialWindow(deps, tally, options), deps.request
     try:
         number, more = 0, False
         async for context in contexts:
-            if more := run.exhausted and not options.keep:
+            if more := run.exhausted and not options.skip_rest:
                 break
             for _ in range(request.trials):
                 run.add(context, number)
@@ -75,7 +75,7 @@ class _TrialWindow:
     def add(self, context: Context, number: int) -> None:
         trial = None
         if not self.stopped and not self.exhausted:
-            options = self._options._replace(keep=False, fail_fast=False)
+            options = self._options._replace(skip_rest=False, fail_fast=False)
             work = run_trial(self._deps, context, number, options)
             trial = asyncio.ensure_future(work)
             self._running.add(trial)
@@ -88,7 +88,7 @@ class _TrialWindow:
         try:
             done, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            if not self._options.keep:
+            if not self._options.skip_rest:
                 raise
             self.stopped = True
             await self.close()
@@ -118,7 +118,7 @@ class _TrialWindow:
     def _skip(self, context: Context, number: int) -> bytes:
         scorer = self._deps.plan.scorer_for(number // self._deps.request.trials, context)
         skipped = scorer.skip_case(context, scorer.answers_in(self._tally))
-        self._tally.case(skipped.status)
+        self._tally.count_case(skipped.status)
         return skipped.line
 
     async def close(self) -> None:

@@ -98,7 +98,7 @@ class Column:
         return self.buffer_size + sum(block.pairs for block in self._blocks)
 
     @property
-    def spilled(self) -> bool:
+    def is_spilled(self) -> bool:
         """Whether some pairs are in the temporary file."""
         return bool(self._blocks)
 
@@ -230,7 +230,7 @@ def _ascending(values: Sequence[Any]) -> bool:
 def partitions(columns: Sequence[Column]) -> Iterator[list[Pairs]]:
     """Yield all pairs of the columns in parts. Each part holds all pairs of its ids."""
     count = sum(column.count for column in columns)
-    if count <= BLOCK and not any(column.spilled for column in columns):
+    if count <= BLOCK and not any(column.is_spilled for column in columns):
         yield [column.pairs() for column in columns]
         return
     for column in columns:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import Problem
-from assay.fep.error_paths import deepest, join_path, not_encoded, not_finite
+from assay.fep.error_paths import deepest_path, join_path, path_of_non_finite, path_of_unencodable
 from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check
@@ -52,7 +52,7 @@ def read_context(line: bytes, limits: Limits) -> Context:
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:
     """`read_context` for a line that is already decoded."""
     if maybe_deep(line, limits) and depth(document) > limits.max_depth:
-        raise NotAContext([Problem(join_path("", deepest(document, 2)), too_deep(limits))])
+        raise NotAContext([Problem(join_path("", deepest_path(document, 2)), too_deep(limits))])
     try:
         case, output = document["test_case"], document["output"]
         usual = (
@@ -120,22 +120,22 @@ def own_checks(case: Any, path: str) -> tuple[list[Check] | None, list[Problem]]
 
 def problems_of_case(case: Any, path: str) -> list[Problem]:
     if not is_object(case):
-        return [_expected_kind(path, "an object with id and input", case)]
+        return [_type_problem(path, "an object with id and input", case)]
     members: dict[str, Any] = case
     return [
         *_text(members, "id", path, required=True),
-        *([] if "input" in members else [_expected_kind(f"{path}.input", "any JSON value", _ABSENT)]),
+        *([] if "input" in members else [_type_problem(f"{path}.input", "any JSON value", _ABSENT)]),
         *_metadata(members, path),
     ]
 
 
 def problems_of_output(output: Any, path: str) -> list[Problem]:
     if not is_object(output):
-        return [_expected_kind(path, "an object with value", output)]
+        return [_type_problem(path, "an object with value", output)]
     members: dict[str, Any] = output
     return [
         *_text(members, "id", path, required=False),
-        *([] if "value" in members else [_expected_kind(f"{path}.value", "any JSON value", _ABSENT)]),
+        *([] if "value" in members else [_type_problem(f"{path}.value", "any JSON value", _ABSENT)]),
         *_metadata(members, path),
     ]
 
@@ -143,7 +143,7 @@ def problems_of_output(output: Any, path: str) -> list[Problem]:
 def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
     """Read a list of checks. Each check is read on its own, because msgspec stops at the first problem."""
     if not is_list(value):
-        return [], [_expected_kind(path, "a list of checks", value)]
+        return [], [_type_problem(path, "a list of checks", value)]
     try:
         return msgspec.convert(value, list[Check]), []
     except msgspec.ValidationError:
@@ -168,19 +168,19 @@ def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes,
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
-        if b"null" in encoded and (number := not_finite(msgspec.to_builtins(value))) is not None:
+        if b"null" in encoded and (number := path_of_non_finite(msgspec.to_builtins(value))) is not None:
             return None, b"", [Problem(join_path(path, number), "NaN and infinity are not JSON numbers")]
         document = _decode(encoded)
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
-        return None, b"", [Problem(join_path(path, not_encoded(value)), f"not JSON: {wrong}")]
+        return None, b"", [Problem(join_path(path, path_of_unencodable(value)), f"not JSON: {wrong}")]
     except RecursionError:
         return (
             None,
             b"",
-            [Problem(join_path(path, not_encoded(value)), "nested too deeply, or inside itself")],
+            [Problem(join_path(path, path_of_unencodable(value)), "nested too deeply, or inside itself")],
         )
     if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
-        return None, b"", [Problem(join_path(path, deepest(document, 1)), too_deep(limits))]
+        return None, b"", [Problem(join_path(path, deepest_path(document, 1)), too_deep(limits))]
     return document, encoded, []
 
 
@@ -196,8 +196,8 @@ def kind_of(value: Any) -> str:
     return values.kind_of(value)
 
 
-def _expected_kind(path: str, expected: str, got: Any) -> Problem:
-    return Problem(path, f"expected {expected}, got {kind_of(got)}")
+def _type_problem(path: str, expected: str, actual: Any) -> Problem:
+    return Problem(path, f"expected {expected}, got {kind_of(actual)}")
 
 
 def _text(members: dict[str, Any], name: str, path: str, *, required: bool) -> list[Problem]:
@@ -206,12 +206,12 @@ def _text(members: dict[str, Any], name: str, path: str, *, required: bool) -> l
         return [Problem(f"{path}.{name}", "expected a string that is not empty, got an empty one")]
     if isinstance(value, str) or (value is _ABSENT and not required):
         return []
-    return [_expected_kind(f"{path}.{name}", "a string", value)]
+    return [_type_problem(f"{path}.{name}", "a string", value)]
 
 
 def _metadata(members: dict[str, Any], path: str) -> list[Problem]:
     value = members.get("metadata", _NONE)
-    return [] if is_object(value) else [_expected_kind(f"{path}.metadata", "an object", value)]
+    return [] if is_object(value) else [_type_problem(f"{path}.metadata", "an object", value)]
 
 
 def too_long(limits: Limits) -> str:

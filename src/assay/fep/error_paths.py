@@ -9,36 +9,36 @@ from assay.protocol.json_types import depth, is_finite, is_list, is_mapping
 _encode = msgspec.json.Encoder().encode
 
 
-def join_path(path: str, inside: str) -> str:
-    return path + inside if path else inside.removeprefix(".")
+def join_path(path: str, inner: str) -> str:
+    return path + inner if path else inner.removeprefix(".")
 
 
-def not_finite(value: Any) -> str | None:
+def path_of_non_finite(value: Any) -> str | None:
     """The path of the first number that JSON cannot encode, or None."""
     if is_finite(value):
         return None
     path = ""
-    while (step := next((one for one in _parts(value) if not is_finite(one[1])), None)) is not None:
+    while (step := next((one for one in _children(value) if not is_finite(one[1])), None)) is not None:
         path, value = path + step[0], step[1]
     return path
 
 
-def not_encoded(value: Any) -> str:
+def path_of_unencodable(value: Any) -> str:
     """The path of the innermost part that cannot be encoded as JSON."""
     path = ""
     for _ in range(20):  # a value that contains itself has no innermost part
-        step = next((one for one in _parts(value) if not _is_encoded(one[1])), None)
+        step = next((one for one in _children(value) if not _encodable(one[1])), None)
         if step is None:
             break
         path, value = path + step[0], step[1]
     return path
 
 
-def deepest(document: Any, levels: int) -> str:
+def deepest_path(document: Any, levels: int) -> str:
     """The path, `levels` steps long, to the most deeply nested part."""
     path = ""
     for _ in range(levels):
-        parts = _parts(document)
+        parts = _children(document)
         if not parts:
             break
         step, document = max(parts, key=lambda one: depth(one[1]))
@@ -46,7 +46,7 @@ def deepest(document: Any, levels: int) -> str:
     return path
 
 
-def _parts(value: Any) -> list[tuple[str, Any]]:
+def _children(value: Any) -> list[tuple[str, Any]]:
     if is_mapping(value):
         return [(f".{name}", one) for name, one in value.items()]
     if isinstance(value, msgspec.Struct):
@@ -56,7 +56,7 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _is_encoded(value: Any) -> bool:
+def _encodable(value: Any) -> bool:
     try:
         _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):

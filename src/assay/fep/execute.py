@@ -36,7 +36,9 @@ class ExecutionOptions(NamedTuple):
     run_seconds: float = 86_400.0
     fail_fast: bool = False
     first: int = 0  # the number of the first case, for plans with a list of checks per case
-    keep: bool = False  # when cancelled or over budget, mark the remaining cases as `skip` instead of raising
+    skip_rest: bool = (
+        False  # when cancelled or over budget, mark the remaining cases as `skip` instead of raising
+    )
     max_cost: float | None = None  # US dollars, including what the tally already holds
 
 
@@ -48,19 +50,19 @@ def score(
     parts: list[ScoredParts | None] | None = None,
 ) -> Iterator[ScoredCase]:
     """Score a plan without waiting checks; `first` is the number of the first case. The thread blocks for tasks of worker processes."""
-    held: list[ScoredCase | PendingCase] = []
+    window: list[ScoredCase | PendingCase] = []
     size = 0
-    for context, begun in begin(plan, contexts, tally, first, parts):
-        if not held and isinstance(begun, ScoredCase):
-            tally.case(begun.status)
-            yield begun
+    for context, case in begin(plan, contexts, tally, first, parts):
+        if not window and isinstance(case, ScoredCase):
+            tally.count_case(case.status)
+            yield case
             continue
-        held.append(begun)
+        window.append(case)
         size += len(context.line)
-        if len(held) >= WINDOW or size >= WINDOW_BYTES:
-            yield from _closed(held, tally)
-            held, size = [], 0
-    yield from _closed(held, tally)
+        if len(window) >= WINDOW or size >= WINDOW_BYTES:
+            yield from _complete(window, tally)
+            window, size = [], 0
+    yield from _complete(window, tally)
 
 
 def begin(
@@ -71,24 +73,26 @@ def begin(
     parts: list[ScoredParts | None] | None = None,
 ) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
     """Score every case, or yield a PendingCase if worker processes have tasks for it."""
-    counts: dict[Scorer, Answers] = {}
+    answers_by_scorer: dict[Scorer, Answers] = {}
     for at, context in enumerate(contexts, first):
         scorer = plan.scorer_for(at, context)
-        counted = counts.get(scorer) or counts.setdefault(scorer, scorer.answers_in(tally))
-        yield context, scorer.begin(context, counted, parts)
+        answers = answers_by_scorer.get(scorer) or answers_by_scorer.setdefault(
+            scorer, scorer.answers_in(tally)
+        )
+        yield context, scorer.begin(context, answers, parts)
         if at % FOLD == 0:
             tally.fold()
 
 
-def tasks_of(begun: Iterable[Any]) -> list[WorkerTask]:
-    return [work for one in begun if isinstance(one, PendingCase) for work in one.tasks]
+def tasks_of(cases: Iterable[Any]) -> list[WorkerTask]:
+    return [work for one in cases if isinstance(one, PendingCase) for work in one.tasks]
 
 
-def _closed(held: Sequence[ScoredCase | PendingCase], tally: Tally) -> Iterator[ScoredCase]:
-    answers = iter(run_tasks(tasks_of(held)))
-    for one in held:
+def _complete(cases: Sequence[ScoredCase | PendingCase], tally: Tally) -> Iterator[ScoredCase]:
+    answers = iter(run_tasks(tasks_of(cases)))
+    for one in cases:
         scored = one.complete(islice(answers, len(one.tasks))) if isinstance(one, PendingCase) else one
-        tally.case(scored.status)
+        tally.count_case(scored.status)
         yield scored
 
 
@@ -97,7 +101,7 @@ async def stream(
 ) -> AsyncGenerator[ScoredCase, None]:
     run = _CaseWindow(plan, tally, options)
     try:
-        async for scored in run.cases(_async(contexts)):
+        async for scored in run.cases(_as_async(contexts)):
             yield scored
     finally:
         run.close()
@@ -117,7 +121,7 @@ class _CaseWindow:
             fail_fast=options.fail_fast,
             cost_budget=self._cost_budget,
         )
-        self._counts: dict[Scorer, Answers] = {}
+        self._answers: dict[Scorer, Answers] = {}
         self._window: deque[tuple[OpenCase | OffloadedCase | ScoredCase, int]] = deque()
         self._window_bytes = 0
         self._timer = asyncio.get_running_loop().call_later(options.run_seconds, self._scheduler.stop)
@@ -128,10 +132,10 @@ class _CaseWindow:
 
     async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[ScoredCase]:
         at = self._options.first
-        more = False
+        interrupted = False
         until = time.monotonic() + YIELD_SECONDS
         async for context in contexts:
-            if more := self._cost_budget.exhausted and not self._options.keep:
+            if interrupted := self._cost_budget.exhausted and not self._options.skip_rest:
                 break
             entry = self._open_case(context, self._plan.scorer_for(at, context))
             at += 1
@@ -143,80 +147,80 @@ class _CaseWindow:
                 continue
             self._window.append((entry, len(context.line)))
             self._window_bytes += len(context.line)
-            while not self._head_done and (self._scheduler.busy or self._full):
+            while not self._first_done and (self._scheduler.busy or self._is_full):
                 await self._yield_to_loop(self._scheduler.progress())
-            for scored in self._completed():
+            for scored in self._completed_cases():
                 yield scored
-        async for scored in self._rest():
+        async for scored in self._drain():
             yield scored
-        if more:
+        if interrupted:
             raise self._budget_exceeded()
 
-    async def _rest(self) -> AsyncIterator[ScoredCase]:
+    async def _drain(self) -> AsyncIterator[ScoredCase]:
         """Yield the open cases after the last context."""
         while self._window:
-            if not self._head_done:
+            if not self._first_done:
                 await self._yield_to_loop(self._scheduler.progress())
-            for scored in self._completed():
+            for scored in self._completed_cases():
                 yield scored
 
     def _open_case(self, context: Context, scorer: Scorer) -> OpenCase | OffloadedCase | ScoredCase:
-        counts = self._counts.get(scorer)
-        if counts is None:
-            if len(self._counts) >= WINDOW:
-                self._counts.clear()
-            counts = self._counts[scorer] = scorer.answers_in(self._tally)
+        answers = self._answers.get(scorer)
+        if answers is None:
+            if len(self._answers) >= WINDOW:
+                self._answers.clear()
+            answers = self._answers[scorer] = scorer.answers_in(self._tally)
         if self._scheduler.stopped or self._cost_budget.exhausted:
-            return scorer.skip_case(context, counts)
+            return scorer.skip_case(context, answers)
         if scorer.waits:
-            case = OpenCase(context, scorer, counts)
+            case = OpenCase(context, scorer, answers)
             self._scheduler.add(case)
             return case
         if not self._options.fail_fast:
-            begun = scorer.begin(context, counts)
-            return begun if isinstance(begun, ScoredCase) else self._scheduler.offload(begun)
-        scored = scorer.score_interpreted(context, counts, fail_fast=True)
+            started = scorer.begin(context, answers)
+            return started if isinstance(started, ScoredCase) else self._scheduler.offload(started)
+        scored = scorer.score_interpreted(context, answers, fail_fast=True)
         if scored.status == "error":
             self._scheduler.stop()
         return scored
 
     @property
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         return len(self._window) >= WINDOW or self._window_bytes >= WINDOW_BYTES
 
     @property
-    def _head_done(self) -> bool:
+    def _first_done(self) -> bool:
         head, _ = self._window[0]
-        return isinstance(head, ScoredCase) or head.left == 0
+        return isinstance(head, ScoredCase) or head.remaining == 0
 
-    def _completed(self) -> Iterator[ScoredCase]:
-        while self._window and self._head_done:
+    def _completed_cases(self) -> Iterator[ScoredCase]:
+        while self._window and self._first_done:
             head, size = self._window.popleft()
             self._window_bytes -= size
-            if isinstance(head, OpenCase) and head.dropped and not self._options.keep:
+            if isinstance(head, OpenCase) and head.is_skipped and not self._options.skip_rest:
                 raise self._budget_exceeded()
-            yield self._count(head if isinstance(head, ScoredCase) else head.scored())
+            yield self._count(head if isinstance(head, ScoredCase) else head.result())
 
-    def _count(self, scored: ScoredCase) -> ScoredCase:
-        self._tally.case(scored.status, scored.spending)
+    def _count(self, case: ScoredCase) -> ScoredCase:
+        self._tally.count_case(case.status, case.spending)
         if self._tally.cases % FOLD == 0:
             self._tally.fold()
-        return scored
+        return case
 
     def _budget_exceeded(self) -> BudgetExceeded:
         assert self._cost_budget.ceiling is not None
         return BudgetExceeded(self._cost_budget.spent, self._cost_budget.ceiling)
 
-    async def _yield_to_loop(self, what: Any) -> None:
+    async def _yield_to_loop(self, awaitable: Any) -> None:
         try:
-            await what
+            await awaitable
         except asyncio.CancelledError:
-            if not self._options.keep:
+            if not self._options.skip_rest:
                 raise
             self._scheduler.stop()  # results so far are kept; the remaining checks are skipped
 
 
-async def _async(contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[Context]:
+async def _as_async(contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[Context]:
     if isinstance(contexts, AsyncIterator):
         async for context in contexts:
             yield context

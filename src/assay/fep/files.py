@@ -37,7 +37,7 @@ _BOM = b"\xef\xbb\xbf"
 class SourceItem(NamedTuple):
     """One document of a file, as JSON bytes, and its place: `cases.jsonl:7`, `cases.yaml[2]`."""
 
-    place: str
+    location: str
     raw: bytes
     end: int = 0  # the offset in the file after it
     problems: tuple[Problem, ...] = ()  # why it is not JSON; `raw` is then empty
@@ -49,23 +49,23 @@ def format_of(name: str, default: Format) -> tuple[Format, bool]:
     if name == "-":
         return default, False
     path = Path(name.lower())
-    zipped = path.suffix == ".gz"
-    suffix = Path(path.stem).suffix if zipped else path.suffix
+    compressed = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if compressed else path.suffix
     if suffix not in FORMATS:
         raise UsageError(
             f"{name}: expected a file that ends in {', '.join(FORMATS)}, or in one of these and .gz"
         )
-    return FORMATS[suffix], zipped
+    return FORMATS[suffix], compressed
 
 
 @contextmanager
-def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
+def open_file(name: str, *, compressed: bool) -> Generator[IO[bytes]]:
     """Open a file to read. An error becomes a UsageError or EnvironmentFailure with a message of one line."""
     try:
         if name == "-":
             yield sys.stdin.buffer
         else:
-            with gzip.open(name, "rb") if zipped else Path(name).open("rb") as file:
+            with gzip.open(name, "rb") if compressed else Path(name).open("rb") as file:
                 yield file  # pyright: ignore[reportReturnType]
     except FileNotFoundError:
         raise UsageError(f"{name}: there is no such file") from None
@@ -79,10 +79,10 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
         raise EnvironmentFailure(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
 
 
-def readable(name: str) -> None:
+def check_readable(name: str) -> None:
     """Raise an error for a file that cannot be opened. Call it before other work starts."""
-    _, zipped = format_of(name, "jsonl")
-    with opened(name, zipped=zipped):
+    _, compressed = format_of(name, "jsonl")
+    with open_file(name, compressed=compressed):
         pass
 
 
@@ -122,8 +122,8 @@ def read_items(
 
     With `member`, the list may also be this member of an object; its other members are not read.
     """
-    form, zipped = format_of(name, default)
-    with opened(name, zipped=zipped) as file:
+    form, compressed = format_of(name, default)
+    with open_file(name, compressed=compressed) as file:
         if form == "jsonl":
             for number, line, end in lines_of(file, limits):
                 yield SourceItem(f"{name}:{number}", line, end)
@@ -136,14 +136,14 @@ def read_items(
                 _, encoded, wrong = to_json_document(row, "", limits)
                 yield SourceItem(f"{name}:{at}", b"" if wrong else encoded, 0, tuple(wrong), columns)
         else:
-            place, items = _listed(_document(file, name, form, limits), name, member)
+            location, items = _list_items(_read_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
                 _, encoded, problems = to_json_document(item, "", limits)
                 raw = b"" if problems else encoded
-                yield SourceItem(f"{place}[{at}]", raw, 0, tuple(problems))
+                yield SourceItem(f"{location}[{at}]", raw, 0, tuple(problems))
 
 
-def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:
+def _list_items(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:
     """The items of a document, and the place of their list."""
     if document is None:
         return name, []  # an empty YAML file
@@ -155,29 +155,29 @@ def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any
             return f"{name}: {member}", inner
         raise BadLine(name, [Problem(member, f"expected a list, got {kind_of(inner)}")])
     within = "" if member is None else f", an object with the member {member}"
-    wanted = f"expected a list{within}, or one document a line in a .jsonl file"
-    raise BadLine(name, [Problem("", f"{wanted}, got {kind_of(document)}")])
+    expected = f"expected a list{within}, or one document a line in a .jsonl file"
+    raise BadLine(name, [Problem("", f"{expected}, got {kind_of(document)}")])
 
 
 def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
     """Read a file as one document. A file of JSON lines or CSV is a list of its items."""
-    form, zipped = format_of(name, default)
+    form, compressed = format_of(name, default)
     try:
         if form in ("jsonl", "csv", "parquet"):
-            return [_item(piece) for piece in read_items(name, limits, default)]
-        with opened(name, zipped=zipped) as file:
-            return _document(file, name, form, limits)
+            return [_decode_item(item) for item in read_items(name, limits, default)]
+        with open_file(name, compressed=compressed) as file:
+            return _read_document(file, name, form, limits)
     except BadLine as bad:  # the document is refused as a whole: no part of it was used
         raise InvalidRequest(bad.problems) from None
 
 
-def _item(piece: SourceItem) -> Any:
-    if piece.problems:
-        raise BadLine(piece.place, piece.problems)
-    return _parsed(piece.raw, piece.place)
+def _decode_item(item: SourceItem) -> Any:
+    if item.problems:
+        raise BadLine(item.location, item.problems)
+    return _parse_json(item.raw, item.location)
 
 
-def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
+def _read_document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
     read = bytearray()  # block by block: one read of the limit would allocate all of it beforehand
     while len(read) <= limits.max_request_bytes and (block := file.read(BLOCK)):
         read += block
@@ -189,13 +189,13 @@ def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
     data = bytes(read).removeprefix(_BOM)
     if form != "json":
         return read_yaml(data, name)
-    return _either(data, name) if name == "-" else _parsed(data, name)
+    return _json_or_yaml(data, name) if name == "-" else _parse_json(data, name)
 
 
-def _either(data: bytes, name: str) -> Any:
+def _json_or_yaml(data: bytes, name: str) -> Any:
     """Read data without a file extension: as JSON, or as YAML if it does not start with `{` or `[`."""
     try:
-        return _parsed(data, name)
+        return _parse_json(data, name)
     except BadLine:
         if data.lstrip()[:1] in (b"{", b"["):
             raise
@@ -205,19 +205,19 @@ def _either(data: bytes, name: str) -> Any:
         return document
 
 
-def _parsed(data: bytes, path: str) -> Any:
+def _parse_json(data: bytes, path: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        line = data[: _byte(wrong)].rstrip().count(b"\n") + 1
+        line = data[: _byte_offset(wrong)].rstrip().count(b"\n") + 1
         raise BadLine(f"{path}:{line}" if line > 1 else path, [Problem("", not_json(data, wrong))]) from None
     except RecursionError:
         raise BadLine(path, [Problem("", "nested too deeply to be read")]) from None
 
 
-def _byte(wrong: Exception) -> int:
+def _byte_offset(error: Exception) -> int:
     """The offset of a JSON error. The error of a truncated document is at its end."""
-    _, _, rest = str(wrong).partition("(byte ")
+    _, _, rest = str(error).partition("(byte ")
     return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else sys.maxsize
 
 
@@ -230,14 +230,16 @@ def _rows(
     The cells of a column that ends in `:json` are JSON: numbers, lists, true and false.
     """
     csv.field_size_limit(min(limits.max_line_bytes, sys.maxsize))
-    lines = _texts(file, name, limits)
+    lines = _text_lines(file, name, limits)
     first = next(lines, "")
     reader = csv.reader(chain([first], lines), strict=True, delimiter=_delimiter(first))
     try:
         header = [column.strip() for column in next(reader, list[str]())]
-        twice = next((column for at, column in enumerate(header) if column and column in header[:at]), None)
-        if twice is not None:
-            raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
+        duplicate = next(
+            (column for at, column in enumerate(header) if column and column in header[:at]), None
+        )
+        if duplicate is not None:
+            raise BadLine(f"{name}:1", [Problem("", f"two columns are called {duplicate!r}")])
         columns = tuple(column for column in header if column)
         for row in reader:
             if any(row):
@@ -251,7 +253,7 @@ def _delimiter(header: str) -> str:
     return next((one for one in ",;\t" if one in header), ",")
 
 
-def _texts(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
+def _text_lines(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
     """Decode line by line, so that an error has its line number and the lines before it are still read."""
     number = 0
     while line := file.readline(limits.max_line_bytes + 1):
@@ -269,18 +271,18 @@ def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Probl
         return {}, (Problem("", f"expected {len(header)} cells, as in the header, got {len(row)}"),)
     document: dict[str, Any] = {}
     cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
-    problems = (_path(document, column, cell) for column, cell in cells)
+    problems = (_set_cell(document, column, cell) for column, cell in cells)
     return document, tuple(problem for problem in problems if problem is not None)
 
 
-def _path(document: dict[str, Any], column: str, cell: str) -> Problem | None:
-    value: Any = cell
+def _set_cell(document: dict[str, Any], column: str, text: str) -> Problem | None:
+    value: Any = text
     if column.endswith(":json"):
         column = column.removesuffix(":json")
         try:
-            value = msgspec.json.decode(cell.encode())
+            value = msgspec.json.decode(text.encode())
         except (msgspec.DecodeError, RecursionError) as wrong:
-            return Problem(column, not_json(cell.encode(), wrong))
+            return Problem(column, not_json(text.encode(), wrong))
     *outer, last = column.split(".")
     for name in outer:
         inner = document.setdefault(name, {})

@@ -25,7 +25,7 @@ from assay.checks.worker_tasks import run_tasks_async
 from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
-from assay.fep.scheduler.owner_threads import LONGEST, in_place, in_share
+from assay.fep.scheduler.owner_threads import INLINE_CONTEXT_BYTES, in_place, in_share
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.tally import Tally
@@ -33,12 +33,12 @@ from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
 from assay.protocol.cache import memoize_on
 
-MOST = 512 * 1024  # limit of the bytes of all contexts
+INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts
 PARSED = 32 * 1024  # the same if a check parses texts
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
-STEPS = 4_000_000  # limit of the steps of all searches of a request
+INLINE_STEPS = 4_000_000  # limit of the steps of all searches of a request
 ONLY_BYTES = {bytes}
-CHECKS = 50_000  # limit of the estimated microseconds of all cases
+INLINE_CHECKS = 50_000  # limit of the estimated microseconds of all cases
 
 
 async def score_contexts(
@@ -53,62 +53,62 @@ async def score_contexts(
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
     until = time.monotonic() + seconds
-    here = max(sizes, default=0) <= LONGEST and all(
-        size <= runs_inline(scorer) and len(contexts) * scorer.steps <= CHECKS
+    inline = max(sizes, default=0) <= INLINE_CONTEXT_BYTES and all(
+        size <= inline_limit(scorer) and len(contexts) * scorer.steps <= INLINE_CHECKS
         for scorer in (
             await in_place(lambda: scorers(plan, contexts, first)) if plan.shared is None else [plan.shared]
         )
     )
-    if here:
+    if inline:
         if plan.shared is not None and all(context.checks is None for context in contexts):
-            return await _complete(plan.shared.lines(contexts, tally, parts), tally, until)
+            return await _complete(plan.shared.begin_all(contexts, tally, parts), tally, until)
         begun = [one for _, one in begin(plan, contexts, tally, first, parts)]
         return await _complete(begun, tally, until)
     stopped = False
 
-    def over() -> bool:
+    def late() -> bool:
         return stopped or time.monotonic() > until
 
-    def work() -> list[ScoredCase | PendingCase]:
-        stopping.set(over)
+    def score_all() -> list[ScoredCase | PendingCase]:
+        stopping.set(late)
         begun: list[ScoredCase | PendingCase] = []
         for _, one in begin(plan, contexts, tally, first, parts):
             begun.append(one)
-            if over():
+            if late():
                 break
         return begun
 
     try:
-        begun = await in_share(work)
+        begun = await in_share(score_all)
         return await _complete(begun, tally, until)
     finally:
         stopped = True
 
 
 async def _complete(
-    begun: Sequence[bytes | ScoredCase | PendingCase], tally: Tally, until: float
+    cases: Sequence[bytes | ScoredCase | PendingCase], tally: Tally, deadline: float
 ) -> list[bytes]:
     """Wait for tasks of worker processes. Out of time: return the lines before the first incomplete case."""
-    if set(map(type, begun)) <= ONLY_BYTES:
-        return cast("list[bytes]", begun)
-    tasks = tasks_of(begun)
-    left = None if until == math.inf else max(0.0, until - time.monotonic())
-    found = iter(await run_tasks_async(tasks, left) if tasks else [])
+    if set(map(type, cases)) <= ONLY_BYTES:
+        return cast("list[bytes]", cases)
+    tasks = tasks_of(cases)
+    left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+    answers = iter(await run_tasks_async(tasks, left) if tasks else [])
     lines: list[bytes] = []
-    for one in begun:
-        if isinstance(one, bytes):
-            lines.append(one)
+    for case in cases:
+        if isinstance(case, bytes):
+            lines.append(case)
             continue
-        given = list(islice(found, len(one.tasks))) if isinstance(one, PendingCase) else []
-        if None in given:
+        case_answers = list(islice(answers, len(case.tasks))) if isinstance(case, PendingCase) else []
+        if None in case_answers:
             break
-        scored = one.complete(given) if isinstance(one, PendingCase) else one
-        tally.case(scored.status)
+        scored = case.complete(case_answers) if isinstance(case, PendingCase) else case
+        tally.count_case(scored.status)
         lines.append(scored.line)
     return lines
 
 
-def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
+def any_waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
     if plan.shared is not None:
         return plan.shared.waits
     return any(scorer.waits for scorer in scorers(plan, contexts, first))
@@ -122,24 +122,24 @@ def scorers(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Scor
 
 
 @memoize_on
-def runs_inline(scorer: Scorer) -> int:
+def inline_limit(scorer: Scorer) -> int:
     """How many bytes of contexts this scorer may score on the event loop; 0: none."""
-    return 0 if scorer.waits else min(map(_runs_inline, scorer.checks), default=MOST)
+    return 0 if scorer.waits else min(map(_inline_limit, scorer.checks), default=INLINE_BYTES)
 
 
-def _runs_inline(bound: BoundCheck) -> int:
+def _inline_limit(bound: BoundCheck) -> int:
     if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
         return 0
     if bound.checker is Contains:
         phrases = bound.literals.get("phrases")
-        return 0 if phrases is None else min(MOST, SEARCH_LIMIT // len(phrases))
+        return 0 if phrases is None else min(INLINE_BYTES, SEARCH_LIMIT // len(phrases))
     if bound.checker in LINEAR:
         parses = any(path.field.name == "parse" for path in bound.paths)
-        return PARSED if parses or bound.literals.get("parse", UNSET) is not UNSET else MOST
-    return _searched(bound) if bound.checker is Regex else 0
+        return PARSED if parses or bound.literals.get("parse", UNSET) is not UNSET else INLINE_BYTES
+    return _regex_limit(bound) if bound.checker is Regex else 0
 
 
-def _searched(bound: BoundCheck) -> int:
+def _regex_limit(bound: BoundCheck) -> int:
     pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
     if not isinstance(pattern, str) or not isinstance(flags, Flags):
         return 0
@@ -147,4 +147,6 @@ def _searched(bound: BoundCheck) -> int:
     if found is None:
         return 0  # a thread compiles it again
     search = found.search
-    return min(MOST, int(STEPS / search.linear)) if search.longest >= LONGEST else 0
+    return (
+        min(INLINE_BYTES, int(INLINE_STEPS / search.linear)) if search.longest >= INLINE_CONTEXT_BYTES else 0
+    )

@@ -16,11 +16,11 @@ from assay.fep.run_header import (
     ShardUnit,
     StoredRequest,
     UnitResult,
-    counted,
-    plus,
+    add_summaries,
+    count_checks,
+    count_or_zero,
     read_request,
-    recorded,
-    stored_checks,
+    unit_records,
     units,
 )
 from assay.fep.scheduler.owner_threads import in_place
@@ -31,7 +31,7 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
 
-KEPT = 64  # planned requests in the cache
+PLAN_CACHE_SIZE = 64  # planned requests in the cache
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -47,11 +47,11 @@ class EvaluationKind:
         self, store: Store, registry: Registry, services: Services, options: ExecutionOptions
     ) -> None:
         self._store, self._registry, self._services, self._options = store, registry, services, options
-        self._works: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
+        self._plans: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
 
     async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
-            work, hours = await self._work(run.id)
+            work, hours = await self._planned(run.id)
         except InvalidRequest as trouble:  # a check of the run is no longer registered
             hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
             return EvaluationState(
@@ -71,23 +71,26 @@ class EvaluationKind:
         return Ending("failed", [last], {**run.head, "status": "error", "error": message, "code": code})
 
     async def perform(self, unit: bytes) -> bytes:
-        asked = _unpack(unit)
-        work, hours = await self._work(asked.run)
-        about = {"assay.run.id": asked.run, "assay.unit": asked.number, "assay.cases": len(asked.lines)}
-        with telemetry.span("unit", about):
-            return _pack(await work.perform(asked, self._options._replace(run_seconds=hours.left)))
+        shard = _unpack(unit)
+        work, hours = await self._planned(shard.run)
+        attributes = {"assay.run.id": shard.run, "assay.unit": shard.number, "assay.cases": len(shard.lines)}
+        with telemetry.span("unit", attributes):
+            return _pack(await work.perform(shard, self._options._replace(run_seconds=hours.left)))
 
-    async def _work(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
-        found = self._works.get(run)
-        if found is None:
+    async def _planned(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
+        planned = self._plans.get(run)
+        if planned is None:
             request = await read_request(self._store, run)
             work = await in_place(lambda: PlannedRequest(request, self._registry, self._services))
-            kept = await self._store.run(run)
-            found = work, TimeBudget(self._services.clock, kept and kept.started, self._options.run_seconds)
-            while len(self._works) >= KEPT:
-                self._works.pop(next(iter(self._works)))
-            self._works[run] = found
-        return found
+            stored = await self._store.run(run)
+            planned = (
+                work,
+                TimeBudget(self._services.clock, stored and stored.started, self._options.run_seconds),
+            )
+            while len(self._plans) >= PLAN_CACHE_SIZE:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[run] = planned
+        return planned
 
 
 class EvaluationState:
@@ -100,54 +103,54 @@ class EvaluationState:
         run: Run,
         request: StoredRequest,
         services: Services,
-        hours: TimeBudget,
-        trouble: Refusal | None = None,
+        time_budget: TimeBudget,
+        refusal: Refusal | None = None,
     ) -> None:
         """`refusal`: why this host cannot continue the run."""
-        self._run, self._request, self._services, self._hours = run, request, services, hours
-        self._trouble = trouble
-        self._counts = EvaluationProgressFold()
+        self._run, self._request, self._services, self._time_budget = run, request, services, time_budget
+        self._refusal = refusal
+        self._progress = EvaluationProgressFold()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
 
     def add(self, event: Event) -> None:
-        self._counts.add(event)
+        self._progress.add(event)
 
     def on_commit(self) -> None: ...
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         if self._partial:
             raise EnvironmentFailure("the server stopped before all cases were stored; send them again")
-        if self._trouble is not None:
-            raise self._trouble
-        async for unit in units(store, self._run.id, self._request, self._counts.units):
-            if not self._hours.left:
+        if self._refusal is not None:
+            raise self._refusal
+        async for unit in units(store, self._run.id, self._request, self._progress.units):
+            if not self._time_budget.left:
                 return
             yield _pack(unit)
 
     def outcome(self, result: bytes) -> UnitOutcome:
-        event, evidence = recorded(_done(result), self._services.clock.now())
+        event, evidence = unit_records(_done(result), self._services.clock.now())
         return UnitOutcome([event], evidence)
 
     def head(self) -> dict[str, Any]:
-        return self._counts.head(self._request.total) | self._partial
+        return self._progress.head(self._request.total) | self._partial
 
-    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
+    def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
-        summary = self._counts.summary
+        summary = self._progress.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
-            checks = stored_checks(self._request) - counted(summary.total_checks)
-            summary = plus(summary, _missing(missing, max(0, checks)))
-        if status == "completed" and summary.skipped_test_cases and not self._hours.left:
-            status, trouble = "failed", RunTimeout(self._hours.seconds)
+            checks = count_checks(self._request) - count_or_zero(summary.total_checks)
+            summary = add_summaries(summary, _missing(missing, max(0, checks)))
+        if status == "completed" and summary.skipped_test_cases and not self._time_budget.left:
+            status, refusal = "failed", RunTimeout(self._time_budget.seconds)
         case_status: Status = (
-            "error" if summary.error_test_cases else "skip" if missing else self._counts.status
+            "error" if summary.error_test_cases else "skip" if missing else self._progress.status
         )
         ended = EvaluationEnded(status="error" if status == "failed" else case_status, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         return Ending(
-            status, [event], head | ({"error": str(trouble), "code": trouble.code} if trouble else {})
+            status, [event], head | ({"error": str(refusal), "code": refusal.code} if refusal else {})
         )
 
 

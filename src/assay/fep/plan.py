@@ -11,7 +11,7 @@ from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.check_names import name_problems, numbered_labels
 from assay.fep.context import Context, NotAContext
-from assay.fep.problems import beyond, is_sequence, problems_of_checks
+from assay.fep.problems import is_sequence, new_problems, problems_of_checks
 from assay.fep.scorer import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -90,7 +90,7 @@ class Plan:
         """The number of lists of checks; None if there is one list for all cases or none."""
         return None if self._case_scorers is None else len(self._case_scorers)
 
-    def scorer_for(self, at: int, context: Context, path: str = "test_case.checks") -> Scorer:
+    def scorer_for(self, index: int, context: Context, path: str = "test_case.checks") -> Scorer:
         """The scorer of the case with this number. A case may have own checks only if the request has none."""
         if context.checks is not None:
             if self.shared or self._case_scorers is not None:
@@ -104,12 +104,12 @@ class Plan:
         if self.shared is not None:
             return self.shared
         if self._case_scorers is not None:
-            if at < len(self._case_scorers):
-                return self._case_scorers[at]
+            if index < len(self._case_scorers):
+                return self._case_scorers[index]
             raise InvalidRequest(
                 Problem(
-                    f"checks[{at}]",
-                    f"expected {len(self._case_scorers)} cases, as many as lists of checks, got case {at + 1}",
+                    f"checks[{index}]",
+                    f"expected {len(self._case_scorers)} cases, as many as lists of checks, got case {index + 1}",
                 )
             )
         raise InvalidRequest(Problem(path, "there are no checks: give checks for all cases, or in this case"))
@@ -120,7 +120,7 @@ class Plan:
             return []
         if len(checks) > self.services.limits.max_checks:
             return [self._too_many(checks, path)]
-        return beyond(problems_of_checks(checks, path, self._registry, self.services), reported)
+        return new_problems(problems_of_checks(checks, path, self._registry, self.services), reported)
 
     def _too_many(self, checks: Sequence[Any], path: str) -> Problem:
         limit = self.services.limits.max_checks
@@ -186,6 +186,6 @@ def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]
     return made
 
 
-def other_problems(refused: NotAContext, plan: Plan | None) -> list[Problem]:
+def other_problems(refusal: NotAContext, plan: Plan | None) -> list[Problem]:
     """The other problems of the own checks of a refused case."""
-    return [] if plan is None else plan.problems_of(refused.checks, "test_case.checks", refused.problems)
+    return [] if plan is None else plan.problems_of(refusal.checks, "test_case.checks", refusal.problems)

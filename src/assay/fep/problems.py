@@ -53,19 +53,19 @@ def problems_of_checks(
         readable, problems = read_checks([document], path)
         problems = [Problem(here + place.removeprefix(f"{path}[0]"), message) for place, message in problems]
         bound = ProblemCollector()
-        for part in readable or _readable(document):
+        for part in readable or _readable_part(document):
             bound.read(lambda part=part, here=here: bind(part, registry, here, services))
-        collector.problems += problems + beyond(bound.problems, problems)
+        collector.problems += problems + new_problems(bound.problems, problems)
     return collector.problems
 
 
-def beyond(problems: Sequence[Problem], reported: Sequence[Problem]) -> list[Problem]:
+def new_problems(problems: Sequence[Problem], reported: Sequence[Problem]) -> list[Problem]:
     """The problems at places without a reported problem."""
     places = tuple(problem.place for problem in reported)
     return [problem for problem in problems if not problem.place.startswith(places)]
 
 
-def _readable(document: Any) -> list[Check]:
+def _readable_part(document: Any) -> list[Check]:
     """As much of an invalid check as can be read, to find what else is wrong with it."""
     if not is_object(document) or not isinstance(document.get("type"), str):
         return []

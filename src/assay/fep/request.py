@@ -22,7 +22,7 @@ from assay.fep.context import (
     remove_nulls,
     to_json_document,
 )
-from assay.fep.error_paths import join_path, not_encoded
+from assay.fep.error_paths import join_path, path_of_unencodable
 from assay.fep.plan import Checks, Plan, collect_problems
 from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
 from assay.fep.scorer import Scorer
@@ -65,7 +65,7 @@ class RequestContexts(NamedTuple):
     """
 
     contexts: list[Context]
-    places: Sequence[int]
+    case_indexes: Sequence[int]
     cases: int
     problems: list[Problem]
     refused: Sequence[tuple[int, Any]] = ()
@@ -90,15 +90,15 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
     cases = test_cases if is_listing(test_cases) else ()
     answers = outputs if is_listing(outputs) else ()
     if listed:
-        problems += unpaired(len(cases), len(answers), limits)
+        problems += pairing_problems(len(cases), len(answers), limits)
     contexts: list[Context] = []
-    places: list[int] = []
+    case_indexes: list[int] = []
     refused: list[tuple[int, Any]] = []
     distinct = DistinctCases()
     for at, (case, output) in enumerate(islice(zip(cases, answers, strict=False), limits.max_cases)):
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
-        case_document, case_text, checks, wrong, own = _case(case, here, limits)
-        output_document, output_text, wrong_output = _output(output, there, limits)
+        case_document, case_text, checks, wrong, own = _read_case(case, here, limits)
+        output_document, output_text, wrong_output = _read_output(output, there, limits)
         if not wrong and distinct.differs(case_document):
             wrong = [duplicate_id_problem(here, case_document["id"])]
         wrong += wrong_output
@@ -109,18 +109,18 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         document = {"test_case": case_document, "output": output_document}
         line = b"".join((b'{"test_case":', case_text, b',"output":', output_text, b"}"))
         contexts.append(Context(line, document, checks))
-        places.append(at)
+        case_indexes.append(at)
     paired = min(len(cases), len(answers), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
-        *_, wrong, own = _case(case, f"test_cases[{at}]", limits)
+        *_, wrong, own = _read_case(case, f"test_cases[{at}]", limits)
         problems += wrong
         refused.append((at, own))
     for at, output in enumerate(islice(answers, paired, limits.max_cases), paired):
-        problems += _output(output, f"outputs[{at}]", limits)[2]
-    return RequestContexts(contexts, places, len(cases), problems, refused)
+        problems += _read_output(output, f"outputs[{at}]", limits)[2]
+    return RequestContexts(contexts, case_indexes, len(cases), problems, refused)
 
 
-def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
+def pairing_problems(cases: int, outputs: int, limits: Limits) -> list[Problem]:
     """The problems of the counts: there must be one output for each case, and no more cases than the limit."""
     problems: list[Problem] = []
     if cases != outputs:
@@ -137,31 +137,33 @@ def duplicate_id_problem(path: str, id: str) -> Problem:
     return Problem(f"{path}.id", f"{preview(id)} is already the id of another test case")
 
 
-def _case(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Check] | None, list[Problem], Any]:
+def _read_case(
+    value: Any, path: str, limits: Limits
+) -> tuple[Any, bytes, list[Check] | None, list[Problem], Any]:
     """The case, its text, its own checks, its problems, and its own checks as the caller wrote them."""
-    document, text, wrong = to_json_document(value, path, limits)
-    if wrong:
-        return document, text, None, wrong, None
+    document, text, problems = to_json_document(value, path, limits)
+    if problems:
+        return document, text, None, problems, None
     own: Any = None
     checks: list[Check] | None = None
-    fewer = b"null" in text and remove_nulls(document, OPTIONAL_OF_CASE)
+    changed = b"null" in text and remove_nulls(document, OPTIONAL_OF_CASE)
     if is_object(document) and "checks" in document:
         own = document["checks"]
-        checks, wrong = own_checks(document, path)
-        fewer = True
+        checks, problems = own_checks(document, path)
+        changed = True
     return (
         document,
-        _encode(document) if fewer else text,
+        _encode(document) if changed else text,
         checks,
-        problems_of_case(document, path) + wrong,
+        problems_of_case(document, path) + problems,
         own,
     )
 
 
-def _output(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    document, text, wrong = to_json_document(value, path, limits)
-    if wrong:
-        return document, text, wrong
+def _read_output(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
+    document, text, problems = to_json_document(value, path, limits)
+    if problems:
+        return document, text, problems
     if b"null" in text and remove_nulls(document, OPTIONAL_OF_OUTPUT):
         text = _encode(document)
     return document, text, problems_of_output(document, path)
@@ -204,13 +206,13 @@ def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
         return [plan.shared] * len(request.contexts)
     contexts = [
         (f"test_cases[{at}].checks", (at, context))
-        for at, context in zip(request.places, request.contexts, strict=True)
+        for at, context in zip(request.case_indexes, request.contexts, strict=True)
         if not unequal or context.checks is not None
     ]
     scorers = collector.read(
         lambda: collect_problems(contexts, lambda path, pair: plan.scorer_for(*pair, path))
     )
-    collector.problems += _refused_problems(request, plan)
+    collector.problems += _other_context_problems(request, plan)
     collector.refuse()
     assert scorers is not None
     return scorers
@@ -219,26 +221,26 @@ def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
 def own_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
     """The problems of the own checks of cases, for a request whose checks are invalid. `plan` has no checks."""
     collector = ProblemCollector()
-    for at, context in zip(request.places, request.contexts, strict=True):
+    for at, context in zip(request.case_indexes, request.contexts, strict=True):
         if context.checks is not None:
             collector.read(
                 lambda at=at, context=context: plan.scorer_for(at, context, f"test_cases[{at}].checks")
             )
-    return collector.problems + _refused_problems(request, plan)
+    return collector.problems + _other_context_problems(request, plan)
 
 
-def _refused_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
+def _other_context_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
     """The problems of the own checks of refused cases that `request` does not report already."""
     refused = [(f"test_cases[{at}]", checks) for at, checks in request.refused if checks is not None]
-    known: dict[str, list[Problem]] = {case: [] for case, _ in refused}
-    for problem in request.problems if known else ():
+    reported: dict[str, list[Problem]] = {case: [] for case, _ in refused}
+    for problem in request.problems if reported else ():
         case = problem.place.partition("]")[0] + "]"
-        if case in known and problem.place.startswith(f"{case}.checks"):
-            known[case].append(problem)
+        if case in reported and problem.place.startswith(f"{case}.checks"):
+            reported[case].append(problem)
     return [
         problem
         for case, checks in refused
-        for problem in plan.problems_of(checks, f"{case}.checks", known[case])
+        for problem in plan.problems_of(checks, f"{case}.checks", reported[case])
     ]
 
 
@@ -250,8 +252,8 @@ def plan_of(value: Any, registry: Registry, services: Services, options: ResultO
         if not is_sequence(value):
             raise
         others = problems_of_checks(value, "checks", registry, services)
-        whole = [problem for problem in refusal.problems if problem.place == "checks"]
-        raise InvalidRequest(whole + others) from None
+        list_problems = [problem for problem in refusal.problems if problem.place == "checks"]
+        raise InvalidRequest(list_problems + others) from None
     return Plan(checks, registry, services, options)
 
 
@@ -297,7 +299,7 @@ def experiment_from(value: Any) -> ExperimentMetadata | None:
     try:
         document = to_json(value)
     except (TypeError, ValueError, RecursionError) as wrong:
-        path = join_path("experiment_metadata", not_encoded(value))
+        path = join_path("experiment_metadata", path_of_unencodable(value))
         raise InvalidRequest(Problem(path, f"not JSON: {wrong}")) from None
     if problems := problems_in(document, ExperimentMetadata, "experiment_metadata"):
         raise InvalidRequest(problems)

@@ -55,8 +55,10 @@ _read = msgspec.json.Decoder(_Case).decode
 
 
 def fingerprint(plan: Plan, checks: Checks, options: ResultOptions, inputs: list[str]) -> Fingerprint:
-    what = _digest([None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)])
-    return Fingerprint(what, _files(inputs) if checks is None else "")
+    checks_digest = _digest(
+        [None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)]
+    )
+    return Fingerprint(checks_digest, _files(inputs) if checks is None else "")
 
 
 def fingerprint_path(name: str) -> Path:
@@ -78,7 +80,7 @@ def write_fingerprint(name: str, fingerprint: Fingerprint) -> None:
 def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
     """Raise UsageError if the results were started with other checks, options or inputs."""
     try:
-        before = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
+        previous = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
     except (OSError, msgspec.DecodeError):
         raise UsageError(
             f"--resume: {name} has results, but the file {fingerprint_path(name).name} that says how they were made"
@@ -88,10 +90,10 @@ def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
         raise UsageError(
             "--resume: cases with checks of their own cannot come from standard input: give a file"
         )
-    for part, what in (("checks", "other checks or options"), ("inputs", "other inputs")):
-        if getattr(before, part) != getattr(fingerprint, part):
+    for part, difference in (("checks", "other checks or options"), ("inputs", "other inputs")):
+        if getattr(previous, part) != getattr(fingerprint, part):
             raise UsageError(
-                f"--resume: {name} was started with {what} (digest {getattr(before, part)[:12]}, now"
+                f"--resume: {name} was started with {difference} (digest {getattr(previous, part)[:12]}, now"
                 f" {getattr(fingerprint, part)[:12]}); remove it, or write to another file"
             )
 
@@ -102,44 +104,50 @@ def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tal
 
     After the last result, `contexts` continues with the cases that have no result.
     """
-    whole = 0
+    complete_bytes = 0
     try:
         with Path(name).open("r+b") as file:
             for at, line in enumerate(file):
                 if not line.endswith(b"\n"):
                     break
                 _count(line, name, at, contexts, plan, tally)
-                whole += len(line)
+                complete_bytes += len(line)
                 yield line[:-1]
-            file.truncate(whole)
+            file.truncate(complete_bytes)
     except FileNotFoundError:
         return
     except OSError as wrong:
         raise EnvironmentFailure(f"{name}: cannot be read or cut: {wrong.strerror}") from None
 
 
-def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: Plan, tally: Tally) -> None:
+def _count(
+    line: bytes, name: str, line_number: int, contexts: Iterator[Context], plan: Plan, tally: Tally
+) -> None:
     context = next(contexts, None)
     try:
         case = _read(line)
     except msgspec.DecodeError:
-        raise UsageError(f"--resume: {name}:{at + 1} is not a result of assay") from None
+        raise UsageError(f"--resume: {name}:{line_number + 1} is not a result of assay") from None
     if context is None:
-        raise UsageError(f"--resume: {name} has more results than there are inputs ({at})")
+        raise UsageError(f"--resume: {name} has more results than there are inputs ({line_number})")
     expected = b'{"status":"%b","execution_context":%b,"check_results":' % (
         case.status.encode(),
         context.line,
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{at + 1} is the result of another case than input {at + 1}; the inputs differ"
+            f"--resume: {name}:{line_number + 1} is the result of another case than input {line_number + 1}; the inputs differ"
         )
-    answers, id, code = plan.scorer_for(at, context).answers_in(tally), context.document["test_case"]["id"], 0
+    answers, id, code = (
+        plan.scorer_for(line_number, context).answers_in(tally),
+        context.document["test_case"]["id"],
+        0,
+    )
     for number, result in enumerate(case.check_results):
         code |= answers.record(number, result.status, result.results, id, result.error.message)
     answers.close(id, code)
-    tally.case(case.status, case.metadata)
-    if at % FOLD == 0:
+    tally.count_case(case.status, case.metadata)
+    if line_number % FOLD == 0:
         tally.fold()
 
 

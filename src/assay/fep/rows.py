@@ -9,7 +9,7 @@ import msgspec
 
 from assay.errors import BadLine
 from assay.fep.column_map import ColumnMap, Part, find_columns, is_row
-from assay.fep.files import SourceItem, format_of, read_items, readable
+from assay.fep.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
 from assay.protocol.json_types import is_object
 
@@ -47,7 +47,7 @@ def items_of(
 def has_rows(name: str, limits: Limits, part: Part, columns: Mapping[str, str] | None = None) -> bool:
     """Whether a file has rows of a table. Raises UsageError, before anything runs, if a column is not found."""
     form, _ = format_of(name, "jsonl")
-    readable(name)
+    check_readable(name)
     if name == "-" or form in ("json", "yaml"):
         return bool(columns)
     with suppress(BadLine):  # reported by the run, with what comes before it

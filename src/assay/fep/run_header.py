@@ -16,7 +16,7 @@ from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.fep.context import Context, read_context
 from assay.fep.execute import ExecutionOptions, stream
-from assay.fep.inline import score_contexts, waits
+from assay.fep.inline import any_waits, score_contexts
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
 from assay.fep.scheduler.owner_threads import in_place, in_share
@@ -109,9 +109,9 @@ class PlannedRequest:
         """Score a range of cases."""
         tally = Tally(part=True)
         contexts = await self._contexts(unit.lines)
-        if await in_place(lambda: waits(self.plan, contexts, unit.first)):
+        if await in_place(lambda: any_waits(self.plan, contexts, unit.first)):
             results = stream(self.plan, iter(contexts), tally, options._replace(first=unit.first))
-            lines = [one.line async for one in results]
+            lines = [case.line async for case in results]
         else:
             lines = await score_contexts(self.plan, contexts, tally, unit.first, options.run_seconds)
         return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
@@ -132,11 +132,11 @@ class PlannedRequest:
             context = read_context(line, self.plan.services.limits)
             scorer = self.plan.scorer_for(first + at, context)
             skipped = scorer.skip_case(context, scorer.answers_in(tally))
-            tally.case(skipped.status)
+            tally.count_case(skipped.status)
             yield skipped.line
 
 
-def stored_line(context: Context) -> bytes:
+def encode_context(context: Context) -> bytes:
     """A context as it is stored before it is evaluated, with its own checks."""
     if context.checks is None:
         return context.line
@@ -146,16 +146,16 @@ def stored_line(context: Context) -> bytes:
 
 def context_chunks(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
     """Contexts in chunks of a shard."""
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     size = 0
     for line in contexts:
-        held.append(line)
+        buffer.append(line)
         size += len(line)
-        if len(held) >= SHARD or size >= 1 << 20:
-            yield lines_chunk(CONTEXTS, first, held)
-            first, held, size = first + len(held), [], 0
-    if held:
-        yield lines_chunk(CONTEXTS, first, held)
+        if len(buffer) >= SHARD or size >= 1 << 20:
+            yield lines_chunk(CONTEXTS, first, buffer)
+            first, buffer, size = first + len(buffer), [], 0
+    if buffer:
+        yield lines_chunk(CONTEXTS, first, buffer)
 
 
 def lines_chunk(kind: str, first: int, lines: Sequence[bytes]) -> EvidenceChunk:
@@ -166,11 +166,11 @@ def request_chunk(request: StoredRequest) -> EvidenceChunk:
     return EvidenceChunk(kind=REQUEST, data=_encode(request))
 
 
-def recorded(done: UnitResult, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
+def unit_records(result: UnitResult, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
     """The records of a completed unit: one event, its results and its tally."""
-    results = lines_chunk(RESULTS, done.first, done.lines)
-    counts = EvidenceChunk(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
-    return shard_event(done.number, results, done.summary, now), [results, counts]
+    results = lines_chunk(RESULTS, result.first, result.lines)
+    counts = EvidenceChunk(kind=TALLY, first=result.first, last=results.last, data=_encode(result.tally))
+    return shard_event(result.number, results, result.summary, now), [results, counts]
 
 
 def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary, now: datetime) -> Event:
@@ -178,7 +178,7 @@ def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary,
     return Event("evaluation.shard", _encode(shard), now)
 
 
-def stored_checks(request: StoredRequest) -> int:
+def count_checks(request: StoredRequest) -> int:
     """The number of checks of all cases."""
     checks: list[Any] | None = request.checks
     if checks is None:
@@ -219,7 +219,7 @@ class EvaluationProgressFold:
         if event.type == "evaluation.shard":
             shard = msgspec.json.decode(event.data, type=ShardCompleted)
             self.units.add(shard.unit)
-            self.summary = plus(self.summary, shard.summary)
+            self.summary = add_summaries(self.summary, shard.summary)
 
     @property
     def status(self) -> Status:
@@ -232,14 +232,14 @@ class EvaluationProgressFold:
         return {"total": total, "summary": msgspec.to_builtins(self.summary)}
 
 
-def plus(one: EvaluationSummary, two: EvaluationSummary) -> EvaluationSummary:
+def add_summaries(left: EvaluationSummary, right: EvaluationSummary) -> EvaluationSummary:
     return EvaluationSummary(
         **{
-            field: counted(getattr(one, field)) + counted(getattr(two, field))
+            field: count_or_zero(getattr(left, field)) + count_or_zero(getattr(right, field))
             for field in EvaluationSummary.__struct_fields__
         }
     )
 
 
-def counted(value: int | UnsetType) -> int:
+def count_or_zero(value: int | UnsetType) -> int:
     return 0 if value is UNSET else value

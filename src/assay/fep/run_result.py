@@ -17,8 +17,8 @@ read_result = msgspec.json.Decoder(TestCaseResult).decode
 def metadata_of(tally: Tally) -> dict[str, Any]:
     """The metadata of a run: its cost, and its rates and means with intervals (decisions 31, 46)."""
     statistics = tally.statistics()
-    told: dict[str, Any] = msgspec.to_builtins(tally.spending) if tally.spending else {}
-    return told if statistics is None else {**told, "statistics": msgspec.to_builtins(statistics)}
+    metadata: dict[str, Any] = msgspec.to_builtins(tally.spending) if tally.spending else {}
+    return metadata if statistics is None else {**metadata, "statistics": msgspec.to_builtins(statistics)}
 
 
 def run_result(

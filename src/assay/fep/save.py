@@ -20,8 +20,8 @@ from assay.fep.run_header import (
     EvaluationEnded,
     ShardCompleted,
     StoredRequest,
+    add_summaries,
     lines_chunk,
-    plus,
     request_chunk,
 )
 from assay.fep.sinks import RunFooter
@@ -68,8 +68,8 @@ class StoreSink:
         self._summary = Tally().summary()  # of the results that are stored
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True).start()
-        self._opened = store
-        self._store = self._do(self._open())
+        self._store_context = store
+        self._store = self._run(self._open())
         request = StoredRequest(
             checks=None if checks is None else redact_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
@@ -84,7 +84,7 @@ class StoreSink:
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_chunk(request)],
         )
-        self._do(
+        self._run(
             self._store.commit(Transaction(entries=[opening], lines=[audited(TENANT, "run.start", self.run)]))
         )
         self._heartbeat = asyncio.run_coroutine_threadsafe(self._renew_lease(), self._loop)
@@ -100,7 +100,7 @@ class StoreSink:
             return
         lines, self._lines = self._lines, []
         summary, total = _summary(lines), self._first + len(lines)
-        self._summary = plus(self._summary, summary)
+        self._summary = add_summaries(self._summary, summary)
         shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
         entry = RunUpdate(
             run=self.run,
@@ -110,35 +110,35 @@ class StoreSink:
             evidence=[lines_chunk(RESULTS, self._first, lines)],
         )
         self._first, self._unit = total, self._unit + 1
-        self._do(self._store.commit(Transaction(entries=[entry])))
+        self._run(self._store.commit(Transaction(entries=[entry])))
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         """End the run as completed, or as failed if `closing.trouble` says why; then close the store."""
         try:
             self.flush()
-            status: RunStatus = "failed" if closing.trouble else "completed"
-            ended = EvaluationEnded(status=closing.status, summary=closing.summary)
+            status: RunStatus = "failed" if footer.error else "completed"
+            ended = EvaluationEnded(status=footer.status, summary=footer.summary)
             head = {
                 "total": self._first,
-                "summary": msgspec.to_builtins(closing.summary),
-                "status": closing.status,
+                "summary": msgspec.to_builtins(footer.summary),
+                "status": footer.status,
             }
             entry = RunUpdate(
                 run=self.run,
                 holder=self.run,
                 status=status,
-                head=head | ({"error": closing.trouble} if closing.trouble else {}),
+                head=head | ({"error": footer.error} if footer.error else {}),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[
                     EvidenceChunk(
-                        kind=TALLY, last=max(self._first - 1, 0), data=_encode(self._tally.record(ended=True))
+                        kind=TALLY, last=max(self._first - 1, 0), data=_encode(self._tally.record(final=True))
                     )
                 ],
             )
-            self._do(self._store.commit(Transaction(entries=[entry])))
+            self._run(self._store.commit(Transaction(entries=[entry])))
         finally:
             self._heartbeat.cancel()
-            self._do(self._close())
+            self._run(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _renew_lease(self) -> None:
@@ -149,13 +149,13 @@ class StoreSink:
             )  # if it fails, the next commit reports it
 
     async def _open(self) -> Store:
-        return await self._opened.__aenter__()
+        return await self._store_context.__aenter__()
 
     async def _close(self) -> None:
-        await self._opened.__aexit__(None, None, None)
+        await self._store_context.__aexit__(None, None, None)
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
 def _summary(lines: list[bytes]) -> EvaluationSummary:

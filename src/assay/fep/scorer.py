@@ -66,7 +66,7 @@ class Scorer:
         self.checks = tuple(checks)
         self.labels = tuple(labels)
         self.waits = any(waits(bound.checker) for bound in checks)
-        self.takes: list[list[int]] = []
+        self.value_indexes: list[list[int]] = []
         self._services, self._options = services, options
         self._compile_after = compile_after
         self._score: Score | None = None
@@ -77,11 +77,13 @@ class Scorer:
         if self.waits or self._options.timings or len(self.checks) > COMPILED:
             return
         checks, services = self.checks, self._services
-        value_reader, self.takes = reader(checks, services.limits)
+        value_reader, self.value_indexes = make_reader(checks, services.limits)
         self._read = value_reader.read
-        self._runs: list[Run] = [compiled_form(bound) or default(bound, services) for bound in checks]
-        shown = self._options.resolved_arguments
-        self._score = generate_scorer(checks, self._runs, self.takes, value_reader, arguments=shown)
+        self._runs: list[Run] = [compiled_form(bound) or default_form(bound, services) for bound in checks]
+        arguments = self._options.resolved_arguments
+        self._score = generate_scorer(
+            checks, self._runs, self.value_indexes, value_reader, arguments=arguments
+        )
 
     @property
     def steps(self) -> int:
@@ -93,14 +95,14 @@ class Scorer:
         return tally.answers(self.labels)
 
     def score(
-        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None = None
+        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None = None
     ) -> ScoredCase:
         """Score a case whose checks do not wait. The thread blocks until tasks of worker processes are done."""
-        begun = self.begin(context, counts, parts)
-        return begun if isinstance(begun, ScoredCase) else begun.complete(run_tasks(begun.tasks))
+        case = self.begin(context, answers, parts)
+        return case if isinstance(case, ScoredCase) else case.complete(run_tasks(case.tasks))
 
     def begin(
-        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None = None
+        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None = None
     ) -> "ScoredCase | PendingCase":
         """
         Score a case whose checks do not wait, or return a PendingCase if worker processes have tasks for it.
@@ -111,64 +113,64 @@ class Scorer:
             self._compile_after -= 1
             if self._compile_after == 0:
                 self._compile()
-            return self._begin_interpreted(context, counts, parts)
-        made = self._score(context.document, context.line, counts, self._services.clock.now, parts)
+            return self._begin_interpreted(context, answers, parts)
+        outcome = self._score(context.document, context.line, answers, self._services.clock.now, parts)
         return (
-            ScoredCase(made, "completed")
-            if isinstance(made, bytes)
-            else self._fallback(context, made, counts, parts)
+            ScoredCase(outcome, "completed")
+            if isinstance(outcome, bytes)
+            else self._fallback(context, outcome, answers, parts)
         )
 
-    def lines(
+    def begin_all(
         self, contexts: Iterable[Context], tally: Tally, parts: list[ScoredParts | None] | None = None
     ) -> "list[bytes | PendingCase]":
         """`begin` for many cases. Completed cases are counted in the tally and returned as bytes."""
-        counts, score = self.answers_in(tally), self._score
+        answers_in, score = self.answers_in(tally), self._score
         if score is None:
-            return [_ended(self.begin(context, counts, parts), tally) for context in contexts]
+            return [_count(self.begin(context, answers_in, parts), tally) for context in contexts]
         now = self._services.clock.now
-        found: list[bytes | PendingCase] = []
+        lines: list[bytes | PendingCase] = []
         for context in contexts:
-            made = score(context.document, context.line, counts, now, parts)
-            if isinstance(made, bytes):
+            outcome = score(context.document, context.line, answers_in, now, parts)
+            if isinstance(outcome, bytes):
                 tally.completed_cases += 1
-                found.append(made)
+                lines.append(outcome)
             else:
-                found.append(_ended(self._fallback(context, made, counts, parts), tally))
-        return found
+                lines.append(_count(self._fallback(context, outcome, answers_in, parts), tally))
+        return lines
 
     def _fallback(
         self,
         context: Context,
         answers: list[Any] | None,
-        counts: Answers,
+        answer_fold: Answers,
         parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
         """Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form."""
         values = self._read(context.document)
         if answers is None:
-            answers = [self._answer(at, values) for at in range(len(self.checks))]
+            answers = [self._call(at, values) for at in range(len(self.checks))]
         prepared = [
             prepare(bound, context.document, self._services)
             if answer is FALLBACK
-            else self._prepared(at, values)
+            else self._prepare(at, values)
             for at, (bound, answer) in enumerate(zip(self.checks, answers, strict=True))
         ]
-        return self._from_answers(context, prepared, answers, counts, parts)
+        return self._from_answers(context, prepared, answers, answer_fold, parts)
 
     def _begin_interpreted(
-        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None
+        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None
     ) -> "ScoredCase | PendingCase":
         """`begin` in the interpreted form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.checks]
-        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), counts, parts)
+        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), answers, parts)
 
     def _from_answers(
         self,
         context: Context,
         prepared: Sequence[PreparedCheck],
         answers: Sequence[Any],
-        counts: Answers,
+        answer_fold: Answers,
         parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
         """The case from the answers of its checks. A FALLBACK answer is replaced by the interpreted form."""
@@ -185,13 +187,13 @@ class Scorer:
                 answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
                 for one, answer in zip(prepared, answers, strict=True)
             ]
-            return self.result_of(context, results, counts)
+            return self.result_of(context, results, answer_fold)
 
         if any(isinstance(one, WorkerTask) for one in answers):
             return PendingCase(self, answers, close)
         return close(answers)
 
-    def score_interpreted(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> ScoredCase:
+    def score_interpreted(self, context: Context, answers: Answers, *, fail_fast: bool = False) -> ScoredCase:
         """Score a case in the interpreted form. With `fail_fast`, checks after an error are skipped."""
         results: list[CheckResult] = []
         for bound in self.checks:
@@ -199,22 +201,22 @@ class Scorer:
                 results.append(skip_result(bound, self._services))
             else:
                 results.append(run_check(bound, context.document, self._services, self._options))
-        return self.result_of(context, results, counts)
+        return self.result_of(context, results, answers)
 
     def skip_check(self, bound: BoundCheck) -> CheckResult:
         return skip_result(bound, self._services)
 
-    def skip_case(self, context: Context, counts: Answers) -> ScoredCase:
+    def skip_case(self, context: Context, answers: Answers) -> ScoredCase:
         """The result of a case that was not started."""
-        return self.result_of(context, [skip_result(bound, self._services) for bound in self.checks], counts)
+        return self.result_of(context, [skip_result(bound, self._services) for bound in self.checks], answers)
 
-    def result_of(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> ScoredCase:
+    def result_of(self, context: Context, results: Sequence[CheckResult], answers: Answers) -> ScoredCase:
         """The result of a case from the results of its checks; counts them."""
         id, code = context.document["test_case"]["id"], 0
         for at, result in enumerate(results):
             error = result.error.message if result.error else ""
-            code |= counts.record(at, result.status, result.results, id, error)
-        counts.close(id, code)
+            code |= answers.record(at, result.status, result.results, id, error)
+        answers.close(id, code)
         statuses = [result.status for result in results]
         summary = TestCaseSummary(
             total_checks=len(statuses),
@@ -238,22 +240,23 @@ class Scorer:
         )
         return ScoredCase(b"".join(parts), status, spending)
 
-    def _answer(self, at: int, values: list[Any]) -> Any:
-        arguments = [values[which] for which in self.takes[at]]
+    def _call(self, index: int, values: list[Any]) -> Any:
+        arguments = [values[which] for which in self.value_indexes[index]]
         if MISSING in arguments:
             return FALLBACK
         try:
-            return self._runs[at](*arguments)
+            return self._runs[index](*arguments)
         except Fault as fault:
             return fault
 
-    def _prepared(self, at: int, values: list[Any]) -> PreparedCheck:
+    def _prepare(self, index: int, values: list[Any]) -> PreparedCheck:
         """The check with its resolved values, for an answer of the compiled form."""
-        bound = self.checks[at]
-        seen = {
-            path.field.name: values[which] for path, which in zip(bound.paths, self.takes[at], strict=True)
+        bound = self.checks[index]
+        resolved = {
+            path.field.name: values[which]
+            for path, which in zip(bound.paths, self.value_indexes[index], strict=True)
         }
-        return PreparedCheck(bound, seen, ValueFault(""), 0.0)
+        return PreparedCheck(bound, resolved, ValueFault(""), 0.0)
 
 
 class PendingCase:
@@ -268,18 +271,21 @@ class PendingCase:
     def complete(self, answers: Iterable[Any]) -> ScoredCase:
         """The result, given the answer of each task. None: the check is skipped."""
         outcomes = iter(answers)
-        found = [next(outcomes) if isinstance(one, WorkerTask) else one for one in self._answers]
+        complete_answers = [next(outcomes) if isinstance(one, WorkerTask) else one for one in self._answers]
         checks = self._scorer.checks
         return self._close(
-            [self._scorer.skip_check(checks[at]) if one is None else one for at, one in enumerate(found)]
+            [
+                self._scorer.skip_check(checks[at]) if one is None else one
+                for at, one in enumerate(complete_answers)
+            ]
         )
 
 
-def _ended(begun: ScoredCase | PendingCase, tally: Tally) -> bytes | PendingCase:
-    if isinstance(begun, PendingCase):
-        return begun
-    tally.case(begun.status)
-    return begun.line
+def _count(case: ScoredCase | PendingCase, tally: Tally) -> bytes | PendingCase:
+    if isinstance(case, PendingCase):
+        return case
+    tally.count_case(case.status)
+    return case.line
 
 
 @lru_cache(maxsize=512)
@@ -287,32 +293,32 @@ def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 
 
-def reader(checks: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
+def make_reader(checks: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
     """A reader of all values that the checks take, each path once, and for every check the indexes of its values."""
-    known: dict[tuple[str, str], int] = {}
+    indexes: dict[tuple[str, str], int] = {}
     gets: list[Get] = []
     names: list[tuple[str, ...] | None] = []
-    takes: list[list[int]] = []
+    value_indexes: list[list[int]] = []
     for bound in checks:
-        takes.append([])
+        value_indexes.append([])
         for path in bound.paths:
             key = path.text, path.field.takes
-            if key not in known:
-                known[key] = len(gets)
+            if key not in indexes:
+                indexes[key] = len(gets)
                 gets.append(getter(path, limits))
-                names.append(names_of(path))
-            takes[-1].append(known[key])
-    followed = [one for one in names if one is not None]
-    if len(followed) == len(gets):
-        return ValueReader(batch_getter(followed, gets), followed), takes
+                names.append(member_names(path))
+            value_indexes[-1].append(indexes[key])
+    simple = [path for path in names if path is not None]
+    if len(simple) == len(gets):
+        return ValueReader(batch_getter(simple, gets), simple), value_indexes
 
     def read(document: Any) -> list[Any]:
         return [get(document) for get in gets]
 
-    return ValueReader(read, None), takes
+    return ValueReader(read, None), value_indexes
 
 
-def names_of(path: PathArgument) -> tuple[str, ...] | None:
+def member_names(path: PathArgument) -> tuple[str, ...] | None:
     """The member names of a path, if it consists of names only and its argument takes one value. Else None."""
     return path.query.names if isinstance(path.query, Query) and path.field.takes == "one" else None
 
@@ -332,12 +338,12 @@ def getter(path: PathArgument, limits: Limits) -> Get:
     return get
 
 
-def default(bound: BoundCheck, services: Services) -> Run:
+def default_form(bound: BoundCheck, services: Services) -> Run:
     """A function for a check without a compiled form: it builds the check, then runs it."""
-    names = [path.field.name for path in bound.paths]
+    argument_names = [path.field.name for path in bound.paths]
 
     def run(*arguments: Any) -> Any:
-        values = dict(zip(names, arguments, strict=True))
+        values = dict(zip(argument_names, arguments, strict=True))
         prepared = PreparedCheck(bound, values, build(bound, values), 0.0)
         answer = call(prepared, services)
         if isinstance(answer, WorkerTask | AnswerWithMetadata):

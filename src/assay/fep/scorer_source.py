@@ -37,9 +37,9 @@ class ValueReader(NamedTuple):
 
 
 def generate_scorer(
-    bounds: Sequence[BoundCheck],
+    checks: Sequence[BoundCheck],
     runs: Sequence[Run],
-    takes: Sequence[Sequence[int]],
+    value_indexes: Sequence[Sequence[int]],
     reader: ValueReader,
     *,
     arguments: bool,
@@ -52,21 +52,23 @@ def generate_scorer(
     `value_indexes[i]` are the indexes of the values of check `i`; `arguments` writes resolved_arguments.
     """
     body = _SourceBuilder()
-    checks = range(len(bounds))
-    values = _values(body, reader, 1 + max((which for places in takes for which in places), default=-1))
-    for at in checks:
-        given = ", ".join(values[which] for which in takes[at])
+    indexes = range(len(checks))
+    values = _values(
+        body, reader, 1 + max((which for places in value_indexes for which in places), default=-1)
+    )
+    for at in indexes:
+        given = ", ".join(values[which] for which in value_indexes[at])
         body.line(f"try: a{at} = run{at}({given})")
         body.line(f"except Fault as fault: a{at} = fault")
         body.scope[f"run{at}"] = runs[at]
-    if bounds:
+    if checks:
         odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
-        body.line(f"if {' or '.join(odd.format(at) for at in checks)}:")
-        body.line(f"    return [{', '.join(f'a{at}' for at in checks)}]")
-    size = len(bounds)
+        body.line(f"if {' or '.join(odd.format(at) for at in indexes)}:")
+        body.line(f"    return [{', '.join(f'a{at}' for at in indexes)}]")
+    size = len(checks)
     body.line("id = node['test_case']['id']")
     body.line(f"code = {((1 << size) - 1) << size:#x}")
-    for at in checks:
+    for at in indexes:
         body.line(f"if a{at} is PASSED: code += {1 << at:#x}; p{at} = YES")
         body.line(f"elif a{at} is FAILED: p{at} = NO")
         body.line(
@@ -78,28 +80,28 @@ def generate_scorer(
         for which, value in enumerate(values):
             body.line(f"e{which} = encode({value})")
     body.line("when = now()")
-    found = ", ".join(f"p{at}" for at in checks)
+    found = ", ".join(f"p{at}" for at in indexes)
     body.line(f"if told is not None: told.append(([{', '.join(values)}], [{found}], when))")
     body.line("moment = encode(when)")
-    body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
+    body.line(f"return join(({', '.join(_parts(body, checks, value_indexes, arguments=arguments))},))")
     return body.function("node, line, answers, now, told")
 
 
-def _values(body: "_SourceBuilder", reader: ValueReader, many: int) -> list[str]:
+def _values(body: "_SourceBuilder", reader: ValueReader, count: int) -> list[str]:
     """Write the lines that read the values; return the names of their variables."""
     if reader.names is None:
-        found = [f"v{which}" for which in range(many)]
-        body.line(f"[{', '.join(found)}] = read(node)")
-        body.line(f"if {' or '.join(f'{value} is MISSING' for value in found)}: return None")
+        variables = [f"v{which}" for which in range(count)]
+        body.line(f"[{', '.join(variables)}] = read(node)")
+        body.line(f"if {' or '.join(f'{value} is MISSING' for value in variables)}: return None")
         body.scope["read"] = reader.read
-        return found
-    lines, found = steps(reader.names)
+        return variables
+    lines, variables = steps(reader.names)
     if lines:
         body.line("try:")
         for line in lines:
             body.line(f"    {line}")
         body.line("except (KeyError, TypeError): return None")
-    return found
+    return variables
 
 
 class _SourceBuilder:
@@ -130,15 +132,19 @@ class _SourceBuilder:
 
 
 def _parts(
-    body: _SourceBuilder, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
+    body: _SourceBuilder,
+    checks: Sequence[BoundCheck],
+    value_indexes: Sequence[Sequence[int]],
+    *,
+    arguments: bool,
 ) -> list[str]:
     """The parts of a result in order, as names of variables; adjacent constants are joined."""
     parts: list[str] = []
     text = b""
 
-    def constant(more: bytes) -> None:
+    def constant(literal: bytes) -> None:
         nonlocal text
-        text += more
+        text += literal
 
     def variable(name: str) -> None:
         nonlocal text
@@ -149,18 +155,18 @@ def _parts(
     constant(b'{"status":"completed","execution_context":')
     variable("line")
     constant(b',"check_results":[')
-    for at, bound in enumerate(bounds):
+    for at, bound in enumerate(checks):
         constant((b"," if at else b"") + b'{"check_type":' + _encode(bound.checker.type))
         constant(b',"status":"completed","results":')
         variable(f"p{at}")
         if arguments:
             constant(b',"resolved_arguments":{')
-            _arguments(bound, takes[at], constant, variable)
+            _arguments(bound, value_indexes[at], constant, variable)
             constant(b"}")
         constant(b',"evaluated_at":')
         variable("moment")
         constant(b',"metadata":' + _encode(bound.metadata) + b"}")
-    many = len(bounds)
+    many = len(checks)
     summary = TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
     constant(b'],"summary":' + _encode(summary) + b"}")
     body.scope["end"] = text
@@ -169,18 +175,18 @@ def _parts(
 
 def _arguments(
     bound: BoundCheck,
-    takes: Sequence[int],
+    value_indexes: Sequence[int],
     constant: Callable[[bytes], None],
     variable: Callable[[str], None],
 ) -> None:
-    by_path = {path.field.name: (path, which) for path, which in zip(bound.paths, takes, strict=True)}
+    by_path = {path.field.name: (path, which) for path, which in zip(bound.paths, value_indexes, strict=True)}
     comma = b""
     for name in bound.order:
         if name in by_path:
             path, which = by_path[name]
             constant(comma + _encode(name) + b":{")
             constant(
-                b"" if path.displayed_path is UNSET else b'"jsonpath":' + _encode(path.displayed_path) + b","
+                b"" if path.display_path is UNSET else b'"jsonpath":' + _encode(path.display_path) + b","
             )
             constant(b'"value":')
             variable(f"e{which}")

@@ -25,11 +25,11 @@ from assay.fep.run_header import (
     PlannedRequest,
     StoredRequest,
     context_chunks,
+    encode_context,
     lines_chunk,
     read_request,
     request_chunk,
     shard_event,
-    stored_line,
 )
 from assay.fep.run_result import metadata_of
 from assay.fep.scheduler.owner_threads import in_place
@@ -47,7 +47,7 @@ from assay.runs.intake import NewRun, submit
 from assay.workers.pool import owned
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits
-REMEMBERED = 64  # long runs whose metadata is cached
+METADATA_CACHE_SIZE = 64  # long runs whose metadata is cached
 LARGE = 64 * 1024  # bytes; larger records are decoded in a thread and not cached
 _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(TallyRecord).decode
@@ -61,14 +61,14 @@ class PlannedEvaluation(Struct, frozen=True):
     experiment: ExperimentMetadata | None
     total: int
     waits: bool | None = None  # whether any check waits; None if the cases were not examined
-    own: int = 0  # the number of own checks of all cases
+    own_checks: int = 0  # the number of own checks of all cases
 
     @property
     def runs_inline(self) -> bool:
-        return self.total <= INLINE_CASES and not self.slow
+        return self.total <= INLINE_CASES and not self.is_slow
 
     @property
-    def slow(self) -> bool:
+    def is_slow(self) -> bool:
         if self.waits is not None:
             return self.waits
         return self.plan.shared is None or self.plan.shared.waits
@@ -78,10 +78,10 @@ class PlannedEvaluation(Struct, frozen=True):
             checks=self.checks,
             experiment=self.experiment,
             total=self.total,
-            shard=1 if self.slow else SHARD,
+            shard=1 if self.is_slow else SHARD,
             resolved_arguments=self.plan.options.resolved_arguments,
             timings=self.plan.options.timings,
-            own=self.own,
+            own=self.own_checks,
             tally=tally,
         )
 
@@ -122,12 +122,12 @@ class EvaluationService:
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id("eval_")
-        about = {"assay.run.id": run, "assay.run.kind": KIND}
-        with telemetry.span("run evaluation", about), owned(tenant):
+        attributes = {"assay.run.id": run, "assay.run.kind": KIND}
+        with telemetry.span("run evaluation", attributes), owned(tenant):
             lines = await score_contexts(planned.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
-        head = {
+        metadata = {
             "total": planned.total,
             "summary": summary,
             "status": tally.status,
@@ -139,14 +139,14 @@ class EvaluationService:
             kind=KIND,
             status="completed",
             name=planned.name,
-            head=msgspec.to_builtins(head),
+            head=msgspec.to_builtins(metadata),
             created=began,
             started=began,
             ended=now,
             events=3 if lines else 2,
         )
         events = [Event("evaluation.started", _encode({"total": planned.total}), began)]
-        evidence = [request_chunk(planned.request(tally.record(ended=True)))]
+        evidence = [request_chunk(planned.request(tally.record(final=True)))]
         if lines:
             results = lines_chunk(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
@@ -164,10 +164,12 @@ class EvaluationService:
         )
         return CompletedEvaluation(done, lines, entry, metadata_of(tally))
 
-    async def save(self, scored: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
+    async def save(self, completed: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
         """Store the run in one transaction."""
-        began_it = audited(scored.run.tenant, "run.start", scored.run.id)
-        await self.store.commit(Transaction(entries=[scored.entry], documents=documents, lines=[began_it]))
+        audit_entry = audited(completed.run.tenant, "run.start", completed.run.id)
+        await self.store.commit(
+            Transaction(entries=[completed.entry], documents=documents, lines=[audit_entry])
+        )
 
     async def submit(
         self,
@@ -192,8 +194,8 @@ class EvaluationService:
             head={"total": planned.total},
             request=request_chunk(planned.request()),
         )
-        pieces = context_chunks(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
-        return await submit(self.store, incoming, pieces, holder, self.lease, documents)
+        chunks = context_chunks(one if isinstance(one, bytes) else encode_context(one) for one in contexts)
+        return await submit(self.store, incoming, chunks, holder, self.lease, documents)
 
     async def results(
         self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None
@@ -204,14 +206,14 @@ class EvaluationService:
         stop = total if stop is None else min(stop, total)
         at = start
         while at < stop:
-            pieces = await self.store.chunks(run.id, RESULTS, start=at, stop=stop, limit=2)
-            for piece in pieces:
-                async for line in self._skipped_results(run, at, min(piece.first, stop), tally):
+            chunks = await self.store.chunks(run.id, RESULTS, start=at, stop=stop, limit=2)
+            for chunk in chunks:
+                async for line in self._skipped_results(run, at, min(chunk.first, stop), tally):
                     yield line
-                for line in piece.lines(at, stop):
+                for line in chunk.lines(at, stop):
                     yield line
-                at = max(at, piece.last + 1)
-            if not pieces:
+                at = max(at, chunk.last + 1)
+            if not chunks:
                 async for line in self._skipped_results(run, at, stop, tally):
                     yield line
                 return
@@ -223,18 +225,18 @@ class EvaluationService:
         request = await read_request(self.store, run.id)
         services = msgspec.structs.replace(self.services, clock=FrozenClock(run.ended or run.created))
         try:
-            work = await in_place(lambda: PlannedRequest(request, self.registry, services))
+            request_plan = await in_place(lambda: PlannedRequest(request, self.registry, services))
         except InvalidRequest:
-            work = SkippedCases(request, services)
+            request_plan = SkippedCases(request, services)
         at = start
         while at < stop:
-            pieces = await self.store.chunks(run.id, CONTEXTS, start=at, stop=stop, limit=1)
-            if not pieces:
+            chunks = await self.store.chunks(run.id, CONTEXTS, start=at, stop=stop, limit=1)
+            if not chunks:
                 return
-            for piece in pieces:
-                for line in work.skip_cases(piece.lines(at, stop), at, tally):
+            for chunk in chunks:
+                for line in request_plan.skip_cases(chunk.lines(at, stop), at, tally):
                     yield line
-                at = piece.last + 1
+                at = chunk.last + 1
 
     async def stream_result(
         self, run: Run, start: int = 0, stop: int | None = None, metadata: dict[str, Any] | None = None
@@ -242,33 +244,35 @@ class EvaluationService:
         """The EvaluationRunResult, or a range of its results, as a stream of bytes; it is never in memory as a whole."""
         request = await read_request(self.store, run.id)
         yield result_header(run, request.experiment)
-        held: list[bytes] = []
+        buffer: list[bytes] = []
         comma = b""
         async for line in self.results(run, start, stop):
-            held.append(comma + line)
+            buffer.append(comma + line)
             comma = b","
-            if len(held) >= 128:
-                yield b"".join(held)
-                held = []
-        told = await self.metadata(run, request) | (metadata or {})
-        yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
+            if len(buffer) >= 128:
+                yield b"".join(buffer)
+                buffer = []
+        run_metadata = await self.metadata(run, request) | (metadata or {})
+        yield b"".join(
+            (*buffer, b"]", b',"metadata":' + _encode(run_metadata) if run_metadata else b"", b"}")
+        )
 
     async def metadata(self, run: Run, request: StoredRequest | None = None) -> dict[str, Any]:
         """The metadata of a run. For a run that has ended it is computed once and cached."""
         key = run.id, run.events
-        found = self._metadata.get(key)
-        if found is None:
+        metadata = self._metadata.get(key)
+        if metadata is None:
             tally = await self.tally(run, request)
-            found = (
+            metadata = (
                 await asyncio.to_thread(metadata_of, tally)
                 if tally.cases > INLINE_CASES
                 else metadata_of(tally)
             )
-            if run.status in CLOSED and tally.cases > INLINE_CASES and len(_encode(found)) <= LARGE:
-                while len(self._metadata) >= REMEMBERED:
+            if run.status in CLOSED and tally.cases > INLINE_CASES and len(_encode(metadata)) <= LARGE:
+                while len(self._metadata) >= METADATA_CACHE_SIZE:
                     self._metadata.pop(next(iter(self._metadata)))
-                self._metadata[key] = found
-        return found
+                self._metadata[key] = metadata
+        return metadata
 
     async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
         """The tally of a run: stored with the request of an inline run, else added up from its units."""
@@ -281,13 +285,13 @@ class EvaluationService:
             tally.add(request.tally)
             return tally
         start = 0
-        while pieces := await self.store.chunks(run.id, TALLY, start=start, limit=100):
-            many = [piece.data for piece in pieces]
-            if sum(map(len, many)) > LARGE:
-                await asyncio.to_thread(_add, tally, many)
+        while chunks := await self.store.chunks(run.id, TALLY, start=start, limit=100):
+            records = [piece.data for piece in chunks]
+            if sum(map(len, records)) > LARGE:
+                await asyncio.to_thread(_add, tally, records)
             else:
-                _add(tally, many)
-            start = pieces[-1].last + 1
+                _add(tally, records)
+            start = chunks[-1].last + 1
         return tally
 
     def operation(self, run: Run) -> EvaluationOperation:
@@ -336,12 +340,12 @@ def result_json(
     run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
 ) -> bytes:
     """The EvaluationRunResult of a run whose results are in memory, equal to the stream of `stream_result`."""
-    begun = result_header(run, experiment, (run.started, run.ended))
+    header = result_header(run, experiment, (run.started, run.ended))
     end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
     if not lines:
-        return begun + end
+        return header + end
     parts = [*lines]  # each line but the first and the last is copied once
-    parts[0] = begun + parts[0]
+    parts[0] = header + parts[0]
     parts[-1] += end
     return b",".join(parts)
 
@@ -365,14 +369,14 @@ def result_header(
     """An EvaluationRunResult up to its results."""
     started, ended = when or times_of(run)
     status, summary = run.head.get("status", "error"), run.head.get("summary") or summary_of(run)
-    told = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
-    return _encode(told)[:-1] + b',"results":['
+    header = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
+    return _encode(header)[:-1] + b',"results":['
 
 
 def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
     """Start and end of a run. An inline run has the clock of the process that scored it."""
-    if said := run.head.get("moments"):
-        started, ended = said
+    if moments := run.head.get("moments"):
+        started, ended = moments
         return datetime.fromisoformat(started), datetime.fromisoformat(ended)
     return run.started, run.ended
 
@@ -381,7 +385,7 @@ def summary_of(run: Run) -> EvaluationSummary:
     return msgspec.convert(run.head.get("summary", Tally().summary()), EvaluationSummary)
 
 
-def terminal(run: Run) -> None:
+def require_ended(run: Run) -> None:
     """Raise Conflict for a run that has not ended (decision 41)."""
     if run.status not in CLOSED:
         raise Conflict("status", f"evaluation {run.id}", f"it is {run.status}")

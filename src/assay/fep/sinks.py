@@ -27,7 +27,7 @@ class RunFooter(Struct, frozen=True, omit_defaults=True):
     summary: EvaluationSummary
     experiment: Any = None
     metadata: Any = None
-    trouble: str = ""  # why the run did not end; not part of its result
+    error: str = ""  # why the run did not end; not part of its result
 
 
 class Sink(Protocol):
@@ -37,10 +37,10 @@ class Sink(Protocol):
 
     def write(self, line: bytes) -> None: ...
     def flush(self) -> None: ...
-    def close(self, closing: RunFooter) -> None: ...
+    def close(self, footer: RunFooter) -> None: ...
 
 
-class File:
+class OutputFile:
     """
     An output file with a buffer. Errors are messages of one line that name the file.
 
@@ -49,12 +49,12 @@ class File:
 
     def __init__(self, name: str, *, append: bool = False) -> None:
         self.name = name
-        self._held: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._size = 0
-        self._shown = name == "-" and sys.stdout.isatty()
+        self._to_terminal = name == "-" and sys.stdout.isatty()
         try:
-            self._old = not append and Path(name).is_file()
-            self._file: IO[bytes] = _opened(name, append=append)
+            self._truncate_first = not append and Path(name).is_file()
+            self._file: IO[bytes] = _open(name, append=append)
         except FileNotFoundError:
             raise UsageError(f"{name}: there is no folder {Path(name).parent}") from None
         except IsADirectoryError:
@@ -64,19 +64,19 @@ class File:
 
     def write(self, data: bytes) -> None:
         """Write whole lines. On a terminal, control characters are written as JSON escapes."""
-        if self._shown:
+        if self._to_terminal:
             data = as_json_escapes(data.decode()).encode()
-        self._held.append(data)
+        self._buffer.append(data)
         self._size += len(data)
         if self._size >= BUFFER:
             self.flush()
 
     def flush(self) -> None:
-        data, self._held, self._size = memoryview(b"".join(self._held)), [], 0
+        data, self._buffer, self._size = memoryview(b"".join(self._buffer)), [], 0
         try:
-            if self._old:
+            if self._truncate_first:
                 self._file.truncate(0)
-                self._old = False
+                self._truncate_first = False
             while data:
                 data = data[self._file.write(data) :]
         except OSError as wrong:
@@ -84,7 +84,7 @@ class File:
 
     def copy(self, file: IO[bytes], size: int) -> None:
         """Copy the first `size` bytes of another file, with `sendfile` where the system supports it."""
-        if self._shown:
+        if self._to_terminal:
             self.write(os.pread(file.fileno(), size, 0))
             return
         self.flush()
@@ -109,7 +109,7 @@ class File:
                 raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
 
-def _opened(name: str, *, append: bool) -> IO[bytes]:
+def _open(name: str, *, append: bool) -> IO[bytes]:
     if name == "-":
         return os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
     if not Path(name).is_file():
@@ -129,7 +129,7 @@ class JsonlSink:
 
     def __init__(self, name: str, *, append: bool = False) -> None:
         self.name = name
-        self._file = File(name, append=append)
+        self._file = OutputFile(name, append=append)
 
     def write(self, line: bytes) -> None:
         self._file.write(line + b"\n")
@@ -137,7 +137,7 @@ class JsonlSink:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         self._file.close()
 
 
@@ -146,7 +146,7 @@ class JsonSink:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._file = File(name)
+        self._file = OutputFile(name)
         self._comma = b'{"results":[\n'
 
     def write(self, line: bytes) -> None:
@@ -156,13 +156,13 @@ class JsonSink:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         if self._comma != b",\n":
             self._file.write(b'{"results":[')
         members = {
             name: value
-            for name, value in msgspec.structs.asdict(closing).items()
-            if value is not None and name != "trouble"
+            for name, value in msgspec.structs.asdict(footer).items()
+            if value is not None and name != "error"
         }
         self._file.write(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
         self._file.close()

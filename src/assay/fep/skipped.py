@@ -36,17 +36,17 @@ class SkippedCases:
                     evaluated_at=self._services.clock.now(),
                     metadata=_metadata(check) or UNSET,
                 )
-                for check in self._of(at, context)
+                for check in self._checks_of(at, context)
             ]
-            answers = tally.answers(tuple(check.name or check.type for check in self._of(at, context)))
+            answers = tally.answers(tuple(check.name or check.type for check in self._checks_of(at, context)))
             skipped = self._scorer.result_of(context, results, answers)
-            tally.case(skipped.status)
+            tally.count_case(skipped.status)
             yield skipped.line
 
-    def _of(self, at: int, context: Context) -> Sequence[Check]:
+    def _checks_of(self, index: int, context: Context) -> Sequence[Check]:
         if context.checks is not None or not self._checks:
             return context.checks or ()
-        return self._checks[at] if not isinstance(self._checks[0], Check) else self._checks
+        return self._checks[index] if not isinstance(self._checks[0], Check) else self._checks
 
 
 def _metadata(check: Check) -> dict[str, Any]:

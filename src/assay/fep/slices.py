@@ -11,7 +11,7 @@ from assay.fep.check_names import result_label
 from assay.fep.columns import BLOCK, SpillFile
 from assay.fep.sinks import RunFooter
 from assay.fep.statistics import Statistics, statistics_of
-from assay.fep.tally import LOOSE, Answers, CheckTally
+from assay.fep.tally import PACK_AFTER, Answers, CheckTally
 from assay.protocol.json_types import is_list, is_object
 from assay.stats.intervals import Rate
 
@@ -120,7 +120,7 @@ class SliceSink:
         for dimension in self._dimensions:
             for name in dimension.slices_of(context):
                 self._count(self._slice(dimension.name, name).of(labels, self._aside), context, results)
-        if self._loose >= LOOSE:
+        if self._loose >= PACK_AFTER:
             self._pack()
 
     def _slice(self, dimension: str, name: str) -> _Slice:
@@ -169,7 +169,7 @@ class SliceSink:
     def flush(self) -> None:
         """Nothing is written to a file."""
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         """The rates are read after the run."""
 
 

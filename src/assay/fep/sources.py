@@ -8,7 +8,7 @@ import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
-from assay.fep.files import SourceItem, document_of, read_items, readable
+from assay.fep.files import SourceItem, check_readable, document_of, read_items
 from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
@@ -25,36 +25,36 @@ class Source:
     """Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item."""
 
     def __init__(
-        self, pieces: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, rows: bool = False
+        self, items: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, rows: bool = False
     ) -> None:
         """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
-        self._pieces, self._limits, self._on_bad, self.rows = pieces, limits, on_bad, rows
+        self._items, self._limits, self._on_bad, self.rows = items, limits, on_bad, rows
         self.read = 0
-        self.place = ""
+        self.location = ""
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
         """Yield the contexts. An item that is not a context is passed to `on_bad`; without `on_bad`, BadLine is raised."""
         limits = self._limits
-        for piece in self._pieces:
-            self.place, self.read = piece.place, piece.end
-            if piece.problems:
-                self.bad(piece.problems)
+        for item in self._items:
+            self.location, self.read = item.location, item.end
+            if item.problems:
+                self.report_bad(item.problems)
                 continue
             try:
-                yield read_context(piece.raw, limits)
+                yield read_context(item.raw, limits)
             except NotAContext as wrong:
-                self.bad(wrong.problems + other_problems(wrong, self.plan))
+                self.report_bad(wrong.problems + other_problems(wrong, self.plan))
 
-    def bad(self, problems: Sequence[Problem]) -> None:
+    def report_bad(self, problems: Sequence[Problem]) -> None:
         """Report that the current item is not a context."""
-        bad = BadLine(self.place, problems)
+        bad = BadLine(self.location, problems)
         if self._on_bad is None:
             raise bad
         self._on_bad(bad)
 
 
-def planned(
+def valid_contexts(
     contexts: Iterable[Context], source: Source | None, plan: Plan, first: int = 0
 ) -> Iterator[Context]:
     """Yield the contexts that the plan can score. A context with invalid own checks is reported as a bad line."""
@@ -67,7 +67,7 @@ def planned(
         except InvalidRequest as refusal:
             if source is None:
                 raise
-            source.bad(refusal.problems)
+            source.report_bad(refusal.problems)
             continue
         at += 1
         yield context
@@ -92,7 +92,7 @@ def from_cases(
 
 def _unanswered(cases: str, items: Iterable[SourceItem]) -> Iterator[SourceItem]:
     for case in items:
-        if case.problems or not _json(case.raw):
+        if case.problems or not _is_json(case.raw):
             yield case  # reported as not a context
         elif _is_context(case.raw):
             message = f"expected a test case, got a test case with its output: use --contexts {cases}"
@@ -118,38 +118,42 @@ def from_pair(
     if "-" not in (cases, outputs):
         has_rows(cases, limits, "case", of_case)
         has_rows(outputs, limits, "output", of_output)
-        many = sum(1 for _ in read_items(cases, limits, member="test_cases"))
-        others = sum(1 for _ in read_items(outputs, limits, member="outputs"))
-        if many != others:
-            raise InvalidRequest(_differ(cases, many, outputs, others))
+        case_count = sum(1 for _ in read_items(cases, limits, member="test_cases"))
+        output_count = sum(1 for _ in read_items(outputs, limits, member="outputs"))
+        if case_count != output_count:
+            raise InvalidRequest(_length_problem(cases, case_count, outputs, output_count))
     elif cases == outputs:
         raise UsageError("--cases and --outputs cannot both come from standard input")
     else:
-        readable(cases if outputs == "-" else outputs)
+        check_readable(cases if outputs == "-" else outputs)
     case_items = items_of(cases, limits, "case", of_case)
     return Source(
-        _paired(cases, outputs, case_items, items_of(outputs, limits, "output", of_output)), limits, on_bad
+        _pair_items(cases, outputs, case_items, items_of(outputs, limits, "output", of_output)),
+        limits,
+        on_bad,
     )
 
 
-def _paired(
+def _pair_items(
     cases: str, outputs: str, case_items: Iterator[SourceItem], output_items: Iterator[SourceItem]
 ) -> Iterator[SourceItem]:
     for at, (case, output) in enumerate(zip_longest(case_items, output_items)):
         if case is None or output is None:
             longer = f"more than {at}"
             raise InvalidRequest(
-                _differ(cases, longer if output is None else at, outputs, longer if case is None else at)
+                _length_problem(
+                    cases, longer if output is None else at, outputs, longer if case is None else at
+                )
             )
-        broken = next((one for one in (case, output) if one.problems or not _json(one.raw)), None)
+        broken = next((one for one in (case, output) if one.problems or not _is_json(one.raw)), None)
         if broken is not None:
             yield broken  # reported as not a context
             continue
         raw = b'{"test_case":' + case.raw + b',"output":' + output.raw + b"}"
-        yield SourceItem(f"{case.place} with {output.place}", raw, case.end)
+        yield SourceItem(f"{case.location} with {output.location}", raw, case.end)
 
 
-def _json(raw: bytes) -> bool:
+def _is_json(raw: bytes) -> bool:
     """Whether the text is one JSON value, so that it can be embedded in a larger text."""
     try:
         msgspec.json.decode(raw)
@@ -174,19 +178,20 @@ def from_request(name: str, limits: Limits) -> RequestFile:
     collector.problems += problems_of_request(request)
     members: dict[str, Any] = request if is_object(request) else {}
     parts = {
-        part: _plain(members.get(part), part, limits, collector) for part in ("checks", "experiment_metadata")
+        part: _as_json(members.get(part), part, limits, collector)
+        for part in ("checks", "experiment_metadata")
     }
     cases, outputs = (members.get(part) for part in ("test_cases", "outputs"))
-    found = contexts_in(cases if is_list(cases) else (), outputs if is_list(outputs) else (), limits)
+    contexts = contexts_in(cases if is_list(cases) else (), outputs if is_list(outputs) else (), limits)
     listed = is_list(cases) and is_list(outputs)
     collector.problems += [
-        one for one in found.problems if listed or one.place not in ("test_cases", "outputs")
+        one for one in contexts.problems if listed or one.place not in ("test_cases", "outputs")
     ]
     experiment = collector.read(lambda: experiment_from(parts["experiment_metadata"]))
     parts["checks"], wrong = expand_checks(parts["checks"], "checks")
     collector.problems += wrong
     checks: Any = [] if parts["checks"] is None and members.get("checks") is not None else parts["checks"]
-    return RequestFile(found, checks, experiment, placed(name, collector.problems))
+    return RequestFile(contexts, checks, experiment, with_file_name(name, collector.problems))
 
 
 def checks_in(name: str, limits: Limits) -> list[Any]:
@@ -202,25 +207,26 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
             )
         )
     collector = ProblemCollector()
-    checks, wrong = expand_checks(_plain(document, "checks", limits, collector), "checks")
+    checks, wrong = expand_checks(_as_json(document, "checks", limits, collector), "checks")
     collector.problems += wrong
     if collector.problems:
-        raise InvalidRequest(placed(name, collector.problems))
+        raise InvalidRequest(with_file_name(name, collector.problems))
     return checks
 
 
-def _plain(value: Any, path: str, limits: Limits, collector: ProblemCollector) -> Any:
+def _as_json(value: Any, path: str, limits: Limits, collector: ProblemCollector) -> Any:
     """Convert a value to JSON and collect its problems: a YAML file may contain NaN."""
     document, _, problems = to_json_document(value, path, limits)
     collector.problems += problems
     return document
 
 
-def placed(name: str, problems: Any) -> list[Problem]:
+def with_file_name(name: str, problems: Any) -> list[Problem]:
     return [Problem(": ".join(filter(None, (name, problem.place))), problem.message) for problem in problems]
 
 
-def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Problem:
+def _length_problem(cases: str, case_count: int | str, outputs: str, output_count: int | str) -> Problem:
     return Problem(
-        "outputs", f"{cases} has {many} test cases and {outputs} has {others} outputs: expected one for each"
+        "outputs",
+        f"{cases} has {case_count} test cases and {outputs} has {output_count} outputs: expected one for each",
     )

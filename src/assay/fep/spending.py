@@ -37,7 +37,7 @@ class Spending(Struct, frozen=True):
 NOTHING = Spending()
 
 
-def dollars(amount: float) -> str:
+def format_usd(amount: float) -> str:
     """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
     if amount == 0 or amount >= 1:
         return f"${amount:,.2f}"
@@ -46,11 +46,11 @@ def dollars(amount: float) -> str:
 
 def spending_of(result: CheckResult) -> Spending:
     """The spending of a check: `cost_usd` and tokens from `results.metadata`, or from its own metadata if it failed."""
-    told: Any = result.results.get("metadata") if result.status == "completed" else result.metadata
-    if not is_mapping(told) or "cost_usd" not in told:
+    metadata: Any = result.results.get("metadata") if result.status == "completed" else result.metadata
+    if not is_mapping(metadata) or "cost_usd" not in metadata:
         return NOTHING
-    cost = _number(told["cost_usd"])
-    tokens = told.get("tokens_used", told.get("tokens_processed"))
+    cost = _valid_cost(metadata["cost_usd"])
+    tokens = metadata.get("tokens_used", metadata.get("tokens_processed"))
     known = isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS
     return Spending(1, cost, cost or 0.0, int(cost is None), tokens if known else None)
 
@@ -62,7 +62,7 @@ def spending_of_all(results: Iterable[CheckResult]) -> Spending:
     return total
 
 
-def _number(cost: Any) -> float | None:
+def _valid_cost(cost: Any) -> float | None:
     """The cost if it is a valid amount. Checks are foreign code: anything else is unknown (None)."""
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MAX_USD
     return float(cost) if known else None

@@ -12,7 +12,7 @@ from assay.fep.columns import Column, Pairs, partitions
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
 
 MAX_TRIALS = 100  # repeats of a case; pass^k is not computed for a larger k
-PATTERNS = 256  # distinct codes that are counted bit by bit
+MAX_PATTERNS = 256  # distinct codes that are counted bit by bit
 FEW = (
     32  # cases, or distinct outcomes, up to which statistics are cached: small runs often have equal outcomes
 )
@@ -48,35 +48,35 @@ def statistics_of(
     """The statistics, or None if no check has an answer."""
     if len(answers) == 1 and not numbers:
         ((labels, column),) = answers
-        if not column.spilled and column.distinct:
+        if not column.is_spilled and column.distinct:
             counts = Counter[int](chain.from_iterable(column.values()))
             if len(counts) <= FEW:
-                return _small(labels, frozenset(counts.items()))
-    counted = _Counted([labels for labels, _ in answers])
+                return _statistics_of_few(labels, frozenset(counts.items()))
+    counted = _OutcomeCounts([labels for labels, _ in answers])
     if len(answers) == 1 and answers[0][1].distinct:
         for codes in answers[0][1].values():
-            counted.once(Counter[int](codes))
+            counted.add_unrepeated(Counter[int](codes))
     else:
         for part in partitions([column for _, column in answers]):
             if len(part) == 1 and len(set(part[0][0])) == len(part[0][0]):
-                counted.once(Counter[int](part[0][1]))
+                counted.add_unrepeated(Counter[int](part[0][1]))
             else:
-                counted.groups(_groups(part))
-    return counted.concluded(numbers)
+                counted.add_groups(_groups(part))
+    return counted.statistics(numbers)
 
 
 @lru_cache(maxsize=1_024)
 def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Statistics | None:
     """`statistics_of` for a few distinct cases, from their sorted codes; cached."""
-    return _small(labels, frozenset(Counter(codes).items()))
+    return _statistics_of_few(labels, frozenset(Counter(codes).items()))
 
 
 @lru_cache(maxsize=1_024)
-def _small(labels: Labels, counts: frozenset[tuple[int, int]]) -> Statistics | None:
+def _statistics_of_few(labels: Labels, outcomes: frozenset[tuple[int, int]]) -> Statistics | None:
     """The statistics of distinct cases, from the number of cases with each code; cached."""
-    counted = _Counted([labels])
-    counted.once(Counter(dict(counts)))
-    return counted.concluded({})
+    counted = _OutcomeCounts([labels])
+    counted.add_unrepeated(Counter(dict(outcomes)))
+    return counted.statistics({})
 
 
 def _groups(part: Sequence[Pairs]) -> Counter[Group]:
@@ -88,7 +88,7 @@ def _groups(part: Sequence[Pairs]) -> Counter[Group]:
     return Counter(tuple(sorted(outcomes)) for outcomes in by_id.values())
 
 
-class _Counted:
+class _OutcomeCounts:
     """Counts cases by (passed, answers): over all checks, for each check, and over repeats that passed all checks."""
 
     def __init__(self, labels: Sequence[Labels]) -> None:
@@ -97,12 +97,12 @@ class _Counted:
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
         self._trials: Clusters = defaultdict(int)
 
-    def once(self, codes: Counter[int]) -> None:
+    def add_unrepeated(self, codes: Counter[int]) -> None:
         """Count distinct cases. There is only one column."""
         (labels,) = self._labels
         size = len(labels)
         if len(self._checks) < size:  # several checks share a label
-            self.groups(Counter({((0, code),): many for code, many in codes.items()}))
+            self.add_groups(Counter({((0, code),): many for code, many in codes.items()}))
             return
         passed, decided = totals(codes, size)
         for label, good, every in zip(labels, passed, decided, strict=True):
@@ -116,7 +116,7 @@ class _Counted:
                 if not code >> 2 * size:
                     self._trials[int(good == every), 1] += cases
 
-    def groups(self, groups: Counter[Group]) -> None:
+    def add_groups(self, groups: Counter[Group]) -> None:
         for group, cases in groups.items():
             passed: Counter[str] = Counter()
             decided: Counter[str] = Counter()
@@ -139,16 +139,16 @@ class _Counted:
             if trials:
                 self._trials[trials_passed, trials] += cases
 
-    def concluded(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
+    def statistics(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
         means: dict[str, dict[str, Mean]] = {}
         for (label, name), column in numbers.items():
             if column.count:
-                means.setdefault(label, {})[name] = clustered_mean(_Means(column), column.count)
+                means.setdefault(label, {})[name] = clustered_mean(_MeanFold(column), column.count)
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):
-            one = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
-            if one.pass_rate or one.means:
-                checks[label] = one
+            check = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
+            if check.pass_rate or check.means:
+                checks[label] = check
         if not checks:
             return None
         return Statistics(
@@ -157,18 +157,18 @@ class _Counted:
 
 
 def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
-    return _remembered(frozenset(clusters.items())) if len(clusters) <= FEW else counted_rate(clusters)
+    return _cached_rate(frozenset(clusters.items())) if len(clusters) <= FEW else counted_rate(clusters)
 
 
 @lru_cache(maxsize=4_096)
-def _remembered(clusters: frozenset[tuple[tuple[int, int], int]]) -> Rate | None:
+def _cached_rate(clusters: frozenset[tuple[tuple[int, int], int]]) -> Rate | None:
     """`counted_rate` with a cache: small runs often have the same rates."""
     return counted_rate(dict(clusters))
 
 
 def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
     """For each check, the number of passes, and the number of passes and failures."""
-    if len(codes) <= PATTERNS and codes.total() > 4 * len(codes):
+    if len(codes) <= MAX_PATTERNS and codes.total() > 4 * len(codes):
         bits = [sum(many for code, many in codes.items() if code >> at & 1) for at in range(2 * size)]
         return bits[:size], bits[size:]
     width = 2 * size + 1
@@ -183,7 +183,7 @@ def few_totals(codes: tuple[int, ...], size: int) -> tuple[list[int], list[int]]
     return totals(Counter(codes), size)
 
 
-class _Means:
+class _MeanFold:
     """An iterable over the mean of each case's numbers. It can be iterated several times."""
 
     def __init__(self, column: Column) -> None:
@@ -211,8 +211,8 @@ def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
 
     The rate is the mean over the cases with at least k repeats. Yields nothing if no case is repeated.
     """
-    most = max((many for _, many in trials), default=0)
-    for k in range(1, min(most, MAX_TRIALS) + 1 if most > 1 else 1):
+    largest = max((many for _, many in trials), default=0)
+    for k in range(1, min(largest, MAX_TRIALS) + 1 if largest > 1 else 1):
         rates: dict[float, int] = {}
         answers = 0
         for (passed, many), cases in trials.items():

@@ -9,7 +9,7 @@ from typing import Any
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.csv_cells import encode_row, escape_cell
-from assay.fep.sinks import File, RunFooter
+from assay.fep.sinks import OutputFile, RunFooter
 from assay.fep.tables import COLUMNS, Row, rows_of
 
 MAX_CELL = 32_767  # characters of a cell in Excel
@@ -23,7 +23,7 @@ class CsvSink:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._file = File(name)
+        self._file = OutputFile(name)
         self._file.write(encode_row(COLUMNS))
 
     def write(self, line: bytes) -> None:
@@ -33,7 +33,7 @@ class CsvSink:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         self._file.close()
 
 
@@ -67,7 +67,7 @@ class XlsxSink:
     def flush(self) -> None:
         """Nothing: the file is complete only when it is closed."""
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         try:
             self._book.close()
             os.replace(self._path, self.name)
@@ -123,7 +123,7 @@ class ParquetSink:
     def flush(self) -> None:
         """Nothing: the file is complete only when it is closed."""
 
-    def close(self, closing: RunFooter) -> None:
+    def close(self, footer: RunFooter) -> None:
         try:
             self._write_group()
             self._writer.close()

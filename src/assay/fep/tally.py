@@ -14,10 +14,10 @@ from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, st
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
 
-LARGEST = sys.float_info.max  # larger integers are left out of means
-CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
-REASON = 200  # characters of the message of the first error
-LOOSE = 1_024  # cases and numbers before they go to columns; small runs never need a column
+MAX_NUMBER = sys.float_info.max  # larger integers are left out of means
+MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
+MAX_MESSAGE = 200  # characters of the message of the first error
+PACK_AFTER = 1_024  # cases and numbers before they go to columns; small runs never need a column
 
 
 class CheckTally(Struct):
@@ -43,7 +43,7 @@ class CheckTally(Struct):
     def category(self, name: str, value: bool | str) -> None:
         counts = self.categories.setdefault(name, {})
         key = str(value).lower() if isinstance(value, bool) else value[:60]
-        key = key if key in counts or len(counts) < CATEGORIES else "(other)"
+        key = key if key in counts or len(counts) < MAX_CATEGORIES else "(other)"
         counts[key] = counts.get(key, 0) + 1
 
     def number(self, name: str, value: float) -> None:
@@ -64,9 +64,9 @@ class CheckTally(Struct):
             self.categories[name] = dict(Counter(self.categories.get(name, {})) + Counter(counts))
 
 
-def _short(why: str) -> str:
-    line = " ".join(why[: 4 * REASON].split())
-    return line if len(line) <= REASON else f"{line[: REASON - 1]}…"
+def _first_line(message: str) -> str:
+    line = " ".join(message[: 4 * MAX_MESSAGE].split())
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 
 
 class Answers:
@@ -78,55 +78,59 @@ class Answers:
     It has no reference to its tally: a reference cycle would hold a request's memory until a garbage collection.
     """
 
-    __slots__ = ("_aside", "_column", "_numbers", "codes", "counted", "ids", "labels", "rows", "size")
+    __slots__ = ("_column", "_numbers", "_spill_file", "codes", "fold_count", "ids", "labels", "rows", "size")
 
     def __init__(
-        self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "NumbersByName", aside: SpillFile
+        self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "NumbersByName", spill_file: SpillFile
     ) -> None:
         self.labels, self.size, self.rows = labels, len(labels), rows
-        self._numbers, self._aside = numbers, aside
+        self._numbers, self._spill_file = numbers, spill_file
         self.ids: list[str] = []
         self.codes: list[int] = []
-        self.counted = 0
+        self.fold_count = 0
         self._column: Column | None = None
 
     @property
     def column(self) -> Column:
         """The packed cases. The column is created with the first of them."""
         if self._column is None:
-            self._column = Column(self._aside, 2 * self.size + 1)
+            self._column = Column(self._spill_file, 2 * self.size + 1)
         return self._column
 
-    def record(self, at: int, status: Status, results: Mapping[str, Any], id: str, error: str = "") -> int:
+    def record(
+        self, check_index: int, status: Status, results: Mapping[str, Any], id: str, error: str = ""
+    ) -> int:
         """Count the result of the check with this number. Returns its bits of the code of the case."""
         if status == "completed":
-            return self.answer(at, results, id)
-        row = self.rows[at]
+            return self.answer(check_index, results, id)
+        row = self.rows[check_index]
         if status == "error":
             row.error += 1
-            row.first_error = row.first_error or _short(error)
+            row.first_error = row.first_error or _first_line(error)
         else:
             row.skip += 1
         return 1 << 2 * self.size
 
-    def answer(self, at: int, results: Mapping[str, Any], id: str) -> int:
+    def answer(self, check_index: int, results: Mapping[str, Any], id: str) -> int:
         """`record` for a completed check. Passes and failures are counted later, from the code."""
         response = results.get("response")
         inner: Mapping[str, Any] = response if is_mapping(response) else {}
         passed = results.get("passed", inner.get("passed"))
         if passed is True:
-            return ((1 << self.size) + 1) << at
+            return ((1 << self.size) + 1) << check_index
         if passed is False:
-            return 1 << self.size + at
-        row = self.rows[at]
+            return 1 << self.size + check_index
+        row = self.rows[check_index]
         row.other += 1
         for name, value in (inner or results).items():
             if isinstance(value, bool | str):
                 row.category(name, value)
-            elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
+            elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= MAX_NUMBER):
                 row.number(name, value)
                 if isfinite(value):
-                    numbers_for(self._numbers, self.labels[at], name, self._aside).add(id, float(value))
+                    numbers_for(self._numbers, self.labels[check_index], name, self._spill_file).add(
+                        id, float(value)
+                    )
         return 0
 
     def close(self, id: str, code: int) -> None:
@@ -136,7 +140,7 @@ class Answers:
 
     def fold(self) -> None:
         """Count the cases added since the last fold."""
-        codes = self.codes[self.counted :] if self.counted else self.codes
+        codes = self.codes[self.fold_count :] if self.fold_count else self.codes
         few = len(codes) <= FEW and self.size <= FEW
         passed, decided = (
             few_totals(tuple(sorted(codes)), self.size) if few else totals(Counter(codes), self.size)
@@ -144,14 +148,14 @@ class Answers:
         for row, good, every in zip(self.rows, passed, decided, strict=True):
             row.passed += good
             row.failed += every - good
-        self.counted = len(self.codes)
+        self.fold_count = len(self.codes)
 
     def pack(self) -> None:
         """Move the counted cases to the column."""
         self.column.extend(self.ids, self.codes)
-        self.ids, self.codes, self.counted = [], [], 0
+        self.ids, self.codes, self.fold_count = [], [], 0
 
-    def few(self) -> tuple[int, ...] | None:
+    def few_codes(self) -> tuple[int, ...] | None:
         """The sorted codes if there are few cases and none is repeated; else None."""
         few = self._column is None and len(self.ids) <= FEW and self.size <= FEW
         return tuple(sorted(self.codes)) if few and len(set(self.ids)) == len(self.ids) else None
@@ -162,10 +166,10 @@ class Numbers:
 
     __slots__ = ("column", "ids", "values")
 
-    def __init__(self, aside: SpillFile) -> None:
+    def __init__(self, spill_file: SpillFile) -> None:
         self.ids: list[str] = []
         self.values: list[float] = []
-        self.column = Column(aside)
+        self.column = Column(spill_file)
 
     def add(self, id: str, value: float) -> None:
         self.ids.append(id)
@@ -179,11 +183,11 @@ class Numbers:
 NumbersByName = dict[tuple[str, str], Numbers]  # by the label of the check and the name of the number
 
 
-def numbers_for(found: NumbersByName, label: str, name: str, aside: SpillFile) -> Numbers:
-    some = found.get((label, name))
-    if some is None:
-        some = found[label, name] = Numbers(aside)
-    return some
+def numbers_for(by_name: NumbersByName, label: str, name: str, spill_file: SpillFile) -> Numbers:
+    numbers = by_name.get((label, name))
+    if numbers is None:
+        numbers = by_name[label, name] = Numbers(spill_file)
+    return numbers
 
 
 class AnswersRecord(Struct, frozen=True, array_like=True):
@@ -222,7 +226,7 @@ class Tally:
         self._rows: dict[str, CheckTally] = {}
         self.completed_cases = self.error_cases = self.skipped_cases = 0
         self.spending = NOTHING
-        self.aside = SpillFile()
+        self.spill_file = SpillFile()
         self._answers: dict[tuple[str, ...], Answers] = {}
         self._numbers: NumbersByName = {}
         self._statistics: Statistics | None = None  # the stored statistics of a run that has ended
@@ -240,20 +244,20 @@ class Tally:
         return self._rows
 
     def row(self, label: str) -> CheckTally:
-        found = self._rows.get(label)
-        if found is None:
-            found = self._rows[label] = CheckTally()
-        return found
+        row = self._rows.get(label)
+        if row is None:
+            row = self._rows[label] = CheckTally()
+        return row
 
     def answers(self, labels: tuple[str, ...]) -> Answers:
         """The answers of cases with these checks. Call it once per run or once per case."""
-        found = self._answers.get(labels)
-        if found is None:
+        answers = self._answers.get(labels)
+        if answers is None:
             rows = [self.row(label) for label in labels]
-            found = self._answers[labels] = Answers(labels, rows, self._numbers, self.aside)
-        return found
+            answers = self._answers[labels] = Answers(labels, rows, self._numbers, self.spill_file)
+        return answers
 
-    def case(self, status: Status, spending: Spending = NOTHING) -> None:
+    def count_case(self, status: Status, spending: Spending = NOTHING) -> None:
         if spending:
             self.spending += spending
         if status == "completed":
@@ -267,21 +271,21 @@ class Tally:
         """Count the answers since the last fold. Streams call it regularly to bound memory."""
         loose = 0
         for answers in self._answers.values():
-            if answers.counted < len(answers.codes):
+            if answers.fold_count < len(answers.codes):
                 answers.fold()
-            loose += answers.counted
+            loose += answers.fold_count
         for numbers in self._numbers.values():
             loose += len(numbers.ids)
-        if loose >= LOOSE and not self._part:
+        if loose >= PACK_AFTER and not self._part:
             self._pack()
 
     def _pack(self) -> None:
         """Move counted answers to columns, and spill the columns to disk when they are large."""
-        held = 0
+        buffer_size = 0
         for one in (*self._answers.values(), *self._numbers.values()):
             one.pack()
-            held += one.column.buffer_size
-        if held >= BLOCK:
+            buffer_size += one.column.buffer_size
+        if buffer_size >= BLOCK:
             for one in (*self._answers.values(), *self._numbers.values()):
                 one.column.spill()
 
@@ -297,11 +301,13 @@ class Tally:
             column = self.answers(one.labels).column
             column.extend(one.ids, column.unpack_values(one.codes))
         for one in other.numbers:
-            numbers_for(self._numbers, one.label, one.name, self.aside).column.extend(one.ids, one.values)
+            numbers_for(self._numbers, one.label, one.name, self.spill_file).column.extend(
+                one.ids, one.values
+            )
         self.fold()
 
-    def record(self, *, ended: bool = False) -> TallyRecord:
-        """The stored form. `ended`: the tally covers the whole run, so only its statistics are stored."""
+    def record(self, *, final: bool = False) -> TallyRecord:
+        """The stored form. `final`: the tally covers the whole run, so only its statistics are stored."""
         record = TallyRecord(
             rows=self.rows,
             completed_cases=self.completed_cases,
@@ -309,7 +315,7 @@ class Tally:
             skipped_cases=self.skipped_cases,
             spending=self.spending,
         )
-        if ended:
+        if final:
             record.statistics = self.statistics()
             return record
         record.answers = [
@@ -333,7 +339,7 @@ class Tally:
     def _compute_statistics(self) -> Statistics | None:
         if len(self._answers) == 1 and not self._numbers:
             (one,) = self._answers.values()
-            if (codes := one.few()) is not None:
+            if (codes := one.few_codes()) is not None:
                 return few_statistics(one.labels, codes)
         if not self._part:
             self._pack()

@@ -220,7 +220,7 @@ class WorkflowState:
             }
         return head
 
-    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
+    def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         replayer, now = self.replayer, self._clock.now()
         self._expect_child()
         if status == "cancelled":
@@ -232,8 +232,8 @@ class WorkflowState:
             head.pop("waiting", None)
             return Ending("cancelled", events, head, evidence)
         facts: list[PendingEvent] = []
-        if trouble is not None:
-            facts = replayer.fail(RunStopped(trouble.code, str(trouble)))
+        if refusal is not None:
+            facts = replayer.fail(RunStopped(refusal.code, str(refusal)))
         self._kind.children.pop(self._run.id, None)
         if (wait := replayer.waiting) is not None:
             return Ending(resting(wait), [], self.head())

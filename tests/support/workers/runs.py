@@ -82,7 +82,7 @@ class Stopped(Checker):
 
 async def main(address: str, cases: int, type: str, name: str) -> None:
     store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
-    services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt, Killed, Stopped])
+    services, registry = Services(limits=Limits()), STANDARD.with_checks([Logged, Prompt, Killed, Stopped])
     kind = EvaluationKind(store, registry, services, ExecutionOptions())
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None

@@ -17,7 +17,7 @@ from assay.protocol.json_types import base_of
 from assay.workers.process import Process
 from assay.workers.worker import Order
 
-TASK = "assay.fep.scheduler.process_worker:isolated"
+TASK = "assay.fep.scheduler.process_worker:isolated_check"
 
 
 class CheckProcess:

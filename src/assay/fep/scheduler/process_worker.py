@@ -15,11 +15,11 @@ from assay.errors import Fault, ForeignFault
 from assay.ports import Services
 
 
-def isolated(name: bytes) -> Callable[[bytes], bytes]:
+def isolated_check(name: bytes) -> Callable[[bytes], bytes]:
     """The task of the process: from the arguments of a check to its answer."""
 
     def run(arguments: bytes) -> bytes:
-        outcome = perform(name.decode(), msgspec.json.decode(arguments))
+        outcome = run_isolated(name.decode(), msgspec.json.decode(arguments))
         if isinstance(outcome, Fault):
             raise outcome
         return msgspec.json.encode(outcome)
@@ -27,16 +27,16 @@ def isolated(name: bytes) -> Callable[[bytes], bytes]:
     return run
 
 
-def perform(name: str, arguments: dict[str, Any]) -> Any:
+def run_isolated(name: str, arguments: dict[str, Any]) -> Any:
     """Build and run the check. Returns its answer or a fault."""
     module, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError) as wrong:
         return ForeignFault(f"{name} cannot be isolated: a new process does not find it ({wrong})")
-    checker: type[Checker] = found
+    checker: type[Checker] = target
     typed = {
         field.attribute: convert(field, arguments[field.name])
         for field in fields_of(checker)

@@ -14,21 +14,21 @@ from typing import Any
 
 from assay.errors import ForeignFault, TimeFault
 
-TICK = 0.002
-ABANDONED = 64  # abandoned threads of one process, all pools together
+TICK_SECONDS = 0.002
+MAX_ABANDONED = 64  # abandoned threads of one process, all pools together
 
 _abandoned = 0
 _lock = threading.Lock()
 
-Work = Callable[[], Any]
+Call = Callable[[], Any]
 Report = Callable[[Any], None]
 
 
 class PoolTask:
-    __slots__ = ("began", "report", "timed", "work")
+    __slots__ = ("began", "call", "report", "timed")
 
-    def __init__(self, work: Work, report: Report, *, timed: bool) -> None:
-        self.work, self.report, self.timed, self.began = work, report, timed, 0.0
+    def __init__(self, call: Call, report: Report, *, timed: bool) -> None:
+        self.call, self.report, self.timed, self.began = call, report, timed, 0.0
 
 
 class PoolThread(threading.Thread):
@@ -46,7 +46,7 @@ class PoolThread(threading.Thread):
             task = self.pool.next(self)
             if task is None:
                 return
-            answer = task.work()
+            answer = task.call()
             if not self.pool.deliver(self, task, answer):
                 with _lock:
                     _abandoned -= 1
@@ -60,23 +60,23 @@ class ElasticThreadPool:
         self._loop = asyncio.get_running_loop()
         self._limit, self._seconds = limit, seconds
         self._waiting: deque[PoolTask] = deque()
-        self._done: deque[tuple[PoolTask, Any]] = deque()
+        self._answers: deque[tuple[PoolTask, Any]] = deque()
         self._changed = threading.Condition()
         self._threads: list[PoolThread] = []
         self._idle = 0
         self._open = True
         self._timer: asyncio.TimerHandle | None = None
 
-    def submit(self, work: Work, report: Report, *, timed: bool = True) -> None:
+    def submit(self, call: Call, report: Report, *, timed: bool = True) -> None:
         """`timed` is False for calls that keep the deadline themselves."""
         with self._changed:
-            self._waiting.append(PoolTask(work, report, timed=timed))
+            self._waiting.append(PoolTask(call, report, timed=timed))
             if self._idle:
                 self._changed.notify()
             elif not self._threads:
                 self._spawn()
         if self._timer is None:
-            self._timer = self._loop.call_later(TICK, self._tick)
+            self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def close(self) -> None:
         """Accept no more calls. Idle threads end now, busy ones after their call."""
@@ -105,8 +105,8 @@ class ElasticThreadPool:
             thread.task = None
             if thread.abandoned:
                 return False
-            first = not self._done
-            self._done.append((task, answer))
+            first = not self._answers
+            self._answers.append((task, answer))
         if first and self._open:
             try:
                 self._loop.call_soon_threadsafe(self._drain)
@@ -120,8 +120,8 @@ class ElasticThreadPool:
         thread.start()
 
     def _drain(self) -> None:
-        while self._done:
-            task, answer = self._done.popleft()
+        while self._answers:
+            task, answer = self._answers.popleft()
             task.report(answer)
 
     def _tick(self) -> None:
@@ -147,7 +147,7 @@ class ElasticThreadPool:
             busy = bool(self._waiting) or any(thread.task is not None for thread in self._threads)
         for task in late:
             task.report(TimeFault(f"no answer within {self._seconds:g} s"))
-        self._timer = self._loop.call_later(TICK, self._tick) if busy and self._open else None
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick) if busy and self._open else None
 
     def _abandon(self, thread: PoolThread) -> None:
         global _abandoned  # noqa: PLW0603
@@ -159,7 +159,7 @@ class ElasticThreadPool:
 
 def too_many_abandoned() -> ForeignFault | None:
     """The fault if too many threads hang; None: another may start."""
-    if _abandoned < ABANDONED:
+    if _abandoned < MAX_ABANDONED:
         return None
     return ForeignFault(
         f"{_abandoned} checks still hang in threads that cannot be killed, so no more are started;"

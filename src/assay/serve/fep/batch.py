@@ -18,7 +18,7 @@ from assay.protocol.operations import (
 )
 from assay.serve.fep.request_parser import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import LARGE, Started, Submission, digest_for, read, start_run
+from assay.serve.fep.submit import LARGE, Submission, SubmittedRun, digest_for, read, start_run
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
@@ -35,12 +35,12 @@ class BatchItem:
 
     def __init__(self, index: int, read: Callable[[], Awaitable[ParsedRequest]]) -> None:
         self.index, self.read = index, read
-        self.started: Started | None = None
+        self.started: SubmittedRun | None = None
         self.error: ErrorResponse | None = None
         self.done = False
 
-    def fail(self, code: str, message: str, **more: object) -> None:
-        details = {"index": self.index, **more}
+    def fail(self, code: str, message: str, **extra: object) -> None:
+        details = {"index": self.index, **extra}
         if self.started is not None:
             details["evaluation_id"] = self.started.run
         self.error = ErrorResponse(error=code, message=message, details=details)
@@ -81,7 +81,7 @@ async def run_batch(call: HttpRequest) -> Response:
 
 
 async def run_items(
-    call: RequestContext, items: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+    call: RequestContext, items: list[BatchItem], options: BatchOptions, idempotency: IdempotentRequest
 ) -> tuple[StoredBatch, bool]:
     """Run every item to its end, or to the end of the batch's time; and whether an earlier request did."""
     _validate(call, items, options)
@@ -89,7 +89,9 @@ async def run_items(
     def final(batch: StoredBatch) -> bool:
         return not any(error.error in TRANSIENT for error in batch.errors)
 
-    stored, replayed = await once.collect(_Batch(call, items, options, once).run, StoredBatch, final)
+    stored, replayed = await idempotency.collect(
+        _Batch(call, items, options, idempotency).run, StoredBatch, final
+    )
     if replayed:
         for run in filter(None, stored.runs):
             await call.audit_read(await call.server.executor.get(run, call.tenant))
@@ -114,9 +116,13 @@ def _validate(call: RequestContext, items: list[BatchItem], options: BatchOption
 
 class _Batch:
     def __init__(
-        self, call: RequestContext, items: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+        self,
+        call: RequestContext,
+        items: list[BatchItem],
+        options: BatchOptions,
+        idempotency: IdempotentRequest,
     ) -> None:
-        self._call, self._items, self._once = call, items, once
+        self._call, self._items, self._idempotency = call, items, idempotency
         limit = call.server.serving.max_tenant_runs
         self._slots = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, limit))
         self._fail_fast = options.fail_fast is True
@@ -168,7 +174,7 @@ class _Batch:
                 self._failed = item.index
 
     async def _evaluate(self, item: BatchItem) -> None:
-        submission = Submission(await item.read(), self._once)
+        submission = Submission(await item.read(), self._idempotency)
         item.started = await start_run(self._call, submission, f".{item.index}")
         if item.started.result is None:
             run = await self._call.server.executor.wait(item.started.run)
@@ -188,11 +194,11 @@ class _Batch:
         await asyncio.gather(*cancels, return_exceptions=True)
 
 
-async def _document(call: HttpRequest, stored: StoredBatch, items: list[BatchItem]) -> AsyncGenerator[bytes]:
+async def _document(call: HttpRequest, batch: StoredBatch, items: list[BatchItem]) -> AsyncGenerator[bytes]:
     """The BatchEvaluationResponse in chunks, the results in the order of their requests."""
     yield b'{"results":['
     comma = b""
-    for index, run in enumerate(stored.runs):
+    for index, run in enumerate(batch.runs):
         if run is None:
             continue
         started = items[index].started
@@ -205,4 +211,4 @@ async def _document(call: HttpRequest, stored: StoredBatch, items: list[BatchIte
             await call.server.executor.get(run, call.tenant)
         ):
             yield chunk
-    yield b'],"errors":' + encode(stored.errors) + b',"summary":' + encode(stored.summary) + b"}"
+    yield b'],"errors":' + encode(batch.errors) + b',"summary":' + encode(batch.summary) + b"}"

@@ -148,14 +148,14 @@ async def cancel_evaluation(call: HttpRequest) -> Response:
 
 
 async def cancel_once(
-    call: RequestContext, id: str, once: IdempotentRequest
+    call: RequestContext, id: str, idempotency: IdempotentRequest
 ) -> tuple[CancelOperationResponse, bool]:
     """Cancel an evaluation; and whether an earlier request with this key did."""
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelOperationResponse:
         return CancelOperationResponse(cancelled=await cancel_evaluation_run(call, id, documents))
 
-    return await once.perform(cancel, cancel)
+    return await idempotency.perform(cancel, cancel)
 
 
 async def cancel_evaluation_run(call: RequestContext, id: str, documents: Sequence[PutDocument] = ()) -> bool:

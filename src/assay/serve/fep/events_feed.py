@@ -19,7 +19,7 @@ from assay.ports.supervise import run_guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
 from assay.serve.web.keyed_lock import KeyedLock
-from assay.serve.web.shared_feed import refcounted
+from assay.serve.web.shared_feed import shared_feed
 
 MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date
 PAGE = 100
@@ -85,7 +85,7 @@ class EvaluationFeeds:
 
     async def follow(self, run: Run, cursor: Cursor) -> AsyncIterator[bytes]:
         """The frames after the cursor, to the end of the run."""
-        with refcounted(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
+        with shared_feed(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
             async for frames in feed.read(cursor):
                 yield frames
 
@@ -98,15 +98,15 @@ class EvaluationFeed:
         self._done: list[int] = []  # cases, after each event
         self._frames: deque[bytes] = deque()
         self._size = self._first = 0  # of the frames: their bytes, and the first one's sequence
-        self._live = self._ended = False
-        self._trouble: Refusal | None = None
+        self._is_live = self._is_closed = False
+        self._error: Refusal | None = None
         self._news = asyncio.Event()
         self._pump = asyncio.create_task(self._read())
         self.followers = 0
 
     def close(self) -> None:
         self._pump.cancel()
-        self._ended = True
+        self._is_closed = True
         self._notify()
 
     @property
@@ -117,7 +117,7 @@ class EvaluationFeed:
         sequence, skip, _ = cursor
         while True:
             news = self._news
-            if self._live and sequence < self._next:
+            if self._is_live and sequence < self._next:
                 if sequence >= self._first and not skip:
                     async with self._turns.hold(self._run.tenant):
                         if self.followers > 1:  # or all of them send in one iteration of the event loop
@@ -134,9 +134,9 @@ class EvaluationFeed:
                         parts = await self._frames_of(event, self._done[event.sequence])
                     yield b"".join(parts[skip:])
                     sequence, skip = event.sequence + 1, 0
-            elif self._trouble is not None:
-                raise self._trouble
-            elif self._ended:
+            elif self._error is not None:
+                raise self._error
+            elif self._is_closed:
                 return
             else:
                 await news.wait()
@@ -145,7 +145,7 @@ class EvaluationFeed:
         store_patience.set(None)  # a short outage does not end a stream
         trouble = await run_guarded("feed", self._reading(), Refusal)
         if trouble is not None:  # followers get an error and can reconnect at their cursor
-            self._trouble = (
+            self._error = (
                 trouble
                 if isinstance(trouble, Refusal)
                 else EnvironmentFailure("the events of the run cannot be read for now")
@@ -157,13 +157,13 @@ class EvaluationFeed:
         while self._next < self._run.events:
             for event in await self._store.events(self._run.id, after=self._next - 1):
                 self._count(event)
-        self._first, self._live = self._next, True
+        self._first, self._is_live = self._next, True
         self._notify()
         if self._run.status not in CLOSED:
             async for event in follow(self._store, self._run.id, after=self._next - 1):
                 if event is not None:
                     await self._add(event)
-        self._ended = True
+        self._is_closed = True
 
     async def _add(self, event: Event) -> None:
         done = (self._done[-1] if self._done else 0) + _cases(event)

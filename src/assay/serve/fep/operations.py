@@ -52,7 +52,7 @@ async def list_operations(call: RequestContext, params: dict[str, str]) -> ListO
         statuses=None if status is None else STATUSES[status],
         since=since,
         until=until,
-        before=before(params.get("page_token"), digest),
+        before=page_start(params.get("page_token"), digest),
         limit=size + 1,
     )
     runs = await call.server.executor.list(query)
@@ -64,7 +64,7 @@ async def list_operations(call: RequestContext, params: dict[str, str]) -> ListO
     return ListOperationsResponse(operations=operations, next_page_token=following)
 
 
-def before(token: str | None, digest: str) -> tuple[datetime, str] | None:
+def page_start(token: str | None, digest: str) -> tuple[datetime, str] | None:
     if token is None:
         return None
     cursor = pages.decode(token, pages.RunCursor)

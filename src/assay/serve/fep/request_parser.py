@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
-from assay.fep.inline import waits
+from assay.fep.inline import any_waits
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import (
     DistinctCases,
@@ -19,9 +19,9 @@ from assay.fep.request import (
     duplicate_id_problem,
     experiment_from,
     own_problems,
+    pairing_problems,
     problems_of_request,
     scorers_of,
-    unpaired,
 )
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
@@ -126,14 +126,14 @@ def _readable(document: Any) -> RawRequest:
     )
 
 
-def _check_elements(wire: RawRequest, limit: int) -> None:
+def _check_elements(raw: RawRequest, limit: int) -> None:
     collector = ProblemCollector()
     for name in ("test_cases", "outputs"):
-        for at, part in enumerate(getattr(wire, name)):
+        for at, part in enumerate(getattr(raw, name)):
             if len(part) > limit:
                 collector.read(partial(check_elements, bytes(part), limit, f"{name}[{at}]"))
     for name in ("checks", "experiment_metadata"):
-        collector.read(partial(check_elements, bytes(getattr(wire, name)), limit, name))
+        collector.read(partial(check_elements, bytes(getattr(raw, name)), limit, name))
     collector.refuse()
 
 
@@ -162,7 +162,7 @@ def parse_parts(
         own = sum(len(scorer.checks) for scorer in scorers) if planned.plan.list_count is None else 0
     collector.refuse()
     assert planned is not None
-    slow = waits(planned.plan, contexts)
+    slow = any_waits(planned.plan, contexts)
     return ParsedRequest(
         PlannedEvaluation(planned.plan, planned.checks, experiment, len(contexts), slow, own), contexts
     )
@@ -234,8 +234,8 @@ def _all_problems(body: bytes, kind: Any) -> list[Problem]:
         return []
 
 
-def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
-    cases, outputs = wire.test_cases, wire.outputs
+def _contexts(raw: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
+    cases, outputs = raw.test_cases, raw.outputs
     lines = [
         b"".join((b'{"test_case":', case, b',"output":', output, b"}"))
         for case, output in zip(cases, outputs, strict=False)
@@ -247,27 +247,27 @@ def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
         parsed = read_contexts(map(read_context, lines[: limits.max_cases], repeat(limits)))
     else:
         parsed = read_contexts(map(context_of, lines[: limits.max_cases], documents, repeat(limits)))
-    problems = unpaired(len(cases), len(outputs), limits)
+    problems = pairing_problems(len(cases), len(outputs), limits)
     if not problems:
         return parsed
     problems += parsed.problems
     refused = list(parsed.refused)
     paired = min(len(cases), len(outputs), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
-        wrong, checks = _half(_CASE_ALONE % bytes(case), at, "test_case", limits)
+        wrong, checks = _read_half(_CASE_ALONE % bytes(case), at, "test_case", limits)
         problems += wrong
         refused.append((at, checks))
     for at, output in enumerate(islice(outputs, paired, limits.max_cases), paired):
-        problems += _half(_OUTPUT_ALONE % bytes(output), at, "output", limits)[0]
-    return RequestContexts(parsed.contexts, parsed.places, len(cases), problems, refused)
+        problems += _read_half(_OUTPUT_ALONE % bytes(output), at, "output", limits)[0]
+    return RequestContexts(parsed.contexts, parsed.case_indexes, len(cases), problems, refused)
 
 
-def _half(line: bytes, at: int, name: str, limits: Limits) -> tuple[list[Problem], Any]:
+def _read_half(line: bytes, index: int, name: str, limits: Limits) -> tuple[list[Problem], Any]:
     """The problems and own checks of a case without an output, or of an output without a case. `line` supplies a valid other half."""
     try:
         context = read_context(line, limits)
     except NotAContext as wrong:
-        return [_in_request(problem, at, name) for problem in wrong.problems], wrong.checks
+        return [_in_request(problem, index, name) for problem in wrong.problems], wrong.checks
     return [], context.checks
 
 
@@ -309,10 +309,10 @@ def _documents(body: bytes) -> list[dict[str, Any]] | None:
     return [{"test_case": case, "output": output} for case, output in pairs]
 
 
-def _in_request(problem: Problem, at: int, name: str = "test_case") -> Problem:
+def _in_request(problem: Problem, index: int, name: str = "test_case") -> Problem:
     """A problem of a context, with its place in the request. A problem without a place belongs to the half `name`."""
     place, message = problem
     for here, there in (("test_case", "test_cases"), ("output", "outputs")):
         if place == here or place.startswith(f"{here}."):
-            return Problem(f"{there}[{at}]{place.removeprefix(here)}", message)
-    return Problem(f"{name}s[{at}]", message)
+            return Problem(f"{there}[{index}]{place.removeprefix(here)}", message)
+    return Problem(f"{name}s[{index}]", message)

@@ -9,7 +9,7 @@ from typing import IO
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.plan import other_problems
-from assay.fep.run_header import stored_line
+from assay.fep.run_header import encode_context
 from assay.fep.scheduler.owner_threads import in_share
 from assay.fep.service import PlannedEvaluation
 from assay.serve.fep.plan_cache import CachedPlan
@@ -46,7 +46,7 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
         taken, held = Footprint(), 0  # of the current line, if it is long
         async for piece in stream_body(call, limit, "max_upload_bytes", seconds):
             run = in_share if reader.reads_checks else call.in_thread
-            if not reader.long:
+            if not reader.is_long:
                 if run is in_share and b"\n" in piece:
                     await run(lambda piece=piece: reader.feed(piece))
                 else:
@@ -63,7 +63,7 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
         if reader.reads_checks:
             yield await in_share(reader.finish)
         else:
-            yield await call.in_thread(reader.finish) if reader.long else reader.finish()
+            yield await call.in_thread(reader.finish) if reader.is_long else reader.finish()
 
 
 @contextmanager
@@ -96,47 +96,47 @@ class _LineReader:
         if self._digest is not None and not arguments:
             self._digest.update(WITHOUT_ARGUMENTS)
         self._tail: list[bytes] = []
-        self._held = self._number = self._cases = self._own = 0
-        self._planned: CachedPlan | None = None
+        self._buffered_bytes = self._number = self._cases = self._own = 0
+        self._cached_plan: CachedPlan | None = None
         self._experiment = None
-        self._waits = False
+        self._any_waits = False
         self._max_elements = call.server.serving.max_elements
 
     @property
-    def long(self) -> bool:
+    def is_long(self) -> bool:
         """Whether the unfinished line is long enough to be parsed in a thread."""
-        return self._held > LONG
+        return self._buffered_bytes > LONG
 
     @property
     def reads_checks(self) -> bool:
         """Whether the next line may contain checks to compile: the first line, or a case if cases have their own checks."""
-        return self._planned is None or self._planned.plan.shared is None
+        return self._cached_plan is None or self._cached_plan.plan.shared is None
 
     def feed(self, piece: bytes) -> None:
         lines = piece.split(b"\n")
         tail = lines.pop()
         if lines:
             lines[0] = b"".join((*self._tail, lines[0]))
-            self._tail, self._held = [], 0
+            self._tail, self._buffered_bytes = [], 0
             self._write([stored for line in lines if (stored := self._line(line))])
         self._tail.append(tail)
-        self._held += len(tail)
-        if self._held > self._limits.max_line_bytes:
-            raise self._bad(self._number + 1, [Problem("", too_long(self._limits))])
+        self._buffered_bytes += len(tail)
+        if self._buffered_bytes > self._limits.max_line_bytes:
+            raise self._bad_line(self._number + 1, [Problem("", too_long(self._limits))])
 
     def finish(self) -> SpooledRequest:
         self._write([stored for stored in [self._line(b"".join(self._tail))] if stored])
         with _on_disk():
             self._file.flush()
-        if self._planned is None:
+        if self._cached_plan is None:
             raise InvalidRequest(
                 "expected a first line with checks and experiment_metadata, got an empty body"
             )
-        plan, checks = self._planned
+        plan, checks = self._cached_plan
         if plan.list_count is not None and plan.list_count != self._cases:
             message = f"{plan.list_count} lists of checks for {self._cases} test cases: expected one for each"
             raise InvalidRequest(Problem("checks", message))
-        planned = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
+        planned = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._any_waits, self._own)
         return SpooledRequest(planned, self._file, self._digest.hexdigest() if self._digest else "")
 
     def _line(self, line: bytes) -> bytes | None:
@@ -147,36 +147,36 @@ class _LineReader:
             return None
         if self._digest is not None:
             self._digest.update(line + b"\n")
-        if self._planned is None:
-            self._head(line)
+        if self._cached_plan is None:
+            self._read_header(line)
             return None
         try:
             check_elements(line, self._max_elements)
             context = read_context(line, self._limits)
-            plan = self._planned.plan
+            plan = self._cached_plan.plan
             if plan.shared is None or context.checks is not None:
                 scorer = plan.scorer_for(self._cases, context)
-                self._waits = scorer.waits or self._waits
+                self._any_waits = scorer.waits or self._any_waits
                 self._own += len(scorer.checks) if plan.list_count is None else 0
         except NotAContext as wrong:
-            problems = wrong.problems + other_problems(wrong, self._planned.plan)
-            raise self._bad(self._number, problems) from None
+            problems = wrong.problems + other_problems(wrong, self._cached_plan.plan)
+            raise self._bad_line(self._number, problems) from None
         except InvalidRequest as wrong:
-            raise self._bad(self._number, wrong.problems) from None
+            raise self._bad_line(self._number, wrong.problems) from None
         self._cases += 1
         if self._cases > self._limits.max_cases:
             message = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
-            raise self._bad(self._number, [Problem("", message)])
-        return stored_line(context)
+            raise self._bad_line(self._number, [Problem("", message)])
+        return encode_context(context)
 
-    def _head(self, line: bytes) -> None:
+    def _read_header(self, line: bytes) -> None:
         problems: list[Problem] = []
         planned: CachedPlan | None = None
         try:
             check_elements(line, self._max_elements)
             head = read_head(line)
         except InvalidRequest as wrong:
-            raise self._bad(self._number, wrong.problems) from None
+            raise self._bad_line(self._number, wrong.problems) from None
         try:
             planned = self._plans.get(bytes(head.checks), arguments=self._arguments)
         except InvalidRequest as wrong:
@@ -186,14 +186,14 @@ class _LineReader:
         except InvalidRequest as wrong:
             problems += wrong.problems
         if problems or planned is None:
-            raise self._bad(self._number, problems)
-        self._planned = planned
-        self._waits = planned.plan.shared is not None and planned.plan.shared.waits
+            raise self._bad_line(self._number, problems)
+        self._cached_plan = planned
+        self._any_waits = planned.plan.shared is not None and planned.plan.shared.waits
 
     def _write(self, lines: list[bytes]) -> None:
         if lines:
             with _on_disk():
                 self._file.write(b"\n".join(lines) + b"\n")
 
-    def _bad(self, number: int, problems: list[Problem] | tuple[Problem, ...]) -> BadLine:
+    def _bad_line(self, number: int, problems: list[Problem] | tuple[Problem, ...]) -> BadLine:
         return BadLine(f"line {number}", problems, number)

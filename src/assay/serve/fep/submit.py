@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from assay.checks.loop_budget import OverBudget, within
+from assay.checks.loop_budget import OverBudget, with_budget
 from assay.fep.context import Context
 from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.service import PlannedEvaluation
@@ -37,7 +37,7 @@ class InlineResult(NamedTuple):
     metadata: dict[str, Any]
 
 
-class Started(NamedTuple):
+class SubmittedRun(NamedTuple):
     """The id of a run; whether an earlier request started it; and its result, if it ran inline in this request."""
 
     run: str
@@ -49,10 +49,10 @@ class Submission(NamedTuple):
     """A valid request with its idempotency key."""
 
     request: ParsedRequest | SpooledRequest
-    once: IdempotentRequest
+    idempotency: IdempotentRequest
 
 
-async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> Started:
+async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> SubmittedRun:
     """Start the evaluation that a JSON or NDJSON body asks for. The disk space of NDJSON is freed once the run is stored."""
     arguments = resolved_arguments_flag(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
@@ -83,18 +83,18 @@ async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequ
     )
 
 
-async def read_checks(call: RequestContext, work: Callable[[], T], size: int) -> T:
+async def read_checks(call: RequestContext, parse: Callable[[], T], size: int) -> T:
     """
-    Run `work`, which parses a request of `size` bytes; a large request in the one thread slot of the server.
+    Run `parse`, which parses a request of `size` bytes; a large request in the one thread slot of the server.
 
     If its checks take long, it runs again in a thread of the tenant's share, so that other tenants do not wait for the slot.
     """
     if size <= LARGE:
-        return await in_place(work)
+        return await in_place(parse)
     try:
-        return await call.in_thread(lambda: within(SLOT_SECONDS, work))
+        return await call.in_thread(lambda: with_budget(SLOT_SECONDS, parse))
     except OverBudget:
-        return await in_share(work)
+        return await in_share(parse)
 
 
 async def start_run(
@@ -104,7 +104,7 @@ async def start_run(
     *,
     inline: bool = True,
     discard_contexts: bool = False,
-) -> Started:
+) -> SubmittedRun:
     """Start a run, or find the one that its key has started before. `discard_contexts`: the caller does not need the contexts again."""
     request, once = submission
     run, planned = new_id("eval_"), request.planned
@@ -128,7 +128,7 @@ async def start_run(
             await _submit(call, planned, contexts, documents, run)
 
     started = await once.start(run, start, part)
-    return Started(started.run, started.replayed, result)
+    return SubmittedRun(started.run, started.replayed, result)
 
 
 async def _submit(

@@ -14,7 +14,7 @@ from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.errors import fep_error
 from assay.serve.grpc.request import DecodedRequest
-from assay.serve.grpc.responses import MARGIN, AnswerTooLarge, inline_result, stored_result
+from assay.serve.grpc.responses import MARGIN, AnswerTooLarge, inline_result, read_result
 from assay.serve.grpc.submit import arguments_of, decode_request, digest_of
 from assay.serve.web.idempotency import IdempotentRequest
 
@@ -43,28 +43,26 @@ async def run_batch(call: RpcContext, request: fep.BatchEvaluationRequest) -> by
 
 
 async def _response(
-    call: RpcContext, stored: StoredBatch, items: list[BatchItem], decoded: dict[int, DecodedRequest]
+    call: RpcContext, batch: StoredBatch, items: list[BatchItem], decoded: dict[int, DecodedRequest]
 ) -> bytes:
     """The results in the order of their requests, the errors, and the counts."""
     limit = call.server.serving.max_message_bytes
     results: list[bytes] = []
     size = 0
-    for index, run in enumerate(stored.runs):
+    for index, run in enumerate(batch.runs):
         if run is None:
             continue
         started = items[index].started
         if started is not None and started.result is not None:
             result = inline_result(started.result, decoded[index], limit)
         else:
-            result = await stored_result(call, await call.server.executor.get(run, call.tenant))
+            result = await read_result(call, await call.server.executor.get(run, call.tenant))
         size += len(result) + 8
         if size > limit - MARGIN:
-            raise AnswerTooLarge(
-                limit, f"read the results one by one: {', '.join(filter(None, stored.runs))}"
-            )
+            raise AnswerTooLarge(limit, f"read the results one by one: {', '.join(filter(None, batch.runs))}")
         results.append(length_delimited(b"\x0a", result))
-    rest = fep.BatchEvaluationResponse(errors=[fep_error(error) for error in stored.errors])
-    summary, message = stored.summary, rest.summary
+    rest = fep.BatchEvaluationResponse(errors=[fep_error(error) for error in batch.errors])
+    summary, message = batch.summary, rest.summary
     message.total_evaluations = summary.total_evaluations
     message.successful_evaluations = summary.successful_evaluations
     message.failed_evaluations = summary.failed_evaluations

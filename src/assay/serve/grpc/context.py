@@ -7,7 +7,7 @@ from grpc.aio import ServicerContext
 
 from assay.errors import Refusal
 from assay.ports.supervise import run_guarded
-from assay.serve.fep.submit import Started
+from assay.serve.fep.submit import SubmittedRun
 from assay.serve.grpc.errors import Metadata
 from assay.serve.web.request import RequestContext, ServerState, headers_by_name
 from assay.serve.web.responses import log
@@ -33,14 +33,14 @@ class RpcContext(RequestContext):
         self.trailers += metadata
         self.context.set_trailing_metadata(self.trailers)
 
-    def abandon(self, started: Started) -> None:
+    def abandon(self, run: SubmittedRun) -> None:
         """
         The client went away: cancel the run, unless another request may need it.
 
         A client that sent an idempotency-key may retry and ask for the same run.
         """
-        if not started.replayed and started.result is None and self.header(b"idempotency-key") is None:
-            task = asyncio.create_task(_stop(self, started.run))
+        if not run.replayed and run.result is None and self.header(b"idempotency-key") is None:
+            task = asyncio.create_task(_stop(self, run.run))
             _STOPPING.add(task)
             task.add_done_callback(_STOPPING.discard)
 

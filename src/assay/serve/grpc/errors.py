@@ -48,7 +48,7 @@ def trailing(code: StatusCode, body: ErrorResponse, refusal: Refusal | None = No
     """`grpc-status-details-bin`, a google.rpc.Status with a FepError; and `retry-after`, if a retry may help."""
     number: int = code.value[0]
     detail = Packed(type_url="type.googleapis.com/fep.v1.FepError", value=_fitting(body).SerializeToString())
-    status = Status(code=number, message=sentence(body), details=[detail])
+    status = Status(code=number, message=status_message(body), details=[detail])
     metadata: Metadata = (("grpc-status-details-bin", status.SerializeToString()),)
     if code is StatusCode.UNAVAILABLE or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
         seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
@@ -56,7 +56,7 @@ def trailing(code: StatusCode, body: ErrorResponse, refusal: Refusal | None = No
     return metadata
 
 
-def sentence(body: ErrorResponse) -> str:
+def status_message(body: ErrorResponse) -> str:
     return body.message if len(body.message) <= SENTENCE else body.message[:SENTENCE] + "…"
 
 
@@ -70,7 +70,7 @@ def fep_error(body: ErrorResponse) -> FepError:
 
 def _fitting(body: ErrorResponse) -> FepError:
     """The error with as count of its problems as fit into the metadata."""
-    error = fep_error(ErrorResponse(error=body.error, message=sentence(body), details=body.details))
+    error = fep_error(ErrorResponse(error=body.error, message=status_message(body), details=body.details))
     problems: list[Any] = [] if body.details is UNSET else list(body.details.get("problems", []))
     more: int = 0 if body.details is UNSET else body.details.get("more", 0)
     count = len(problems)
@@ -79,7 +79,7 @@ def _fitting(body: ErrorResponse) -> FepError:
         details = {**body.details, "problems": problems[:count], "more": len(problems) - count + more}
         if not count:
             details = {"more": len(problems) + more}
-        error = fep_error(ErrorResponse(error=body.error, message=sentence(body), details=details))
+        error = fep_error(ErrorResponse(error=body.error, message=status_message(body), details=details))
         if not count:
             break
     return error

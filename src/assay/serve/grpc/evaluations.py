@@ -13,7 +13,7 @@ from assay.serve.fep.state import fep_of, find_evaluation
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
-from assay.serve.grpc.responses import inline_result, progress_of, result_parts, stored_result
+from assay.serve.grpc.responses import inline_result, progress_of, read_result, result_parts
 from assay.serve.grpc.submit import submit_message
 from assay.serve.web.health import PROTOCOL, check_ready
 from assay.version import __version__
@@ -34,7 +34,7 @@ async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
         raise
     if started.replayed:
         await call.audit_read(run)
-    return await stored_result(call, run)
+    return await read_result(call, run)
 
 
 async def get_evaluation(call: RpcContext, request: fep.GetEvaluationRequest) -> bytes:
@@ -48,7 +48,7 @@ async def get_evaluation(call: RpcContext, request: fep.GetEvaluationRequest) ->
     following = next_page_token(run, start, size)
     more = {"next_page_token": following} if following else None
     await call.audit_read(run)
-    return await stored_result(call, run, start, None if size is None else start + size, more)
+    return await read_result(call, run, start, None if size is None else start + size, more)
 
 
 async def stream_evaluation(call: RpcContext, data: bytes) -> AsyncGenerator[bytes]:

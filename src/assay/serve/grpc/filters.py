@@ -36,5 +36,7 @@ def read_filter(text: str) -> dict[str, str]:
     return values
 
 
-def _invalid(text: str, at: int, message: str) -> InvalidRequest:
-    return InvalidRequest(Problem("filter", f"{message}, got {text[at : at + 40]!r} at {at}"))
+def _invalid(text: str, position: int, message: str) -> InvalidRequest:
+    return InvalidRequest(
+        Problem("filter", f"{message}, got {text[position : position + 40]!r} at {position}")
+    )

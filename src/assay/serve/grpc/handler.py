@@ -18,7 +18,7 @@ from assay.auth.keys import authorize
 from assay.errors import Refusal
 from assay.ports.telemetry import telemetry
 from assay.serve.grpc.context import Context, RpcContext
-from assay.serve.grpc.errors import code_of, sentence, status_of, trailing
+from assay.serve.grpc.errors import code_of, status_message, status_of, trailing
 from assay.serve.grpc.receive import LARGE, MessageReceiver
 from assay.serve.grpc.request import invalid_message
 from assay.serve.web.handler import credential_of
@@ -131,15 +131,15 @@ class RpcHandler:
         return message
 
 
-async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoReturn:
+async def _refuse(call: RpcContext, method: Method, error: Exception) -> NoReturn:
     """A status, REST's body in the details, and the number of the request."""
-    refusal = trouble if isinstance(trouble, Refusal) else None
+    refusal = error if isinstance(error, Refusal) else None
     if refusal is not None:
         await call.audit_refusal(refusal, call.target or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
-        body = internal_error_body(trouble, call.id)
+        body = internal_error_body(error, call.id)
     else:
         body = error_body(refusal, call.id)
     call.add_trailers(*trailing(code, body, refusal))
-    await call.context.abort(code, sentence(body), call.trailers)
+    await call.context.abort(code, status_message(body), call.trailers)

@@ -10,7 +10,7 @@ from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.filters import read_filter
-from assay.serve.grpc.responses import AnswerTooLarge, operation_of, stored_result
+from assay.serve.grpc.responses import AnswerTooLarge, operation_of, read_result
 from assay.serve.grpc.submit import digest_of, submit_message
 from assay.serve.web.idempotency import IdempotentRequest
 
@@ -29,7 +29,7 @@ async def get_operation(call: RpcContext, request: fep.GetOperationRequest) -> b
         return operation
     try:
         await call.audit_read(run)
-        return operation + length_delimited(b"\x3a", await stored_result(call, run))
+        return operation + length_delimited(b"\x3a", await read_result(call, run))
     except AnswerTooLarge:
         return operation
 

@@ -35,9 +35,9 @@ class BoundedPublicServices(ServerInterceptor):
     ) -> Any:
         handler = await continuation(handler_call_details)
         ours = handler is None or not handler_call_details.method.startswith("/grpc.")
-        return handler if ours else self._limited(handler)
+        return handler if ours else self._limit_handler(handler)
 
-    def _limited(self, handler: Any) -> "RpcMethodHandler[Any, Any]":
+    def _limit_handler(self, handler: Any) -> "RpcMethodHandler[Any, Any]":
         decode, encode = handler.request_deserializer, handler.response_serializer
 
         async def unary(_: Any, context: Context) -> Any:
@@ -84,12 +84,12 @@ class BoundedPublicServices(ServerInterceptor):
             yield decode(data)
 
 
-def _with_status(work: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+def _with_status(method: Callable[[Any, Context], Awaitable[Any]]) -> Any:
     """Turn the exceptions of this file into gRPC statuses."""
 
     async def handle(requests: AsyncIterator[Any], context: Context) -> Any:
         try:
-            return await work(requests, context)
+            return await method(requests, context)
         except TooManyStreams:
             await context.abort(
                 StatusCode.RESOURCE_EXHAUSTED, f"{MAX_STREAMS} streams are open, which is the limit"

@@ -7,7 +7,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.request import RequestContexts, unpaired
+from assay.fep.request import RequestContexts, pairing_problems
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
@@ -51,8 +51,8 @@ def _canonical(data: bytes) -> bytes:
     return message.SerializeToString()
 
 
-def invalid_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
-    return InvalidRequest(f"expected a {kind.DESCRIPTOR.full_name} that is not nested too deeply: {wrong}")
+def invalid_message(kind: type[Message], error: DecodeError) -> InvalidRequest:
+    return InvalidRequest(f"expected a {kind.DESCRIPTOR.full_name} that is not nested too deeply: {error}")
 
 
 def _decode(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> DecodedRequest:
@@ -66,15 +66,15 @@ def _decode(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> D
 
     def contexts() -> RequestContexts:
         parsed = read_contexts(map(reader.read, range(min(len(cases), len(outputs), limits.max_cases))))
-        problems = unpaired(len(cases), len(outputs), limits)
+        problems = pairing_problems(len(cases), len(outputs), limits)
         return (
             parsed
             if not problems
             else RequestContexts(
                 parsed.contexts,
-                parsed.places,
+                parsed.case_indexes,
                 len(cases),
-                problems + parsed.problems + reader.unpaired_problems(),
+                problems + parsed.problems + reader.pairing_problems(),
             )
         )
 
@@ -82,17 +82,17 @@ def _decode(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> D
         text = _experiment(data, *spans[_EXPERIMENT][0]) if spans[_EXPERIMENT] else b""
         return experiment_of(text, limits)
 
-    def planned() -> CachedPlan:
+    def plan_checks() -> CachedPlan:
         text = _checks(data, *spans[_CHECKS][0]) if spans[_CHECKS] else b""
         return plans.get(text, arguments=arguments)
 
-    request = parse_parts(contexts, experiment, planned, plans)
+    request = parse_parts(contexts, experiment, plan_checks, plans)
     return DecodedRequest(ParsedRequest(request.planned, request.contexts, []), reader.encoded_contexts)
 
 
-def _checks(data: bytes, at: int, end: int) -> bytes:
+def _checks(data: bytes, offset: int, end: int) -> bytes:
     """A CheckConfiguration as the JSON of REST: a list of checks, or a list of such lists; empty if it has neither."""
-    items = list(unpacked.fields(data, at, end))
+    items = list(unpacked.fields(data, offset, end))
     if not items:
         return b""
     if len(items) > 1:
@@ -103,12 +103,16 @@ def _checks(data: bytes, at: int, end: int) -> bytes:
     if tag != 0x12:
         raise unpacked.NonCanonical
     lists = [(_require_first_field(tag), one, two) for tag, one, two in unpacked.fields(data, start, stop)]
-    return _encode([_check_list(data, one, two, f"checks[{at}]") for at, (_, one, two) in enumerate(lists)])
+    return _encode(
+        [_check_list(data, one, two, f"checks[{index}]") for index, (_, one, two) in enumerate(lists)]
+    )
 
 
-def _check_list(data: bytes, at: int, end: int, path: str) -> list[dict[str, Any]]:
-    items = [(_require_first_field(tag), start, stop) for tag, start, stop in unpacked.fields(data, at, end)]
-    return [_check(data, start, stop, f"{path}[{at}]") for at, (_, start, stop) in enumerate(items)]
+def _check_list(data: bytes, offset: int, end: int, path: str) -> list[dict[str, Any]]:
+    items = [
+        (_require_first_field(tag), start, stop) for tag, start, stop in unpacked.fields(data, offset, end)
+    ]
+    return [_check(data, start, stop, f"{path}[{index}]") for index, (_, start, stop) in enumerate(items)]
 
 
 def _require_first_field(tag: int) -> int:
@@ -118,10 +122,10 @@ def _require_first_field(tag: int) -> int:
     return tag
 
 
-def _check(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
+def _check(data: bytes, offset: int, end: int, path: str) -> dict[str, Any]:
     check: dict[str, Any] = {"type": "", "arguments": {}}
     before = 0
-    for tag, start, stop in unpacked.fields(data, at, end):
+    for tag, start, stop in unpacked.fields(data, offset, end):
         if tag <= before or tag not in _CHECK:
             raise unpacked.NonCanonical
         before = tag
@@ -132,9 +136,9 @@ def _check(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
     return check
 
 
-def _experiment(data: bytes, at: int, end: int) -> bytes:
+def _experiment(data: bytes, offset: int, end: int) -> bytes:
     experiment: dict[str, Any] = {}
-    for tag, start, stop in unpacked.fields(data, at, end):
+    for tag, start, stop in unpacked.fields(data, offset, end):
         if tag not in (0x0A, 0x12) or experiment.keys() & {"metadata", "name" if tag == 0x0A else ""}:
             raise unpacked.NonCanonical
         if tag == 0x0A:
@@ -144,8 +148,8 @@ def _experiment(data: bytes, at: int, end: int) -> bytes:
     return _encode(experiment)
 
 
-def _object(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
+def _object(data: bytes, start: int, end: int, path: str) -> dict[str, Any]:
     try:
-        return unpacked.structs()(data, at, end)
+        return unpacked.structs()(data, start, end)
     except unpacked.NotJSON as wrong:
         raise InvalidRequest(Problem(path, str(wrong))) from None

@@ -54,7 +54,7 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
 def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> bytes:
     """The EvaluationRunResult of an inline run; its contexts are copied from the request."""
     plan, scored = decoded.request.planned.plan, decoded.request.parts
-    parts = [head(result.run, result.experiment, result.metadata)]
+    parts = [result_header(result.run, result.experiment, result.metadata)]
     if scored is None or plan.shared is None or not plan.shared.checks:
         parts += map(ResultEncoder().case, result.lines, decoded.encoded_contexts)
     else:
@@ -66,25 +66,33 @@ def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> 
     return message
 
 
-async def stored_result(
-    call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+async def read_result(
+    call: RpcContext,
+    run: Run,
+    start: int = 0,
+    stop: int | None = None,
+    metadata: dict[str, Any] | None = None,
 ) -> bytes:
     """The EvaluationRunResult of a stored run, or one with a range of its results."""
     limit = call.server.serving.max_message_bytes
-    parts = [part async for part in result_parts(call, run, start, stop, more)]
+    parts = [part async for part in result_parts(call, run, start, stop, metadata)]
     if len(parts) > 1:
         raise too_large(limit, run.id)
     return parts[0]
 
 
 async def result_parts(
-    call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+    call: RpcContext,
+    run: Run,
+    start: int = 0,
+    stop: int | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> AsyncGenerator[bytes]:
     """The result in messages within the limit. The first has everything but the results; merged they are the whole result."""
     limit = call.server.serving.max_message_bytes - MARGIN
     request = await read_request(call.server.store, run.id)
-    metadata = await fep_of(call).evaluations.metadata(run, request) | (more or {})
-    batch = [head(run, request.experiment, metadata)]
+    metadata = await fep_of(call).evaluations.metadata(run, request) | (extra or {})
+    batch = [result_header(run, request.experiment, metadata)]
     size = len(batch[0])
     write = ResultEncoder().case
     async for line in fep_of(call).evaluations.results(run, start, stop):
@@ -99,7 +107,7 @@ async def result_parts(
     yield b"".join(batch)
 
 
-def head(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, Any]) -> bytes:
+def result_header(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, Any]) -> bytes:
     """An EvaluationRunResult without its results."""
     started, ended = times_of(run)
     result = fep.EvaluationRunResult(

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import Started, Submission, read_checks, start_run
+from assay.serve.fep.submit import Submission, SubmittedRun, read_checks, start_run
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.receive import LARGE
@@ -18,7 +18,7 @@ from assay.serve.web.idempotency import IdempotentRequest
 
 async def submit_message(
     call: RpcContext, data: bytes, operation: str, *, inline: bool
-) -> tuple[DecodedRequest, Started]:
+) -> tuple[DecodedRequest, SubmittedRun]:
     """Start an evaluation, or find the one that its idempotency-key has started before."""
     call.server.admission.check_open()
     decoded = await decode_request(call, data)
@@ -66,7 +66,7 @@ def digest_of(request: Message, *, arguments: bool = True) -> str:
     return digest.hexdigest()
 
 
-async def _start_shielded(call: RpcContext, submission: Submission) -> Started:
+async def _start_shielded(call: RpcContext, submission: Submission) -> SubmittedRun:
     """Store the run completely even if the client goes away, and cancel it afterwards."""
     starting = asyncio.ensure_future(start_run(call, submission, inline=False))
     try:
@@ -76,6 +76,6 @@ async def _start_shielded(call: RpcContext, submission: Submission) -> Started:
         raise
 
 
-def _abandon(call: RpcContext, done: asyncio.Future[Started]) -> None:
+def _abandon(call: RpcContext, done: asyncio.Future[SubmittedRun]) -> None:
     if not done.cancelled() and done.exception() is None:
         call.abandon(done.result())

@@ -24,11 +24,11 @@ Doc = dict[str, Any]
 
 async def show_asyncapi(call: HttpRequest) -> Response:
     call.query()
-    return Response(_encoded(), headers=CACHE)
+    return Response(_encode_document(), headers=CACHE)
 
 
 @cache
-def _encoded() -> bytes:
+def _encode_document() -> bytes:
     return encode(document())
 
 

@@ -204,11 +204,11 @@ async def _lines(results: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         yield line + b"\n"
 
 
-def _integer(params: dict[str, str], name: str, default: int, least: int, limit: int) -> int:
+def _integer(params: dict[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
     text = params.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= limit):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and minimum <= int(text) <= maximum):
         raise InvalidRequest(
-            Problem(name, f"expected a whole number from {least} to {limit}, got {text[:40]!r}")
+            Problem(name, f"expected a whole number from {minimum} to {maximum}, got {text[:40]!r}")
         )
     return int(text)
 

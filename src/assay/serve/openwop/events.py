@@ -37,10 +37,10 @@ class LogStream:
     """Frames until the run ends, the client disconnects or the server stops; then the connection is closed."""
 
     def __init__(
-        self, call: HttpRequest, host: OpenWopHost, run: Run, after: int, modes: Sequence[str], buffer: int
+        self, call: HttpRequest, host: OpenWopHost, run: Run, sequence: int, modes: Sequence[str], buffer: int
     ) -> None:
         self._call, self._host, self._run = call, host, run
-        self._after, self._modes, self._buffer = after, modes, buffer / 1000
+        self._sequence, self._modes, self._buffer = sequence, modes, buffer / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = EventSourceResponse(
@@ -54,7 +54,7 @@ class LogStream:
         await response(scope, receive, send)
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        frames = self._host.feeds.follow(self._run, self._after)
+        frames = self._host.feeds.follow(self._run, self._sequence)
         try:
             async with aclosing(frames) as following:
                 if "values" in self._modes:
@@ -66,7 +66,7 @@ class LogStream:
                 else:
                     async for frame in following:
                         if self._selects(frame):
-                            yield _framed(frame)
+                            yield _encode_frame(frame)
         except Refusal as trouble:  # the client reconnects with its Last-Event-ID
             log.error("event stream of %s ended: %s", self._run.id, trouble)
 
@@ -77,8 +77,8 @@ class LogStream:
 
     async def _values(self, frames: AsyncIterator[Frame]) -> AsyncIterator[bytes]:
         """A snapshot of the run at the start and after every update."""
-        if self._after >= 0:
-            yield await self._state(self._after)
+        if self._sequence >= 0:
+            yield await self._state(self._sequence)
         async for frame in frames:
             if frame.sequence is not None and is_update(frame.type):
                 yield await self._state(frame.sequence)
@@ -102,7 +102,7 @@ class LogStream:
                     frame, pending = pending.result(), None
                     if frame is not None and frame.sequence is None:
                         if frame.type != "progress" and self._selects(frame):
-                            yield _framed(
+                            yield _encode_frame(
                                 frame
                             )  # it is not in the log; progress is dropped, since a buffer asks for fewer frames
                     elif frame is not None and self._selects(frame):
@@ -125,7 +125,7 @@ async def _next(frames: AsyncIterator[Frame]) -> Frame | None:
     return await anext(frames, None)
 
 
-def _framed(frame: Frame) -> bytes:
+def _encode_frame(frame: Frame) -> bytes:
     id = b"" if frame.sequence is None else b"id: %d\n" % frame.sequence
     return b"%bevent: %b\ndata: %b\n\n" % (id, frame.type.encode(), frame.data)
 
@@ -141,7 +141,7 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
     params = call.query("streamMode", "bufferMs", "lastSequence", "since")
     host = host_of(call)
     modes, buffer = _modes(params.get("streamMode")), buffer_of(params.get("bufferMs"))
-    after = _after(params, call.header(b"last-event-id"))
+    after = _start_sequence(params, call.header(b"last-event-id"))
     accepted = call.headers.get(b"accept", b"").lower()
     if b"text/event-stream" not in accepted and b"application/json" in accepted:
         return await _page(call, await run_of(call, host), after)
@@ -154,7 +154,7 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
 async def poll_run(call: HttpRequest) -> Response:
     """The events after `lastSequence`. Waits up to `timeout` seconds if there are none yet."""
     params = call.query("lastSequence", "since", "timeout")
-    after, seconds = _after(params), _seconds(params.get("timeout"))
+    after, seconds = _start_sequence(params), _seconds(params.get("timeout"))
     host = host_of(call)
     run = await run_of(call, host)
     if run.status not in CLOSED and run.events <= after + 1:
@@ -164,11 +164,11 @@ async def poll_run(call: HttpRequest) -> Response:
     return await _page(call, run, after)
 
 
-async def _page(call: HttpRequest, run: Run, after: int) -> Response:
-    docs = await read_page(call.server.store, run.id, after=after, limit=PAGE)
+async def _page(call: HttpRequest, run: Run, sequence: int) -> Response:
+    docs = await read_page(call.server.store, run.id, after=sequence, limit=PAGE)
     if docs:  # a poll without events reads no content
         await call.audit_read(run, content=False)
-    last = docs[-1]["sequence"] if docs else after
+    last = docs[-1]["sequence"] if docs else sequence
     return answer(
         EventPage(
             run_id=run.id,
@@ -188,7 +188,7 @@ def _modes(text: str | None) -> tuple[str, ...]:
         raise UnsupportedMode(str(refusal), MODES) from None
 
 
-def _after(params: dict[str, str], header: str | None = None) -> int:
+def _start_sequence(params: dict[str, str], header: str | None = None) -> int:
     """The sequence in `lastSequence`, in its older name `since`, or in Last-Event-ID; -1: from the start."""
     if "lastSequence" in params and "since" in params:
         raise InvalidRequest(Problem("since", "it is another name of lastSequence; send only one of them"))

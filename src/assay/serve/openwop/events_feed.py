@@ -17,7 +17,7 @@ from assay.runs.event_docs import read_page, with_content
 from assay.runs.follow import follow
 from assay.runs.stream_modes import TERMINAL
 from assay.serve.web.keyed_lock import KeyedLock
-from assay.serve.web.shared_feed import refcounted
+from assay.serve.web.shared_feed import shared_feed
 
 MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date
 BEHIND = 1_000  # frames without an id, kept for slow followers
@@ -47,7 +47,7 @@ class RunFeeds:
             feed.close()
 
     @property
-    def followed_runs(self) -> int:
+    def active_runs(self) -> int:
         """The number of runs with followers."""
         return len(self._feeds)
 
@@ -63,7 +63,7 @@ class RunFeeds:
 
     async def follow(self, run: Run, after: int) -> AsyncGenerator[Frame]:
         """Each event after `after`, once and in order, until the run ends or the server stops."""
-        with refcounted(
+        with shared_feed(
             self._feeds, run.id, lambda: RunFeed(self._store, run, self._turns, annotations=self._hearing)
         ) as feed:
             async for frame in feed.read(after):
@@ -85,24 +85,24 @@ class RunFeed:
         self._frames: deque[Frame] = deque()
         self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
         self._ephemeral: deque[Ephemeral] = deque(maxlen=BEHIND)
-        self._published = 0
-        self._heard = AnnotationCursor(store, run) if annotations and run.status not in CLOSED else None
+        self._last_sequence = 0
+        self._annotations = AnnotationCursor(store, run) if annotations and run.status not in CLOSED else None
         self._listening = asyncio.Lock()
-        self._open = self._ended = False
-        self._trouble: Refusal | None = None
+        self._open = self._is_closed = False
+        self._error: Refusal | None = None
         self._news = asyncio.Event()
-        self._work = [asyncio.create_task(self._read())]
+        self._tasks = [asyncio.create_task(self._read())]
         self.annotated = asyncio.Event()
         self.followers = 0
 
     def close(self) -> None:
-        for task in self._work:
+        for task in self._tasks:
             task.cancel()
-        self._ended = True
+        self._is_closed = True
         self._notify()
 
     def publish(self, frame: Frame) -> None:
-        self._published += 1
+        self._last_sequence += 1
         self._ephemeral.append(Ephemeral(self._next, frame))
         self._notify()
 
@@ -111,12 +111,12 @@ class RunFeed:
         return self._first + len(self._frames)
 
     async def read(self, after: int) -> AsyncIterator[Frame]:
-        sequence, seen_count = after + 1, self._published
+        sequence, seen_count = after + 1, self._last_sequence
         while True:
             news = self._news
-            waiting = min(self._published - seen_count, len(self._ephemeral))
+            waiting = min(self._last_sequence - seen_count, len(self._ephemeral))
             if waiting and self._ephemeral[-waiting].before <= sequence:
-                seen_count = self._published - waiting + 1
+                seen_count = self._last_sequence - waiting + 1
                 yield self._ephemeral[-waiting].frame
             elif self._open and sequence < self._first:
                 for frame in await self._older(sequence):
@@ -131,9 +131,9 @@ class RunFeed:
                 if frame is not None:
                     yield frame
                     sequence += 1
-            elif self._trouble is not None:
-                raise self._trouble
-            elif self._ended:
+            elif self._error is not None:
+                raise self._error
+            elif self._is_closed:
                 return
             else:
                 await news.wait()
@@ -150,30 +150,30 @@ class RunFeed:
         self._fail(await run_guarded("feed", self._reading(), Refusal))
 
     async def _reading(self) -> None:
-        if self._heard is not None:
-            await self._heard.news()  # skip the annotations from before the first follower
-            self._work.append(asyncio.create_task(self._listen()))
+        if self._annotations is not None:
+            await self._annotations.news()  # skip the annotations from before the first follower
+            self._tasks.append(asyncio.create_task(self._listen()))
         self._open = True
         self._notify()
         if self._run.status not in CLOSED:
             async for event in follow(self._store, self._run.id, after=self._first - 1):
                 if event is not None:
                     await self._add(event)
-        self._ended = True
+        self._is_closed = True
 
-    def _fail(self, trouble: Exception | None) -> None:
+    def _fail(self, error: Exception | None) -> None:
         """Followers get an error, and can reconnect at their last event."""
-        if trouble is not None:
-            self._trouble = (
-                trouble
-                if isinstance(trouble, Refusal)
+        if error is not None:
+            self._error = (
+                error
+                if isinstance(error, Refusal)
                 else EnvironmentFailure("the events of the run cannot be read for now")
             )
         self._notify()
 
     async def _add(self, event: Event) -> None:
         if event.type in TERMINAL:
-            await self._hear()  # annotations must come before the last event
+            await self._read_annotations()  # annotations must come before the last event
         (one,) = await with_content(self._store, self._run.id, [event])
         frame = Frame(event.sequence, event.type, _encode(one))
         self._frames.append(frame)
@@ -190,17 +190,17 @@ class RunFeed:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
                     await self.annotated.wait()
-            if (trouble := await run_guarded("feed", self._hear(), Refusal)) is not None:
+            if (trouble := await run_guarded("feed", self._read_annotations(), Refusal)) is not None:
                 self._fail(trouble)
                 return
 
-    async def _hear(self) -> None:
+    async def _read_annotations(self) -> None:
         """Send new annotations, of whichever process, once each and as they are stored."""
-        if self._heard is None:
+        if self._annotations is None:
             return
         async with self._listening:
             self.annotated.clear()
-            for document in await self._heard.news():
+            for document in await self._annotations.news():
                 self.publish(Frame(None, "run.annotated", document.data))
 
     def _notify(self) -> None:

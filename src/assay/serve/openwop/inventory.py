@@ -17,7 +17,7 @@ _any = msgspec.json.Decoder().decode
 LOCAL = "local.assay"
 
 
-def listed(card: AgentCard) -> dict[str, Any]:
+def agent_document(card: AgentCard) -> dict[str, Any]:
     """One entry of the inventory. It has no prompt, no schema and no secret."""
     entry: dict[str, Any] = {
         "agentId": card.agent_id,
@@ -48,7 +48,7 @@ def _cards(host: OpenWopHost) -> list[AgentCard]:
 async def list_agents(call: HttpRequest) -> Response:
     call.query()
     cards = _cards(host_of(call))
-    return answer({"agents": [listed(card) for card in cards], "total": len(cards)})
+    return answer({"agents": [agent_document(card) for card in cards], "total": len(cards)})
 
 
 async def get_agent(call: HttpRequest) -> Response:
@@ -56,7 +56,7 @@ async def get_agent(call: HttpRequest) -> Response:
     (ref,) = call.scope["path_params"].values()
     for card in _cards(host_of(call)):
         if card.agent_id == ref:
-            return answer(listed(card))
+            return answer(agent_document(card))
     raise NotFound(f"there is no agent {ref[:256]!r}")
 
 

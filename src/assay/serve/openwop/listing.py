@@ -3,7 +3,7 @@
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus
 from assay.protocol.json_types import JSON
-from assay.serve.fep.operations import before, moment
+from assay.serve.fep.operations import moment, page_start
 from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web import pagination as pages
 from assay.serve.web.request import HttpRequest
@@ -34,11 +34,11 @@ async def list_runs(call: HttpRequest) -> Response:
         statuses=None if status is None else frozenset({status}),
         since=since,
         until=until,
-        before=before(params.get("page_token"), digest),
+        before=page_start(params.get("page_token"), digest),
         limit=size + 1,
     )
     runs = await call.server.executor.list(query)
-    entries = [listed(run) for run in runs[:size] if run.kind in host.kinds]
+    entries = [run_item(run) for run in runs[:size] if run.kind in host.kinds]
     following: JSON = {}
     if len(runs) > size:
         last = runs[size - 1]
@@ -56,7 +56,7 @@ def _kind(host: OpenWopHost, mode: str | None) -> str | None:
     return kinds[mode] or "nothing"
 
 
-def listed(run: Run) -> JSON:
+def run_item(run: Run) -> JSON:
     """The entry of a run in a list. It has no content."""
     entry: JSON = {
         "runId": run.id,

@@ -190,7 +190,11 @@ async def bulk_cancel(call: HttpRequest) -> Response:
 
 
 async def _cancel_one(
-    call: HttpRequest, host: OpenWopHost, id: str, reason: str | msgspec.UnsetType, once: IdempotentRequest
+    call: HttpRequest,
+    host: OpenWopHost,
+    id: str,
+    reason: str | msgspec.UnsetType,
+    idempotency: IdempotentRequest,
 ) -> BulkCancelled:
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, host, id, reason, documents)
@@ -198,7 +202,7 @@ async def _cancel_one(
     try:
         if not NAME.fullmatch(id):
             raise NotFound(f"there is no run {id[:128]!r}")
-        done, _ = await once.perform(cancel, cancel, f".{id}")
+        done, _ = await idempotency.perform(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.audit_refusal(refusal, id)
         body = error_body(refusal, call.id)

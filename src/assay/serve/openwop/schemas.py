@@ -8,8 +8,8 @@ from assay.protocol import annotations, runs, scorecard, suite, verification
 from assay.serve.web.openapi import components
 
 
-def _list(of: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"$ref": f"#/components/schemas/{of}"}}
+def _list(schema: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{schema}"}}
 
 
 def _open(*required: str, **members: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class LiveInvoke(_Body, frozen=True, kw_only=True):
     attempt_tool: str | UnsetType = UNSET
 
 
-class Emitted(_Body, frozen=True, kw_only=True):
+class EmitRequest(_Body, frozen=True, kw_only=True):
     run_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
     payload: dict[str, Any]
     correlation_id: str | UnsetType = UNSET
@@ -62,7 +62,7 @@ class Emitted(_Body, frozen=True, kw_only=True):
 
 _eval_run = msgspec.json.Decoder(EvalRun).decode
 _live = msgspec.json.Decoder(LiveInvoke).decode
-_emitted = msgspec.json.Decoder(Emitted).decode
+_decode_emit = msgspec.json.Decoder(EmitRequest).decode
 _emitted_events: WeakKeyDictionary[OpenWopHost, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
 
 
@@ -98,7 +98,7 @@ async def emit_usage(call: HttpRequest) -> Response:
     call.query()
     host = host_of(call)
     body_format(call)
-    body = decode_body(_emitted, await read_document(call), call.server.limits)
+    body = decode_body(_decode_emit, await read_document(call), call.server.limits)
     if "secret:" in msgspec.json.encode(body.payload).decode():
         raise CredentialLeak
     try:
@@ -130,7 +130,7 @@ async def eval_run(call: HttpRequest) -> Response:
     body_format(call)
     body = decode_body(_eval_run, await read_document(call) or b"{}", call.server.limits)
     modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
-    run = await _ended(call, sample_suite(body.task_count), body.agent_id, modes)
+    run = await _wait_for_run(call, sample_suite(body.task_count), body.agent_id, modes)
     header = run.head
     return answer(
         {
@@ -158,7 +158,7 @@ async def live_invoke(call: HttpRequest) -> Response:
     suite = invocation_suite(f"invoke-{mark}", result, attempt)
     if body.source == "workflow-node":
         return await _as_a_node(call, agent, suite["tasks"][0]["input"])
-    run = await _ended(call, suite, agent, {})
+    run = await _wait_for_run(call, suite, agent, {})
     ends: JSON = {}
     async for event in whole_log(host_of(call).store, run.id):
         if event["type"] == "agent.invocation.completed":
@@ -177,7 +177,7 @@ async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
     return answer({"runId": result["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
 
-async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON) -> Run:
+async def _wait_for_run(call: HttpRequest, suite: JSON, agent: str, configurable: JSON) -> Run:
     """Create a run as POST /v1/runs does, and wait for its end."""
     host = host_of(call)
     evals = evals_of(host)

@@ -55,11 +55,11 @@ class AdmissionControl:
 class Reservation:
     """The share of one request in the counts. `release` returns all of it, however the request ends."""
 
-    __slots__ = ("_body_bytes", "_counted", "_load", "_serving", "_streams", "_tenant")
+    __slots__ = ("_body_bytes", "_is_counted", "_load", "_serving", "_streams", "_tenant")
 
     def __init__(self, load: AdmissionControl, serving: ServerLimits) -> None:
         self._load, self._serving = load, serving
-        self._counted = self._streams = False
+        self._is_counted = self._streams = False
         self._tenant: str | None = None
         self._body_bytes = 0
 
@@ -68,7 +68,7 @@ class Reservation:
         if self._load.requests >= limit:
             message = f"{limit} requests are in flight, which is the limit (ASSAY_MAX_REQUESTS)"
             raise RateLimited(message, retry_after=1)
-        self._counted = True
+        self._is_counted = True
         self._load.requests += 1
 
     def reserve_tenant_request(self, tenant: str) -> None:
@@ -125,19 +125,19 @@ class Reservation:
 
     def release(self) -> None:
         load, tenant = self._load, self._tenant
-        load.requests -= self._counted
+        load.requests -= self._is_counted
         if self._body_bytes:
             self.release_bytes(self._body_bytes)
         if self._streams:
             load.streams -= 1
         if tenant is not None:
             decrease(load.streams_of if self._streams else load.requests_of, tenant, 1)
-        self._counted = self._streams = False
+        self._is_counted = self._streams = False
         self._tenant = None
 
 
-def decrease(counts: Counter[str], name: str, by: int) -> None:
+def decrease(counts: Counter[str], name: str, amount: int) -> None:
     """A count of 0 is deleted; otherwise the table would keep the name of every tenant there ever was."""
-    counts[name] -= by
+    counts[name] -= amount
     if not counts[name]:
         del counts[name]

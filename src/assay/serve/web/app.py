@@ -16,7 +16,7 @@ from assay.ports.supervise import supervise
 from assay.serve.web import openapi
 from assay.serve.web.handler import VERSION, MethodSpec, NotFoundHandler, RouteHandler, resource_of
 from assay.serve.web.idempotency import sweep
-from assay.serve.web.instrumentation import Instrumented, enable_metrics
+from assay.serve.web.instrumentation import InstrumentedRoute, enable_metrics
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import encode, log
 from assay.serve.web.route import RouteSpec
@@ -47,7 +47,9 @@ def create_app(routes: Sequence[RouteSpec], state: ServerState, schemas: Mapping
     paths: dict[str, dict[str, MethodSpec]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = MethodSpec(route.endpoint, route.scope)
-    handlers = {path: Instrumented(path, RouteHandler(state, methods)) for path, methods in paths.items()}
+    handlers = {
+        path: InstrumentedRoute(path, RouteHandler(state, methods)) for path, methods in paths.items()
+    }
     resources = {resource_of(path[len(VERSION) - 1 :]) for path in paths if path.startswith(VERSION)}
     fixed = {path: handler for path, handler in handlers.items() if "{" not in path}
     patterns = [
@@ -78,7 +80,7 @@ def create_app(routes: Sequence[RouteSpec], state: ServerState, schemas: Mapping
     app.router = Router(
         patterns,
         redirect_slashes=False,
-        default=Instrumented("", NotFoundHandler(state, resources)),
+        default=InstrumentedRoute("", NotFoundHandler(state, resources)),
         lifespan=lifespan,
     )
     app.middleware_stack = dispatch  # a handler lets no exception out that Starlette would have to catch

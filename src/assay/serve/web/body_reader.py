@@ -175,7 +175,7 @@ class GzipReader:
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(31)
-        self._fed = False
+        self._has_data = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Works in slices: zlib copies the rest of its input at the end of each gzip member, and there may be many members."""
@@ -187,7 +187,7 @@ class GzipReader:
             while chunk:
                 if self._stream.eof:  # another member follows
                     self._stream = zlib.decompressobj(31)
-                self._fed = True
+                self._has_data = True
                 part = self._stream.decompress(chunk, BLOCK)
                 chunk = self._stream.unconsumed_tail or self._stream.unused_data
                 if part:
@@ -200,5 +200,5 @@ class GzipReader:
     def finish(self) -> None:
         """Refuse a body that ended inside a gzip member."""
         if not self._stream.eof:
-            reason = "it is truncated" if self._fed else "it is empty"
+            reason = "it is truncated" if self._has_data else "it is empty"
             raise InvalidRequest(f"the body is not valid gzip: {reason}")

@@ -68,7 +68,7 @@ class RouteHandler:
                 call.reservation.reserve_stream()
             return answer
         except Refusal as refusal:
-            if isinstance(refusal, Unserved):
+            if isinstance(refusal, RouteNotFound):
                 return error_response(refusal, call.id)
             params = call.scope.get("path_params", {})
             target = call.target or next(iter(params.values()), call.scope["path"])
@@ -122,10 +122,10 @@ class NotFoundHandler(RouteHandler):
             raise InvalidRequest(
                 Problem("path", f"expected a path with its version, such as {VERSION}{path[1:65]}")
             )
-        raise Unserved
+        raise RouteNotFound
 
 
-class Unserved(NotFound):
+class RouteNotFound(NotFound):
     """A path without a route. It names nothing of a tenant, so it is not audited."""
 
     def __init__(self) -> None:
@@ -173,15 +173,15 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
     if gzip:
         headers.append((b"content-encoding", b"gzip"))
     start = {"type": "http.response.start", "status": status, "headers": headers}
-    return await _stream(start, _gzipped(body) if gzip else body, call, send, head=head)
+    return await _stream(start, _gzip(body) if gzip else body, call, send, head_only=head)
 
 
 async def _stream(
-    start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head: bool
+    start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head_only: bool
 ) -> int:
     """Send chunk by chunk, for as long as the client reads. The first chunk is made before the status is sent, and may change it."""
     seconds = call.server.serving.send_seconds
-    disconnected = asyncio.ensure_future(_disconnected(call.receive))
+    disconnected = asyncio.ensure_future(_wait_for_disconnect(call.receive))
     try:
         async with aclosing(body) as chunks:
             try:
@@ -189,7 +189,7 @@ async def _stream(
             except Refusal as refusal:
                 return await _send(error_response(refusal, call.id), call, send)
             await send(start)
-            if not head:
+            if not head_only:
                 await send({"type": "http.response.body", "body": first, "more_body": True})
                 async for chunk in chunks:
                     if disconnected.done():
@@ -208,12 +208,12 @@ async def _stream(
     return start["status"]
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _gzipped(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _gzip(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     compressor = zlib.compressobj(1, wbits=31)
     async with aclosing(body) as chunks:
         async for chunk in chunks:

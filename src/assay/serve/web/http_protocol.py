@@ -39,7 +39,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
     _unread = 0  # bytes received since the last complete head or chunk of a body
-    _left = 0  # bytes of a response that the client had not read at the last look
+    _unread_bytes = 0  # bytes of a response that the client had not read at the last look
     _hosts = 0  # number of Host headers
     _heading = _upgrading = False
     _refusal: tuple[bytes, ErrorResponse] | None = None
@@ -70,7 +70,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         if self._heading and self._waiting is None:  # most heads arrive whole and need no timer
             self._start_timer()
 
-    def _ignore_upgrade(self, rest: bytes) -> None:
+    def _ignore_upgrade(self, data: bytes) -> None:
         """
         Stay with HTTP/1.1 when a client offers another protocol (RFC 9110 §7.8).
 
@@ -88,7 +88,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
                 lines.append(b"%b: %b" % (name, value))
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
-        self.data_received(b"\r\n".join((*lines, b"", rest)))
+        self.data_received(b"\r\n".join((*lines, b"", data)))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -145,13 +145,13 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         # uvicorn cancels its timer at the first byte received; ours runs until a request begins
         self._idle, self.timeout_keep_alive_task = self.timeout_keep_alive_task, None
-        self._left = 0
+        self._unread_bytes = 0
 
     def timeout_keep_alive_handler(self) -> None:
         """No new request came. A response that the client still reads may go on; one that it does not read is dropped."""
         left = self.transport.get_write_buffer_size()
-        if left and (not self._left or left < self._left):
-            self._left = left
+        if left and (not self._unread_bytes or left < self._unread_bytes):
+            self._unread_bytes = left
             self._idle = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         elif left:
             self.transport.abort()
@@ -171,9 +171,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._stuck.cancel()
             self._stuck = None
 
-    def _check_progress(self, before: int) -> None:
+    def _check_progress(self, previous: int) -> None:
         left = self.transport.get_write_buffer_size()
-        if left < before:
+        if left < previous:
             self._stuck = self.loop.call_later(self.send_seconds, self._check_progress, left)
         else:
             self._stuck = None

@@ -32,7 +32,7 @@ class StoredResponse(Struct, frozen=True, omit_defaults=True):
     answer: msgspec.Raw = msgspec.Raw(b"")
 
 
-class Started(NamedTuple):
+class IdempotentStart(NamedTuple):
     """The id of a run, and whether an earlier request started it."""
 
     run: str
@@ -71,10 +71,10 @@ class IdempotentRequest:
         name = f"{self._operation}\n{self._key}"
         return f"{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}{part}"
 
-    def put(self, stored: StoredResponse, part: str = "") -> PutDocument:
-        return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(stored))
+    def put(self, response: StoredResponse, part: str = "") -> PutDocument:
+        return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(response))
 
-    async def stored(self, digest: str, part: str = "") -> StoredResponse | None:
+    async def stored_response(self, digest: str, part: str = "") -> StoredResponse | None:
         document = await self._call.server.store.document(self._call.tenant, KIND, self.key(part))
         if document is None:
             return None
@@ -87,11 +87,11 @@ class IdempotentRequest:
 
     async def start(
         self, run: str, begin: Callable[[list[PutDocument]], Awaitable[object]], part: str = ""
-    ) -> Started:
+    ) -> IdempotentStart:
         """Start a run with this id; `begin` gets the documents to write with it. Or find the run that an earlier request started."""
         if not self.has_key:
             await begin([])
-            return Started(run, replayed=False)
+            return IdempotentStart(run, replayed=False)
         digest = self._digest()
 
         async def start() -> str:
@@ -99,10 +99,10 @@ class IdempotentRequest:
             return run
 
         async def old() -> str | None:
-            stored = await self.stored(digest, part)
+            stored = await self.stored_response(digest, part)
             return None if stored is None else stored.run
 
-        return Started(*await self._once(start, old, part))
+        return IdempotentStart(*await self._run_once(start, old, part))
 
     async def create(
         self, make: Callable[[Callable[[T], list[PutDocument]]], Awaitable[T]], kind: type[T]
@@ -120,15 +120,15 @@ class IdempotentRequest:
             return [self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))]
 
         async def old() -> T | None:
-            stored = await self.stored(digest)
+            stored = await self.stored_response(digest)
             return None if stored is None else msgspec.json.decode(stored.answer, type=kind)
 
-        return await self._once(lambda: make(documents), old)
+        return await self._run_once(lambda: make(documents), old)
 
     async def perform(
         self,
-        do: Callable[[list[PutDocument]], Awaitable[T]],
-        again: Callable[[], Awaitable[T]],
+        action: Callable[[list[PutDocument]], Awaitable[T]],
+        replay: Callable[[], Awaitable[T]],
         part: str = "",
     ) -> tuple[T, bool]:
         """
@@ -138,22 +138,24 @@ class IdempotentRequest:
         interrupted.
         """
         if not self.has_key:
-            return await do([]), False
+            return await action([]), False
         digest = self._digest()
 
         async def old() -> T | None:
-            return None if await self.stored(digest, part) is None else await again()
+            return None if await self.stored_response(digest, part) is None else await replay()
 
-        return await self._once(lambda: do([self.put(StoredResponse(digest=digest), part)]), old, part)
+        return await self._run_once(
+            lambda: action([self.put(StoredResponse(digest=digest), part)]), old, part
+        )
 
-    async def _once(
-        self, do: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
+    async def _run_once(
+        self, action: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
     ) -> tuple[T, bool]:
         async with self._call.server.locks.hold((self._call.tenant, self.key(part))):
             if (before := await old()) is not None:
                 return before, True
             try:
-                return await do(), False
+                return await action(), False
             except Conflict:  # another process may have had the same key at the same moment
                 if (before := await old()) is None:
                     raise
@@ -171,7 +173,7 @@ class IdempotentRequest:
             return await make(), False
         digest = self._digest()
         async with self._call.server.locks.hold((self._call.tenant, self.key())):
-            if (stored := await self.stored(digest)) is not None:
+            if (stored := await self.stored_response(digest)) is not None:
                 return msgspec.json.decode(stored.answer, type=kind), True
             answer = await make()
             if not final(answer):
@@ -180,7 +182,7 @@ class IdempotentRequest:
                 put = self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))
                 await self._call.server.store.commit(Transaction(documents=[put]))
             except Conflict:
-                if (stored := await self.stored(digest)) is not None:
+                if (stored := await self.stored_response(digest)) is not None:
                     return msgspec.json.decode(stored.answer, type=kind), True
                 raise
         return answer, False

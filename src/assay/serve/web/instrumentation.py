@@ -13,7 +13,7 @@ log = logging.getLogger("assay.request")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Instrumented:
+class InstrumentedRoute:
     """Wraps a route: records metrics, a span and an access-log line. Status 0: the client had disconnected."""
 
     def __init__(self, path: str, app: Callable[[Scope, Receive, Send], Awaitable[int]]) -> None:

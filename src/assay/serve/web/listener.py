@@ -21,7 +21,7 @@ TOO_MANY = (
     b'{"error":"unavailable","message":"%d connections are open, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
 )
 NO_FILES = b'{"error":"unavailable","message":"the server has no free file descriptors; retry later"}'
-INLINE_CASES = 128  # connections accepted before other tasks of the loop run
+MAX_ACCEPTS = 128  # connections accepted before other tasks of the loop run
 EXHAUSTED = {
     errno.EMFILE,
     errno.ENFILE,
@@ -49,7 +49,7 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
-        self._spare: int | None = _open_spare()
+        self._spare_fd: int | None = _open_spare()
         self._exhausted = False
         self.connections = 0
 
@@ -76,7 +76,7 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(INLINE_CASES):
+        for _ in range(MAX_ACCEPTS):
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -122,8 +122,8 @@ class Listener:
 
         Returns False if another thread took that descriptor first.
         """
-        if self._spare is None:
-            self._spare = _open_spare()
+        if self._spare_fd is None:
+            self._spare_fd = _open_spare()
             return False
         self._close_spare()
         try:
@@ -134,19 +134,19 @@ class Listener:
             self._reject(accepted, NO_FILES)
             return True
         finally:
-            self._spare = _open_spare()
+            self._spare_fd = _open_spare()
 
     def _close_spare(self) -> None:
-        if self._spare is not None:
-            os.close(self._spare)
-            self._spare = None
+        if self._spare_fd is not None:
+            os.close(self._spare_fd)
+            self._spare_fd = None
 
-    def _reject(self, accepted: socket.socket, body: bytes | None = None) -> None:
-        with accepted, suppress(OSError):
-            accepted.setblocking(False)
+    def _reject(self, connection: socket.socket, body: bytes | None = None) -> None:
+        with connection, suppress(OSError):
+            connection.setblocking(False)
             if self._tls is None:
                 body = body or TOO_MANY % self._limit
-                accepted.send(FULL % (new_request_id().encode(), len(body), body))
+                connection.send(FULL % (new_request_id().encode(), len(body), body))
 
 
 def _open_spare() -> int | None:
@@ -159,8 +159,8 @@ def _open_spare() -> int | None:
 class CountedSocket(socket.socket):
     """Counts as a connection until it is closed or detached. asyncio closes it, libuv detaches it."""
 
-    def __init__(self, accepted: socket.socket, listener: Listener) -> None:
-        super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+    def __init__(self, connection: socket.socket, listener: Listener) -> None:
+        super().__init__(connection.family, connection.type, connection.proto, fileno=connection.detach())
         self._listener: Listener | None = listener
         listener.connections += 1
 

@@ -54,11 +54,11 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     return parts
 
 
-def _location(surprise: BaseException) -> dict[str, Any]:
+def _location(error: BaseException) -> dict[str, Any]:
     """The class of an exception and the places in the code; never its message."""
-    frames = traceback.extract_tb(surprise.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__)
     places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
-    return {"error": type(surprise).__name__, "trace": " > ".join(places)}
+    return {"error": type(error).__name__, "trace": " > ".join(places)}
 
 
 def is_ours(logger: str) -> bool:

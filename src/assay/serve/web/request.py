@@ -158,10 +158,10 @@ class RequestContext:
     def tenant(self) -> str:
         return self.principal.tenant
 
-    async def until_disconnect(self, work: Awaitable[T]) -> T:
+    async def until_disconnect(self, awaitable: Awaitable[T]) -> T:
         """Wait for `work`; stop waiting when the client disconnects or the server stops."""
-        task = asyncio.ensure_future(work)
-        disconnected = asyncio.ensure_future(self.disconnected())
+        task = asyncio.ensure_future(awaitable)
+        disconnected = asyncio.ensure_future(self.wait_for_disconnect())
         stopping = asyncio.ensure_future(self.server.stopping.wait())
         try:
             await asyncio.wait({task, disconnected, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -174,12 +174,12 @@ class RequestContext:
             for future in (task, disconnected, stopping):
                 future.cancel()
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, call: Callable[[], T]) -> T:
         """Run slow work in a thread; one request at a time does."""
         async with self.server.thread_slot:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(call)
 
-    async def disconnected(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Return when the client has disconnected. A transport that cancels the task instead never returns."""
         await asyncio.Event().wait()
 
@@ -243,6 +243,6 @@ class HttpRequest(RequestContext):
         (id,) = self.scope["path_params"].values()
         return id
 
-    async def disconnected(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass

@@ -98,19 +98,17 @@ def error_body(refusal: Refusal, request: str) -> ErrorResponse:
     details: dict[str, Any] = redact(dict(refusal.details))
     if status_of(refusal) == 503:
         details["correlationId"] = request
-    return ErrorResponse(
-        error=refusal.code, message=redact_text(_sentence(refusal)), details=details or UNSET
-    )
+    return ErrorResponse(error=refusal.code, message=redact_text(_message(refusal)), details=details or UNSET)
 
 
-def internal_error(surprise: BaseException, request: str) -> Response:
+def internal_error(error: BaseException, request: str) -> Response:
     """The response to a bug: the request id, never a traceback."""
-    return Response(encode(internal_error_body(surprise, request)), 500)
+    return Response(encode(internal_error_body(error, request)), 500)
 
 
-def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
+def internal_error_body(error: BaseException, request: str) -> ErrorResponse:
     """Logs the exception; the client gets only the request id."""
-    log.error("request %s failed", request, exc_info=surprise)
+    log.error("request %s failed", request, exc_info=error)
     return ErrorResponse(
         error="internal_error",
         message="internal error; see the server log for this correlationId",
@@ -118,7 +116,7 @@ def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
     )
 
 
-def _sentence(refusal: Refusal) -> str:
+def _message(refusal: Refusal) -> str:
     if not isinstance(refusal, InvalidRequest):
         return str(refusal)
     sentence = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])

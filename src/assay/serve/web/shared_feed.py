@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 
-class Followed(Protocol):
+class SharedFeed(Protocol):
     followers: int
 
     def close(self) -> None: ...
 
 
-F = TypeVar("F", bound=Followed)
+F = TypeVar("F", bound=SharedFeed)
 
 
 @contextmanager
-def refcounted(feeds: dict[str, F], run: str, make: Callable[[], F]) -> Generator[F]:
+def shared_feed(feeds: dict[str, F], run: str, make: Callable[[], F]) -> Generator[F]:
     feed = feeds.get(run)
     if feed is None:
         feed = feeds[run] = make()

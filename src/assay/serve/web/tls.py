@@ -42,7 +42,7 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
         _check(tls.client_ca, "--tls-client-ca", b"-BEGIN CERTIFICATE-", "a certificate")
     try:
         tls.context()
-    except _Locked:
+    except _PasswordRequired:
         raise UsageError(
             f"--tls-key: {key} is encrypted with a password; expected a key without one"
         ) from None
@@ -54,18 +54,18 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
     return tls
 
 
-class _Locked(Exception):
+class _PasswordRequired(Exception):
     """The key needs a password, and a server cannot ask for it."""
 
 
 def _no_password() -> str:
-    raise _Locked
+    raise _PasswordRequired
 
 
-def _check(path: Path, option: str, mark: bytes, what: str) -> None:
+def _check(path: Path, option: str, mark: bytes, content: str) -> None:
     try:
         data = path.read_bytes()
     except OSError as wrong:
         raise UsageError(f"{option}: {path} cannot be read: {wrong.strerror}") from None
     if mark not in data:
-        raise UsageError(f"{option}: {path} contains no {what.removeprefix('a ')} in PEM format")
+        raise UsageError(f"{option}: {path} contains no {content.removeprefix('a ')} in PEM format")

@@ -7,7 +7,7 @@ import msgspec
 
 from assay.errors import Problem
 from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
-from assay.fep.error_paths import deepest, join_path
+from assay.fep.error_paths import deepest_path, join_path
 from assay.ports import Limits
 from assay.protocol.json_types import depth
 from assay.serve.grpc.codec import decode as unpacked
@@ -38,8 +38,8 @@ class Contexts:
             RequestShapes(OUTPUTS, len(outputs), deepest),
         )
 
-    def read(self, at: int) -> Context:
-        data, (start, stop), (begin, end) = self._data, self._cases[at], self._outputs[at]
+    def read(self, index: int) -> Context:
+        data, (start, stop), (begin, end) = self._data, self._cases[index], self._outputs[index]
         try:
             case, output = (
                 self._case_shapes.read(data, start, stop),
@@ -53,7 +53,7 @@ class Contexts:
         self.encoded_contexts.append((data[start:stop], data[begin:end], case[1] + output[1]))
         return Context(_encode(document), document)
 
-    def unpaired_problems(self) -> list[Problem]:
+    def pairing_problems(self) -> list[Problem]:
         """The problems of cases without an output, and of outputs without a case."""
         problems: list[Problem] = []
         limit = self._limits.max_cases
@@ -77,14 +77,14 @@ class Contexts:
         """The slow path: member by member."""
         data = self._data
         problems: list[Problem] = []
-        case, about, usual = self._half(self._case, start, stop, problems)
-        output, more, common = self._half(self._output, begin, end, problems)
+        case, about, usual = self._read_half(self._case, start, stop, problems)
+        output, more, common = self._read_half(self._output, begin, end, problems)
         if problems:
             raise NotAContext(problems)
         document = {"test_case": case, "output": output}
         line = _encode(document)
         if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
-            path = join_path("", deepest(document, 2))
+            path = join_path("", deepest_path(document, 2))
             message = f"nested more than {DEEP} levels deep, which gRPC cannot represent; use REST"
             raise NotAContext([Problem(path, message)])
         context = context_of(line, document, self._limits)
@@ -94,92 +94,94 @@ class Contexts:
             self.encoded_contexts.append(echo_of(case, output))
         return context
 
-    def _half(self, read: Callable[[int, int], Half], at: int, end: int, problems: list[Problem]) -> Half:
+    def _read_half(
+        self, read: Callable[[int, int], Half], start: int, end: int, problems: list[Problem]
+    ) -> Half:
         try:
-            return read(at, end)
+            return read(start, end)
         except NotAContext as wrong:
             problems += wrong.problems
             return {}, b"", True
 
-    def _struct_at(self, path: str, at: int, end: int) -> dict[str, Any]:
+    def _read_struct(self, path: str, start: int, end: int) -> dict[str, Any]:
         try:
-            return self._struct(self._data, at, end)
+            return self._struct(self._data, start, end)
         except unpacked.NotJSON as wrong:
             raise NotAContext([Problem(path, str(wrong))]) from None
 
-    def _case(self, at: int, end: int) -> Half:
-        data, first = self._data, at
+    def _case(self, offset: int, end: int) -> Half:
+        data, first = self._data, offset
         case: dict[str, Any] = {"id": ""}
         named, about, usual, before = 0, 0, True, 0
-        while at < end:
-            tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
-            if data[at + 1] > 127:
-                start, stop = field(data, at)
+        while offset < end:
+            tag, start, stop = data[offset], offset + 2, offset + 2 + data[offset + 1]
+            if data[offset + 1] > 127:
+                start, stop = field(data, offset)
             if tag <= before:
                 raise NonCanonical
             if tag == 0x0A:
                 case["id"] = data[start:stop].decode()
                 named = stop - first
             elif tag == 0x22:
-                case["metadata"] = self._struct_at("test_case.metadata", start, stop)
-                about = at + 1 - first
+                case["metadata"] = self._read_struct("test_case.metadata", start, stop)
+                about = offset + 1 - first
             elif tag in (0x12, 0x1A):
                 usual &= self._put(case, "test_case", "input" if tag == 0x12 else "expected", start, stop)
             else:
                 raise NonCanonical
-            before, at = tag, stop
-        if at != end:
+            before, offset = tag, stop
+        if offset != end:
             raise NonCanonical
         if usual and "input" in case:
             self._case_shapes.record_miss(data, first, end)
         metadata = b"\x12" + data[first + about : end] if about else b""  # the metadata is the last field
         return case, data[first : first + named] + metadata, usual
 
-    def _output(self, at: int, end: int) -> Half:
-        data, first = self._data, at
+    def _output(self, offset: int, end: int) -> Half:
+        data, first = self._data, offset
         output: dict[str, Any] = {}
         about, usual, before = b"", True, 0
-        while at < end:
-            tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
-            if data[at + 1] > 127:
-                start, stop = field(data, at)
+        while offset < end:
+            tag, start, stop = data[offset], offset + 2, offset + 2 + data[offset + 1]
+            if data[offset + 1] > 127:
+                start, stop = field(data, offset)
             if tag <= before:
                 raise NonCanonical
             if tag == 0x0A:
                 usual = self._put(output, "output", "value", start, stop)
             elif tag == 0x12:
-                output["metadata"] = self._struct_at("output.metadata", start, stop)
-                about = b"\x1a" + data[at + 1 : stop]
+                output["metadata"] = self._read_struct("output.metadata", start, stop)
+                about = b"\x1a" + data[offset + 1 : stop]
             elif tag == 0x1A:
                 output["id"] = data[start:stop].decode()
             else:
                 raise NonCanonical
-            before, at = tag, stop
-        if at != end:
+            before, offset = tag, stop
+        if offset != end:
             raise NonCanonical
         if usual and "value" in output:
             self._output_shapes.record_miss(data, first, end)
         return output, about, usual
 
-    def _put(self, document: dict[str, Any], half: str, name: str, at: int, end: int) -> bool:
+    def _put(self, document: dict[str, Any], parent: str, name: str, offset: int, end: int) -> bool:
         """Decode an InputValue or an OutputValue. False: it is empty, or encodes a text or an object in the general form."""
-        if at == end:
+        if offset == end:
             return False
         data = self._data
-        tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
-        if data[at + 1] > 127:
-            start, stop = field(data, at)
+        tag, start, stop = data[offset], offset + 2, offset + 2 + data[offset + 1]
+        if data[offset + 1] > 127:
+            start, stop = field(data, offset)
         if stop != end:
             raise NonCanonical
         if tag == unpacked.STRING:
             document[name] = data[start:stop].decode()
         elif tag == unpacked.OBJECT:
-            document[name] = self._struct_at(f"{half}.{name}", start, stop)
+            document[name] = self._read_struct(f"{parent}.{name}", start, stop)
         elif tag == unpacked.OTHER:
             try:
                 document[name] = value = unpacked.value(data, start, stop, self._struct)
             except unpacked.NotJSON as wrong:
-                raise NotAContext([Problem(f"{half}.{name}", str(wrong))]) from None
+                raise NotAContext([Problem(f"{parent}.{name}", str(wrong))]) from None
             return not isinstance(value, str | dict)
         else:
             raise NonCanonical

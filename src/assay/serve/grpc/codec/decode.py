@@ -13,7 +13,7 @@ EXACT = 2**53  # every integer up to here is a double
 STRING, OBJECT, OTHER = 0x0A, 0x12, 0x1A  # tags of InputValue and OutputValue
 NULL, NUMBER, TEXT, BOOL, STRUCT, LIST = 0x08, 0x11, 0x1A, 0x20, 0x2A, 0x32  # tags of Value
 Span = tuple[int, int]  # where a message begins and ends in the bytes of another
-Head = tuple[
+FieldTag = tuple[
     str, int, int, int
 ]  # the key of a member, the tag of its value, and the offsets of the value and of its end
 Inner = Callable[[bytes, int, int], dict[str, Any]]  # reads the Structs inside
@@ -30,100 +30,102 @@ class NonCanonical(Exception):
     """Not the usual encoding of a message, or not a message at all."""
 
 
-def field(data: bytes, at: int) -> Span:
+def field(data: bytes, start: int) -> Span:
     """The begin and end of a length-delimited field."""
-    size = data[at + 1]
+    size = data[start + 1]
     if size < 128:
-        return at + 2, at + 2 + size
-    if data[at + 2] < 128:
-        return at + 3, at + 3 + (size & 127 | data[at + 2] << 7)
-    size, at = _varint(data, at + 1)
-    return at, at + size
+        return start + 2, start + 2 + size
+    if data[start + 2] < 128:
+        return start + 3, start + 3 + (size & 127 | data[start + 2] << 7)
+    size, start = _varint(data, start + 1)
+    return start, start + size
 
 
-def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def fields(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The tag, begin and end of each field of a message that has only length-delimited fields."""
-    while at < end:
-        start, stop = field(data, at)
-        yield data[at], start, stop
-        at = stop
-    if at != end:
+    while offset < end:
+        start, stop = field(data, offset)
+        yield data[offset], start, stop
+        offset = stop
+    if offset != end:
         raise NonCanonical
 
 
 def structs() -> Inner:
     """A reader for the Structs of one request. The bytes before a value repeat from case to case and are cached."""
-    heads: dict[bytes, Head] = {}
+    heads: dict[bytes, FieldTag] = {}
 
-    def struct(data: bytes, at: int, end: int) -> dict[str, Any]:
+    def struct(data: bytes, start: int, end: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
-        while at < end:
-            before = data[at : at + (data[at + 3] + 8 if data[at + 1] < 128 else data[at + 4] + 11)]
+        while start < end:
+            before = data[
+                start : start + (data[start + 3] + 8 if data[start + 1] < 128 else data[start + 4] + 11)
+            ]
             head = heads.get(before)
             if head is None:
-                head = _head(data, at)
+                head = _read_tag(data, start)
                 if head[2] <= len(before) and len(heads) < _CACHED:
                     heads[before] = head
             key, kind, skip, size = head
-            stop = at + size
+            stop = start + size
             if kind == TEXT:
-                members[key] = data[at + skip : stop].decode()
+                members[key] = data[start + skip : stop].decode()
             elif kind == NUMBER:
-                members[key] = number(_double(data, at + skip)[0])
+                members[key] = number(_double(data, start + skip)[0])
             elif kind == STRUCT:
-                members[key] = struct(data, at + skip, stop)
+                members[key] = struct(data, start + skip, stop)
             else:
-                members[key] = value(data, at + skip, stop, struct)
-            at = stop
-        if at != end:
+                members[key] = value(data, start + skip, stop, struct)
+            start = stop
+        if start != end:
             raise NonCanonical
         return members
 
     return struct
 
 
-def _head(data: bytes, at: int) -> Head:
+def _read_tag(data: bytes, offset: int) -> FieldTag:
     """Decode all of a member but its value. For a text or a Struct, the offset skips the inner tag and length too."""
-    start, stop = field(data, at)
+    start, stop = field(data, offset)
     begin, middle = field(data, start)
     first, last = field(data, middle)
-    if not data[at] == 0x0A == data[start] or data[middle] != 0x12 or last != stop:
+    if not data[offset] == 0x0A == data[start] or data[middle] != 0x12 or last != stop:
         raise NonCanonical
     key = data[begin:middle].decode()
     if first < stop and data[first] in (TEXT, STRUCT):
         inside, outside = field(data, first)
         if outside != stop:
             raise NonCanonical
-        return key, data[first], inside - at, stop - at
+        return key, data[first], inside - offset, stop - offset
     if first + 9 == stop and data[first] == NUMBER:
-        return key, NUMBER, first + 1 - at, stop - at
-    return key, 0, first - at, stop - at
+        return key, NUMBER, first + 1 - offset, stop - offset
+    return key, 0, first - offset, stop - offset
 
 
-def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
+def value(data: bytes, start: int, end: int, inner: Inner) -> Any:
     """A google.protobuf.Value; an empty one is null."""
-    if at == end:
+    if start == end:
         return None
-    kind = data[at]
+    kind = data[start]
     if kind == NUMBER:
-        if at + 9 != end:
+        if start + 9 != end:
             raise NonCanonical
-        return number(_double(data, at + 1)[0])
+        return number(_double(data, start + 1)[0])
     if kind == BOOL:
-        if at + 2 != end or data[at + 1] > 1:
+        if start + 2 != end or data[start + 1] > 1:
             raise NonCanonical
-        return data[at + 1] == 1
+        return data[start + 1] == 1
     if kind == NULL:  # any enum number: protobuf keeps unknown ones
-        *more, last = data[at:end]
+        *more, last = data[start:end]
         if not 1 <= len(more) <= 10 or last > 127 or any(byte < 128 for byte in more[1:]):
             raise NonCanonical
         return None
-    at, stop = field(data, at)
+    start, stop = field(data, start)
     if stop != end or kind not in (TEXT, STRUCT, LIST):
         raise NonCanonical
     if kind == TEXT:
-        return data[at:end].decode()
-    return inner(data, at, end) if kind == STRUCT else _list(data, at, end, inner)
+        return data[start:end].decode()
+    return inner(data, start, end) if kind == STRUCT else _list(data, start, end, inner)
 
 
 def number(value: float) -> float:
@@ -140,27 +142,27 @@ def check_finite(value: float) -> float:
     return value
 
 
-def _list(data: bytes, at: int, end: int, inner: Inner) -> list[Any]:
+def _list(data: bytes, offset: int, end: int, inner: Inner) -> list[Any]:
     items: list[Any] = []
-    while at < end:
-        tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
-        if data[at + 1] > 127:
-            start, stop = field(data, at)
+    while offset < end:
+        tag, start, stop = data[offset], offset + 2, offset + 2 + data[offset + 1]
+        if data[offset + 1] > 127:
+            start, stop = field(data, offset)
         if tag != 0x0A:
             raise NonCanonical
         items.append(value(data, start, stop, inner))
-        at = stop
-    if at != end:
+        offset = stop
+    if offset != end:
         raise NonCanonical
     return items
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    size, shift = data[at] & 127, 7
-    while data[at] > 127:
-        at += 1
-        size |= (data[at] & 127) << shift
+def _varint(data: bytes, start: int) -> tuple[int, int]:
+    size, shift = data[start] & 127, 7
+    while data[start] > 127:
+        start += 1
+        size |= (data[start] & 127) << shift
         shift += 7
         if shift > 35:
             raise NonCanonical
-    return size, at + 1
+    return size, start + 1

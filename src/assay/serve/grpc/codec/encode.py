@@ -43,18 +43,18 @@ def varint_field(tag: bytes, number: int) -> bytes:
     return tag + varint(number) if number else b""
 
 
-def struct(document: dict[str, Any], deep: int = 1) -> bytes:
+def struct(document: dict[str, Any], depth: int = 1) -> bytes:
     """A google.protobuf.Struct."""
-    return b"".join([map_entry(key.encode(), value(item, deep)) for key, item in document.items()])
+    return b"".join([map_entry(key.encode(), value(item, depth)) for key, item in document.items()])
 
 
-def map_entry(key: bytes, packed: bytes) -> bytes:
+def map_entry(key: bytes, value: bytes) -> bytes:
     """One member of a Struct."""
-    inner = b"".join((b"\x0a", varint(len(key)), key, b"\x12", varint(len(packed)), packed))
+    inner = b"".join((b"\x0a", varint(len(key)), key, b"\x12", varint(len(value)), value))
     return b"".join((b"\x0a", varint(len(inner)), inner))
 
 
-def value(document: Any, deep: int = 0) -> bytes:
+def value(document: Any, depth: int = 0) -> bytes:
     """A google.protobuf.Value, `deep` levels inside others."""
     if type(document) is str:
         return text(document.encode())
@@ -72,15 +72,15 @@ def value(document: Any, deep: int = 0) -> bytes:
         return b"\x11" + _double(document)
     if type(document) is float:
         return b"\x11" + _double(document)
-    if deep >= DEEPEST:
+    if depth >= DEEPEST:
         raise NotRepresentable(
             f"nested more than {DEEPEST} levels deep, which is too deep for gRPC; use REST"
         )
     if is_object(document):
-        return length_delimited(b"\x2a", struct(document, deep + 1))
+        return length_delimited(b"\x2a", struct(document, depth + 1))
     assert is_list(document)
     return length_delimited(
-        b"\x32", b"".join([length_delimited(b"\x0a", value(item, deep + 1)) for item in document])
+        b"\x32", b"".join([length_delimited(b"\x0a", value(item, depth + 1)) for item in document])
     )
 
 

@@ -12,16 +12,16 @@ _SIZE = rb"[\x80-\xff]{0,2}[\x00-\x7f]"
 _CACHED = 512  # prefixes
 
 
-def head_of(steps: Steps, long: int) -> bytes:
+def prefix_of(steps: Steps, length: int) -> bytes:
     """The prefix of a message of `long` bytes."""
     head = b""
     for tag, more in reversed(steps):
         head = more + head
-        head = b"".join((tag, varint(len(head) + long), head))
+        head = b"".join((tag, varint(len(head) + length), head))
     return head
 
 
-class Heads:
+class LengthPrefixes:
     """Consecutive prefixes, in messages of one shape."""
 
     def __init__(self, all: Sequence[Steps]) -> None:
@@ -35,9 +35,9 @@ class Heads:
         self._find = re.compile(form, re.DOTALL).match
         self.cache: dict[bytes, Found] = {}
 
-    def read(self, data: bytes, at: int) -> Found | None:
+    def read(self, data: bytes, start: int) -> Found | None:
         """The prefixes at a position; None if there is something else, or if lengths do not agree."""
-        match = self._find(data, at)
+        match = self._find(data, start)
         if match is None:
             return None
         if (cached := self.cache.get(match[0])) is not None:  # the caller's lookup had more or fewer bytes
@@ -46,9 +46,9 @@ class Heads:
         group = 1
         for steps in self._all:
             long = _number(match[group + len(steps)])
-            if match[group] != head_of(steps, long):
+            if match[group] != prefix_of(steps, long):
                 return None
-            ends.append(match.end(group) - at + long)
+            ends.append(match.end(group) - start + long)
             group += 1 + len(steps)
         if len(self.cache) >= _CACHED:
             self.cache.clear()

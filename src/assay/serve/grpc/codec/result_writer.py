@@ -37,19 +37,19 @@ Write = Callable[[ScoredParts, EncodedContext], bytes]
 class CheckEncoder:
     """One check in every case: only its results and the arguments resolved from paths differ."""
 
-    def __init__(self, bound: BoundCheck, takes: Sequence[int], *, arguments: bool) -> None:
+    def __init__(self, bound: BoundCheck, value_indexes: Sequence[int], *, arguments: bool) -> None:
         shown = {
             name: {"value": bound.displayed_literals[name]}
             for name in bound.order
             if name in bound.displayed_literals
         }
-        paths = {path.field.name: path.displayed_path for path in bound.paths}
+        paths = {path.field.name: path.display_path for path in bound.paths}
         self._type, self._metadata = bound.checker.type, _encode(bound.metadata)
         self._paths = paths if arguments else {}
         literals = {name: one for name, one in shown.items() if name not in paths} if arguments else {}
         self._literals = packed.struct(decode(_encode(literals)))
         self._tag = b"\x22" if arguments else b""
-        self.takes = takes if arguments else ()
+        self.value_indexes = value_indexes if arguments else ()
         self.back = check_framing(self._type, "completed", b"{}", self._metadata)[1]
         self.cache: dict[tuple[Any, ...], Framing] = {}
         self._cached_bytes = 0
@@ -58,7 +58,10 @@ class CheckEncoder:
         """The bytes that depend only on lengths: of the values, and of the end of the result."""
         results, *lengths, tail = key
         front = check_framing(self._type, "completed", results, self._metadata)[0]
-        before = [self._before(*path, long) for path, long in zip(self._paths.items(), lengths, strict=True)]
+        before = [
+            self._argument_prefix(*path, long)
+            for path, long in zip(self._paths.items(), lengths, strict=True)
+        ]
         args = len(self._literals) + sum(map(len, before)) + sum(map(abs, lengths))
         front += self._tag and self._tag + varint(args)
         size = varint(len(front) + args + tail)
@@ -71,18 +74,18 @@ class CheckEncoder:
         framing = self.cache[key] = (total, first, *before[1:])
         return framing
 
-    def _before(self, name: str, path: Any, long: int) -> bytes:
+    def _argument_prefix(self, name: str, path: Any, length: int) -> bytes:
         """The bytes before a text of `long` bytes; if `long` is negative, before another value of `-long` bytes."""
-        value = packed.text(bytes(long)) if long >= 0 else bytes(-long)
+        value = packed.text(bytes(length)) if length >= 0 else bytes(-length)
         shown = b"" if path is UNSET else map_entry(b"jsonpath", packed.text(path.encode()))
         whole = map_entry(name.encode(), length_delimited(b"\x2a", shown + map_entry(b"value", value)))
-        return whole[: len(whole) - abs(long)]
+        return whole[: len(whole) - abs(length)]
 
 
 @memoize_on
 def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
     """Generate one function for all checks of a scorer. It writes a TestCaseResult, as a field of its EvaluationRunResult."""
-    pairs = zip(scorer.checks, scorer.takes, strict=True)
+    pairs = zip(scorer.checks, scorer.value_indexes, strict=True)
     made = [CheckEncoder(bound, takes, arguments=arguments) for bound, takes in pairs]
     tails = {
         encoder.back: f"tail{at}" for at, encoder in enumerate(made)
@@ -96,7 +99,7 @@ def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
         "end": end,
     }
     scope |= {f"back_{tail}": back for back, tail in tails.items()}
-    values = sorted({which for places in scorer.takes for which in places})
+    values = sorted({which for places in scorer.value_indexes for which in places})
     lines = [
         "values, found, when = told",
         "case, output, about = echo",
@@ -106,14 +109,14 @@ def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
     ]
     for back, tail in tails.items():
         lines.append(f"{tail} = join((said, b'2', size(len(about) + {len(back)}), about, back_{tail}))")
-    for which in sorted({which for encoder in made for which in encoder.takes}):
+    for which in sorted({which for encoder in made for which in encoder.value_indexes}):
         lines.append(f"if type(v{which}) is str: v{which} = v{which}.encode(); n{which} = len(v{which})")
         lines.append(f"else: v{which} = value(v{which}); n{which} = -len(v{which})")
     parts: list[str] = []
     for at, encoder in enumerate(made):
         scope |= {f"cache{at}": encoder.cache, f"framing{at}": encoder.framing}
         parts += _check_parts(at, encoder, tails[encoder.back], lines)
-    lines += _whole(parts, 3 + len(end), [f"m{at}" for at in range(len(made))])
+    lines += _join_source(parts, 3 + len(end), [f"m{at}" for at in range(len(made))])
     source = "\n    ".join(["def write(told, echo):", *lines])
     exec(source, scope)  # noqa: S102  # the source has only names of our own; values from requests are constants in the scope
     return scope["write"]
@@ -123,24 +126,24 @@ def _all_completed(count: int) -> TestCaseSummary:
     return TestCaseSummary(total_checks=count, completed_checks=count, error_checks=0, skipped_checks=0)
 
 
-def _check_parts(at: int, encoder: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
+def _check_parts(index: int, encoder: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
     """The names of the parts of one check's result. Adds to `lines` the code that computes them and their total length."""
-    values = [f"v{which}" for which in encoder.takes]
-    before = [f"b{at}_{one}" for one in range(max(1, len(values)))]
-    lines.append(f"key = (r{at}, {''.join(f'n{which}, ' for which in encoder.takes)}len({tail}))")
-    lines.append(f"m{at}, {', '.join(before)} = cache{at}.get(key) or framing{at}(key)")
+    values = [f"v{which}" for which in encoder.value_indexes]
+    before = [f"b{index}_{one}" for one in range(max(1, len(values)))]
+    lines.append(f"key = (r{index}, {''.join(f'n{which}, ' for which in encoder.value_indexes)}len({tail}))")
+    lines.append(f"m{index}, {', '.join(before)} = cache{index}.get(key) or framing{index}(key)")
     pairs = zip_longest(before, values)
     return [*(one for pair in pairs for one in pair if one is not None), tail]
 
 
-def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
+def _join_source(parts: list[str], constant_size: int, lengths: list[str]) -> list[str]:
     """The code that joins status, context, checks and summary."""
     said = "b'2', body, b'\\x08\\x01\\x12', many, b'\\n', one, case, b'\\x12', two, output"
     return [
         "one = size(len(case)); two = size(len(output))",
         "context = 2 + len(one) + len(case) + len(two) + len(output)",
         "many = size(context)",
-        f"body = size({' + '.join((str(fixed), 'len(many)', 'context', *lengths))})",
+        f"body = size({' + '.join((str(constant_size), 'len(many)', 'context', *lengths))})",
         f"return join(({said}, {', '.join(parts)}, end))",
     ]
 

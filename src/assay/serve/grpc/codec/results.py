@@ -33,7 +33,7 @@ class Argument(Struct):
     jsonpath: str | None = None
 
 
-class Checked(Struct):
+class EncodableCheck(Struct):
     check_type: str
     status: str
     results: Raw
@@ -47,7 +47,7 @@ class ResultLine(Struct):
     """A result whose context is not decoded, because it is already encoded."""
 
     status: str
-    check_results: list[Checked]
+    check_results: list[EncodableCheck]
     summary: TestCaseSummary
     metadata: dict[str, Any] | None = None
 
@@ -88,7 +88,7 @@ class ResultEncoder:
             parts.append(length_delimited(b"\x2a", packed.struct(whole.metadata)))
         return length_delimited(b"\x32", b"".join(parts))
 
-    def _check(self, check: Checked, about: bytes) -> bytes:
+    def _check(self, check: EncodableCheck, header: bytes) -> bytes:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
         if (framing := self._checks.get(key)) is None:
             framing = check_framing(*key)
@@ -98,10 +98,10 @@ class ResultEncoder:
         if check.resolved_arguments is not None:
             members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
             arguments = length_delimited(b"\x22", b"".join(members))
-        size = varint(len(about) + len(back))
+        size = varint(len(header) + len(back))
         error = b"" if check.error is None else length_delimited(b"\x3a", _error(check.error))
         moment = self.moment(check.evaluated_at.encode())
-        return b"".join((front, arguments, moment, b"\x32", size, about, back, error))
+        return b"".join((front, arguments, moment, b"\x32", size, header, back, error))
 
     def moment(self, text: bytes) -> bytes:
         """The evaluated_at of a check."""
@@ -165,14 +165,14 @@ def counts(summary: TestCaseSummary) -> bytes:
 def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
     """Encode a context from JSON. Members that FEP does not define are left out (decision 10)."""
     id = length_delimited(b"\x0a", case["id"].encode()) if case["id"] else b""
-    about, one, other = id, [id, length_delimited(b"\x12", _either(case["input"]))], [b""]
+    about, one, other = id, [id, length_delimited(b"\x12", _oneof(case["input"]))], [b""]
     if "expected" in case:
-        one.append(length_delimited(b"\x1a", _either(case["expected"])))
+        one.append(length_delimited(b"\x1a", _oneof(case["expected"])))
     if "metadata" in case:
         metadata = packed.struct(case["metadata"])
         one.append(length_delimited(b"\x22", metadata))
         about += length_delimited(b"\x12", metadata)
-    other = [length_delimited(b"\x0a", _either(output["value"]))]
+    other = [length_delimited(b"\x0a", _oneof(output["value"]))]
     if "metadata" in output:
         metadata = packed.struct(output["metadata"])
         other.append(length_delimited(b"\x12", metadata))
@@ -196,7 +196,7 @@ def _seconds(seconds: int) -> bytes:
     return varint_field(b"\x08", seconds)
 
 
-def _either(value: Any) -> bytes:
+def _oneof(value: Any) -> bytes:
     """An InputValue or an OutputValue: a text, an object, or the general form that decision 2 adds."""
     if isinstance(value, str):
         return length_delimited(b"\x0a", value.encode())
@@ -216,8 +216,8 @@ def _error(error: CheckError) -> bytes:
     )
 
 
-def _put(cache: dict[Any, Any], key: Any, encoded: Any, long: int) -> None:
-    if long <= _LONG:
+def _put(cache: dict[Any, Any], key: Any, encoded: Any, limit: int) -> None:
+    if limit <= _LONG:
         if len(cache) >= _CACHED:
             cache.clear()
         cache[key] = encoded

@@ -31,9 +31,9 @@ class ShapeCache:
         self.form = form
         self.shapes: tuple[Shape, ...] = ()
 
-    def add(self, shape: Shape, instead: Shape | None) -> None:
+    def add(self, shape: Shape, replaced: Shape | None) -> None:
         """Add a shape in place of another. Two threads at the same time may lose one, which is then learned again."""
-        others = (other for other in self.shapes if other is not instead and other[:3] != shape[:3])
+        others = (other for other in self.shapes if other is not replaced and other[:3] != shape[:3])
         self.shapes = (shape, *others)[:_CACHED]
 
 
@@ -44,29 +44,29 @@ class RequestShapes:
     """The shapes of the cases of one request, or of its outputs."""
 
     def __init__(self, cache: ShapeCache, count: int, deepest: int) -> None:
-        self._cache, self._left, self._deepest = cache, count, deepest
+        self._cache, self._remaining, self._deepest = cache, count, deepest
         self._shapes: list[Shape] = []
         self._samples: list[Span] = []
-        self._missed, self._due = 0, _OFTEN
+        self._misses, self._next_learning = 0, _OFTEN
 
-    def read(self, data: bytes, at: int, end: int) -> Made | None:
+    def read(self, data: bytes, start: int, end: int) -> Made | None:
         """The document of a message of a learned shape; None for any other."""
         for shape in self._shapes:
-            if (made := shape.read(data, at, end)) is not None:
+            if (made := shape.read(data, start, end)) is not None:
                 return made
         return None
 
-    def record_miss(self, data: bytes, at: int, end: int) -> None:
+    def record_miss(self, data: bytes, start: int, end: int) -> None:
         """A canonical message was read member by member. After eight of them, and again after four times as many, a shape is learned."""
-        self._missed += 1
-        if self._missed == _SOME:
-            fitting = (shape for shape in self._cache.shapes if shape.deep <= self._deepest)
-            self._shapes = list(islice((shape for shape in fitting if shape.read(data, at, end)), 1))
-        if self._due - _OFTEN < self._missed <= self._due and end - at <= _LONGEST:
-            self._samples.append((at, end))
-        if self._missed == self._due:
-            learned = self._left - self._missed >= _WORTH and self._learn(data)
-            self._due = self._due * 4 if learned else 0
+        self._misses += 1
+        if self._misses == _SOME:
+            fitting = (shape for shape in self._cache.shapes if shape.depth <= self._deepest)
+            self._shapes = list(islice((shape for shape in fitting if shape.read(data, start, end)), 1))
+        if self._next_learning - _OFTEN < self._misses <= self._next_learning and end - start <= _LONGEST:
+            self._samples.append((start, end))
+        if self._misses == self._next_learning:
+            learned = self._remaining - self._misses >= _WORTH and self._learn(data)
+            self._next_learning = self._next_learning * 4 if learned else 0
             self._samples = []
 
     def _learn(self, data: bytes) -> bool:
@@ -77,7 +77,7 @@ class RequestShapes:
             alike[tuple(trace.pieces)].append(trace)
         often = {kind: traces for kind, traces in alike.items() if len(traces) * 2 >= _OFTEN}
         for kind, traces in often.items():
-            if traces[0].deep > self._deepest:
+            if traces[0].depth > self._deepest:
                 continue
             before = next((shape for shape in self._shapes if shape.kind == kind), None)
             lengths = [trace.lengths for trace in traces]

@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from assay.serve.grpc.codec import decode as unpacked
-from assay.serve.grpc.codec.length_prefixes import Heads, Steps
+from assay.serve.grpc.codec.length_prefixes import LengthPrefixes, Steps
 
 
 class Same(NamedTuple):
@@ -30,14 +30,14 @@ class LengthPrefix(NamedTuple):
 class TextField(NamedTuple):
     """A text of variable length, after its prefix."""
 
-    head: int
+    prefix: int
     name: str
 
 
 class End(NamedTuple):
     """The end of a message of variable length."""
 
-    head: int
+    prefix: int
 
 
 class Mark(NamedTuple):
@@ -57,61 +57,61 @@ class SourceLines:
         self._lines, self._marks, self._sizes = ["p = at"], marks, sizes
         self._same: list[bytes] = [b""]
         self._leaves: list[Leaf] = []
-        self._gone = 0  # bytes after `p` that are already covered
-        self._heads: list[LengthPrefix] = []
+        self._covered_bytes = 0  # bytes after `p` that are already covered
+        self._prefixes: list[LengthPrefix] = []
 
-    def source(self, document: str, about: str) -> str:
+    def source(self, document: str, metadata: str) -> str:
         self._flush()
-        self._lines += ["if p != end: return None", f"return {document}, {about}"]
+        self._lines += ["if p != end: return None", f"return {document}, {metadata}"]
         return "\n    ".join(["def read(data, at, end):", *self._lines])
 
     def add(self, piece: SourcePart) -> None:
         if isinstance(piece, LengthPrefix):
             self._cut()
-            self._heads.append(piece)
+            self._prefixes.append(piece)
             return
         if isinstance(piece, TextField):
             self._flush(piece)
             return
-        if self._heads and not (isinstance(piece, Mark) and piece.name not in self._marks):
+        if self._prefixes and not (isinstance(piece, Mark) and piece.name not in self._marks):
             self._flush()
         if isinstance(piece, Same):
             self._same[-1] += piece.data
-            self._gone += len(piece.data)
+            self._covered_bytes += len(piece.data)
         elif isinstance(piece, Leaf):
             self._leaves.append(piece)
             self._same.append(b"")
-            self._gone += Struct(f"<{piece.form}").size
+            self._covered_bytes += Struct(f"<{piece.form}").size
         elif isinstance(piece, End):
-            self._lines.append(f"if p + {self._gone} != end{piece.head}: return None")
+            self._lines.append(f"if p + {self._covered_bytes} != end{piece.prefix}: return None")
         elif piece.name in self._marks:
-            self._lines.append(f"{piece.name} = p + {self._gone}")
+            self._lines.append(f"{piece.name} = p + {self._covered_bytes}")
 
     def _flush(self, text: TextField | None = None) -> None:
         """Emit the pending prefixes, and the text after the last one."""
         self._cut()
-        if not self._heads:
+        if not self._prefixes:
             return
-        number, wide = self._heads[0].number, sum(self._sizes[head.number] for head in self._heads)
-        heads = Heads([head.steps for head in self._heads])
+        number, wide = self._prefixes[0].number, sum(self._sizes[head.number] for head in self._prefixes)
+        heads = LengthPrefixes([head.steps for head in self._prefixes])
         self.scope |= {f"cache{number}": heads.cache.get, f"heads{number}": heads.read}
-        ends = ", ".join(f"end{head.number}" for head in self._heads)
+        ends = ", ".join(f"end{head.number}" for head in self._prefixes)
         self._lines += [
             f"found = cache{number}(data[p : p + {wide}]) or heads{number}(data, p)",
             "if found is None: return None",
             f"long, {ends} = found",
-            *(f"end{head.number} += p" for head in self._heads),
+            *(f"end{head.number} += p" for head in self._prefixes),
             "p += long",
         ]
         if text is not None:
-            self._lines += [f"{text.name} = data[p : end{text.head}]", f"p = end{text.head}"]
-        self._heads = []
+            self._lines += [f"{text.name} = data[p : end{text.prefix}]", f"p = end{text.prefix}"]
+        self._prefixes = []
 
     def _cut(self) -> None:
         """Emit the pending bytes and values of fixed length."""
-        if not self._gone:
+        if not self._covered_bytes:
             return
-        size, number = self._gone, len(self._lines)
+        size, number = self._covered_bytes, len(self._lines)
         self._lines.append(f"if p + {size} > end: return None")
         if self._leaves:
             forms = [f"{len(same)}s{leaf.form}" for same, leaf in zip(self._same, self._leaves, strict=False)]
@@ -125,4 +125,4 @@ class SourceLines:
         else:
             self._lines.append(f"if data[p : p + {size}] != {self._same[0]!r}: return None")
         self._lines.append(f"p += {size}")
-        self._same, self._leaves, self._gone = [b""], [], 0
+        self._same, self._leaves, self._covered_bytes = [b""], [], 0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.decode import Span, fields
 from assay.serve.grpc.codec.encode import length_delimited
-from assay.serve.grpc.codec.length_prefixes import Steps, head_of
+from assay.serve.grpc.codec.length_prefixes import Steps, prefix_of
 from assay.serve.grpc.codec.shape_source import (
     End,
     Leaf,
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
     kind: tuple[SourcePart, ...]
     lengths: list[int]
     free: set[int]
-    deep: int
+    depth: int
     read: Read
 
 
@@ -45,35 +45,35 @@ class Trace:
     def __init__(self, data: bytes, span: Span, free: set[int] | None = None) -> None:
         self.span, self.free = span, free
         self.lengths: list[int] = []
-        self.deep = self._level = 1
+        self.depth = self._level = 1
         self.pieces: list[SourcePart] = []
         self._data = data
         self._sizes: dict[int, int] = {}  # of the prefixes in this message
-        self._document, self._about = "", ""
+        self._document, self._metadata = "", ""
 
     @property
     def is_small(self) -> bool:
         """Whether the generated function stays small enough to be worth it."""
         return len(self._sizes) <= _HEADS and len(self.pieces) <= _PIECES
 
-    def case(self, at: int, end: int) -> None:
+    def case(self, start: int, end: int) -> None:
         names = {0x0A: "id", 0x12: "input", 0x1A: "expected", 0x22: "metadata"}
-        members = self._fields(names, at, end)
+        members = self._fields(names, start, end)
         about = "data[at:after_id]" if "id" in members else "b''"
         if "metadata" in members:
             about += " + b'\\x12' + data[before_metadata + 1 : end]"
-        self._document, self._about = _literal({"id": "''"} | members), about
+        self._document, self._metadata = _literal({"id": "''"} | members), about
 
-    def output(self, at: int, end: int) -> None:
-        members = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, at, end)
+    def output(self, start: int, end: int) -> None:
+        members = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, start, end)
         about = "b'\\x1a' + data[before_metadata + 1 : after_metadata]" if "metadata" in members else "b''"
-        self._document, self._about = _literal(members), about
+        self._document, self._metadata = _literal(members), about
 
-    def _fields(self, names: dict[int, str], at: int, end: int) -> dict[str, str]:
+    def _fields(self, names: dict[int, str], offset: int, end: int) -> dict[str, str]:
         members: dict[str, str] = {}
-        for tag, start, stop in fields(self._data, at, end):
+        for tag, start, stop in fields(self._data, offset, end):
             name = names[tag]
-            how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
+            how = {"id": self._text, "metadata": self._struct}.get(name, self._oneof)
             self.pieces.append(Mark(f"before_{name}"))
             members[name] = how(start, stop, ((bytes((tag,)), b""),))[0]
             self.pieces.append(Mark(f"after_{name}"))
@@ -81,20 +81,20 @@ class Trace:
 
     def shape(self, kind: tuple[SourcePart, ...]) -> Shape:
         """The shape of the traced message."""
-        lines = SourceLines(self._about, self._sizes)
+        lines = SourceLines(self._metadata, self._sizes)
         for piece in self.pieces:
             lines.add(piece)
-        source = lines.source(self._document, self._about)
+        source = lines.source(self._document, self._metadata)
         exec(source, lines.scope)  # noqa: S102  # the source is generated here; names of members are literals
-        return Shape(kind, self.lengths, self.free or set(), self.deep, lines.scope["read"])
+        return Shape(kind, self.lengths, self.free or set(), self.depth, lines.scope["read"])
 
-    def _either(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+    def _oneof(self, offset: int, end: int, steps: Steps) -> tuple[str, int | None]:
         """An InputValue or an OutputValue."""
-        ((kind, start, stop),) = fields(self._data, at, end)
+        ((kind, start, stop),) = fields(self._data, offset, end)
         how = {unpacked.STRING: self._text, unpacked.OBJECT: self._struct}.get(kind, self._value)
         return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
-    def _struct(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+    def _struct(self, offset: int, end: int, steps: Steps) -> tuple[str, int | None]:
         members: dict[str, str] = {}
 
         def member(start: int, stop: int) -> int | None:
@@ -104,10 +104,10 @@ class Trace:
             members[name.decode()], long = self._value(one, two, entry)
             return long
 
-        long = self._inside(at, end, steps, member)
+        long = self._members(offset, end, steps, member)
         return _literal(members), long
 
-    def _list(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+    def _list(self, offset: int, end: int, steps: Steps) -> tuple[str, int | None]:
         members: list[str] = []
 
         def item(start: int, stop: int) -> int | None:
@@ -115,42 +115,44 @@ class Trace:
             members.append(value)
             return long
 
-        long = self._inside(at, end, steps, item)
+        long = self._members(offset, end, steps, item)
         return f"[{', '.join(members)}]", long
 
-    def _inside(self, at: int, end: int, steps: Steps, each: Callable[[int, int], int | None]) -> int | None:
+    def _members(
+        self, offset: int, end: int, steps: Steps, read_member: Callable[[int, int], int | None]
+    ) -> int | None:
         """An object or a list; its length with its prefix, or None if that varies."""
         self._level += 1
-        self.deep = max(self.deep, self._level)
+        self.depth = max(self.depth, self._level)
         number = self._reserve()
-        sizes = [each(start, stop) for _, start, stop in fields(self._data, at, end)]
+        sizes = [read_member(start, stop) for _, start, stop in fields(self._data, offset, end)]
         self._level -= 1
         fixed = [one for one in sizes if one is not None]
         if len(fixed) < len(sizes):
-            self._head(number, steps, end - at)
+            self._add_prefix(number, steps, end - offset)
             self.pieces.append(End(number))
             return None
-        head = head_of(steps, sum(fixed))
+        head = prefix_of(steps, sum(fixed))
         self.pieces[number] = Same(head)
         return len(head) + sum(fixed)
 
-    def _value(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
-        kind = self._data[at] if at < end else unpacked.NULL
+    def _value(self, offset: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        kind = self._data[offset] if offset < end else unpacked.NULL
         if kind in (unpacked.NULL, unpacked.BOOL, unpacked.NUMBER):
-            return self._scalar(kind, at, end, steps)
-        ((_, start, stop),) = fields(self._data, at, end)
+            return self._scalar(kind, offset, end, steps)
+        ((_, start, stop),) = fields(self._data, offset, end)
         how = {unpacked.TEXT: self._text, unpacked.STRUCT: self._struct}.get(kind, self._list)
         return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
-    def _scalar(self, kind: int, at: int, end: int, steps: Steps) -> tuple[str, int]:
-        head = head_of(steps, end - at)
-        long = len(head) + end - at
+    def _scalar(self, kind: int, start: int, end: int, steps: Steps) -> tuple[str, int]:
+        head = prefix_of(steps, end - start)
+        long = len(head) + end - start
         if kind == unpacked.NULL:
-            self.pieces.append(Same(head + self._data[at:end]))
+            self.pieces.append(Same(head + self._data[start:end]))
             return "None", long
         name = f"x{len(self.pieces)}"
         self.pieces += (
-            Same(head + self._data[at : at + 1]),
+            Same(head + self._data[start : start + 1]),
             Leaf("B" if kind == unpacked.BOOL else "d", name),
         )
         if kind == unpacked.BOOL:
@@ -164,10 +166,10 @@ class Trace:
         self.lengths.append(long)
         if self.free is None or which in self.free:
             number = self._reserve()
-            self._head(number, steps, long)
+            self._add_prefix(number, steps, long)
             self.pieces.append(TextField(number, name))
             return f"{name}.decode()", None
-        head = head_of(steps, long)
+        head = prefix_of(steps, long)
         self.pieces += (Same(head), Leaf(f"{long}s", name))
         return f"{name}.decode()", len(head) + long
 
@@ -176,9 +178,9 @@ class Trace:
         self.pieces.append(Same(b""))
         return len(self.pieces) - 1
 
-    def _head(self, number: int, steps: Steps, long: int) -> None:
+    def _add_prefix(self, number: int, steps: Steps, length: int) -> None:
         self.pieces[number] = LengthPrefix(steps, number)
-        self._sizes[number] = len(head_of(steps, long))
+        self._sizes[number] = len(prefix_of(steps, length))
 
 
 def _literal(members: dict[str, str]) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from assay.ports import store_patience
 T = TypeVar("T")
 
 SECONDS = 1.5  # that a database may take for an answer
+TICK = 0.2  # seconds between two looks at the answers that are waited for
 _WRITABLE = text("SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::bool")
 
 
@@ -35,6 +37,8 @@ class DatabasePing:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-ping")
         self._asking: asyncio.Future[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Future[Any], float] = {}  # answers of requests, and when to suspect them
+        self._timer: asyncio.TimerHandle | None = None
 
     async def ask(self) -> None:
         """Raise DatabaseUnavailable if there is no answer in time. Callers at the same time share one question."""
@@ -52,17 +56,26 @@ class DatabasePing:
         So a database that hangs is noticed like one that is gone, and a slow one is waited for.
         """
         seconds = store_patience.get()
+        if seconds is not None:
+            self._waiting[answer] = time.monotonic() + seconds - SECONDS
+            if self._timer is None:  # one for all: a timer for each answer would cost more than the wait
+                self._timer = answer.get_loop().call_later(TICK, self._look)
         try:
-            if seconds is None:
-                return await answer
-            suspicion = answer.get_loop().call_later(max(0.1, seconds - SECONDS), self._suspect, answer)
-            try:
-                return await answer
-            finally:
-                suspicion.cancel()
+            return await answer
         except EnvironmentFailure:
             self.forget_other_file()
             raise
+        finally:
+            self._waiting.pop(answer, None)
+
+    def _look(self) -> None:
+        """Suspect the answers that have been waited for too long."""
+        self._timer, now = None, time.monotonic()
+        for answer in [answer for answer, due in self._waiting.items() if due <= now]:
+            del self._waiting[answer]
+            self._suspect(answer)
+        if self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(TICK, self._look)
 
     def _suspect(self, answer: asyncio.Future[Any]) -> None:
         if not answer.done():
@@ -82,6 +95,8 @@ class DatabasePing:
             await asyncio.wait({answer}, timeout=1)
 
     def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def forget_other_file(self) -> None:

@@ -1,5 +1,6 @@
 """`assay evaluate --agent`: a system over a dataset, with real agents; killed, interrupted and resumed."""
 
+import fcntl
 import json
 import os
 import signal
@@ -352,3 +353,11 @@ def test_an_agent_that_is_not_there_or_does_not_cover_the_cases_is_refused(evalu
     assert "task 'b' has 0 records" in ended.err
     alone = command("evaluate", "--cases", "cases.jsonl", "--trials", "2", folder=folder)
     assert "--trials needs --agent" in alone.err
+
+
+def test_two_processes_do_not_write_one_file(evaluate, folder):
+    with (folder / "out.jsonl").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        ended = evaluate("-o", "out.jsonl")
+    assert (ended.code, "out.jsonl: another process is writing it" in ended.err) == (2, True), ended.err
+    assert not (folder / "asked.log").exists()

@@ -171,17 +171,20 @@ class AgentEvaluation:
         self.executor.start(run)
         return run
 
-    async def resume(self, digest: str, on_wait: Callable[[Run], None]) -> Run | None:
+    async def resume(self, digest: str, on_wait: Callable[[Run], None], *, alone: bool = False) -> Run | None:
         """
         Continue the newest run with this digest: the run itself if it was killed, else a copy. None: there is no such run.
 
-        A killed process holds its run for some seconds; `on_wait` is called before the wait.
+        A killed process holds its run for some seconds; `on_wait` is called before the wait. `alone`: no other process has this store, so
+        there is nothing to wait for.
         """
         source = await find_unfinished(self.store, TENANT, digest)
         if source is None or is_complete(source):
             return source
         if source.status in CLOSED:
             source = await copy_results(self.store, source, new_id("eval_"), self.plan.services.clock)
+        if alone and source.holder is not None:
+            await self.store.release(source.id, source.holder)
         claimed = await self._claim(source)
         if claimed is None:
             on_wait(source)

@@ -1,10 +1,11 @@
 """`assay evaluate --agent`: run an agent over a dataset, and score what comes back."""
 
 import asyncio
+import fcntl
 import signal
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,7 @@ class AgentExecution:
             checks, evaluation.plan.versions, shown, request.agent_id, request.agent_version, request.trials
         )
         if options.resume:
-            resumed = await evaluation.resume(digest, _report_wait)
+            resumed = await evaluation.resume(digest, _report_wait, alone=self._journal is not None)
             if resumed is not None:
                 done, total = (
                     resumed.head.get("summary", {}).get("total_test_cases", 0),
@@ -232,7 +233,7 @@ class AgentExecution:
             async with app.store(self._settings) as store:
                 yield store
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _exclusive(self._journal):
             database = self._journal
             if database is not None and not self._options.resume:
                 _remove(database)
@@ -244,8 +245,8 @@ class AgentExecution:
                 yield store
             finally:
                 await store.close()
-        if self._journal is not None and self._done:
-            _remove(self._journal)
+            if self._journal is not None and self._done:
+                _remove(self._journal)
 
 
 def _journal_of(options: EvaluateOptions) -> Path | None:
@@ -263,6 +264,20 @@ def _journal_of(options: EvaluateOptions) -> Path | None:
             raise UsageError("--resume with --agent needs sqlalchemy: pip install 'openassay[store]'")
         raise UsageError("--resume with --agent continues a run of --save, or one .jsonl file that -o names")
     return None
+
+
+@contextmanager
+def _exclusive(journal: Path | None) -> Generator[None]:
+    """Hold a lock on the results, so that no two processes write one journal. It ends with the process."""
+    if journal is None:
+        yield
+        return
+    with journal.with_name(journal.name.removeprefix(".").removesuffix(".assay.db")).open("ab") as results:
+        try:
+            fcntl.flock(results, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"{results.name}: another process is writing it") from None
+        yield
 
 
 def _report_wait(run: Run) -> None:

@@ -11,12 +11,17 @@ import subprocess
 import sys
 import time
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
 from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.cli.run_list import _cases, row_of, short_ids
+from assay.fep.service import EvaluationService
+from assay.ports import Run, Services
 from support.command import Ended, on_a_terminal
 from support.postgres import server as postgres
 from support.provider_server import ProviderServer, fitting
@@ -116,7 +121,7 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
     (listed,) = json.loads(run(home, "list", "--json").out)
     assert listed["status"] == "completed"
     assert listed["metadata"] == {"experiment": "mine"}
-    assert f"stored as {listed['operation_id']}" in done.out
+    assert f"assay show {listed['operation_id']}" in done.out
     for which in ("latest", listed["operation_id"], listed["operation_id"][:12]):
         shown = run(home, "show", which).out
         assert "1,234 cases: 412 passed, 822 failed, 0 not measured" in shown
@@ -151,7 +156,7 @@ def test_an_empty_record_and_wrong_names_are_told(run, home, arguments, code, wo
     assert (done.code, words in done.err) == (code, True), done.err
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, 160])
 def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, columns):
     (tmp_path / "cases.jsonl").write_text(contexts(3))
     (tmp_path / "checks.json").write_text(json.dumps(EQUAL))
@@ -161,11 +166,54 @@ def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, col
     said = on_a_terminal("list", folder=tmp_path, columns=columns, code=0)
     told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()]
     run_id = kept["operation_id"]
+    assert kept["passRate"] == pytest.approx(2 / 3)
     if columns == 80:
-        assert told[0] == f"{run_id}  completed"
-        assert re.fullmatch(r"  [-0-9]{10} [:0-9]{8}  \[/x\] \[red\]mine, 3 cases, 0 not measured", told[1])
+        assert told[0] == "run             status     score  cases  cost  age"
+        assert re.fullmatch(rf"{run_id[:14]}  completed  66\.7%  3      –     \d+s", told[1])
+        assert told[2] == "  [/x] [red]mine"
     else:
-        assert told[1].startswith(f"{run_id}  completed  [/x] [red]mine      3             0      –  2")
+        words = r"  completed  \[/x\] \[red\]mine  –      66\.7%      3             0     –  2.*  –"
+        assert re.fullmatch(run_id + words, told[1])
+
+
+NOW = datetime.now(UTC)
+PARTS = {"total_test_cases": 10, "completed_test_cases": 3, "error_test_cases": 1, "skipped_test_cases": 6}
+EVAL = {"total": 10, "done": 3, "agentId": "local.a.b", "tags": ["k=v"]}
+ROWS = {  # what a store holds of a run; its cases, how many were not measured, and how many of them were never reached
+    "a failed evaluation": ("evaluation", "failed", {"total": 10, "summary": PARTS}, ("4 of 10", 7, 6)),
+    "a completed one": ("evaluation", "completed", {"total": 10, "summary": PARTS}, ("10", 7, 0)),
+    "an eval that was cancelled": ("agent-eval", "cancelled", {**EVAL, "unmeasured": 2}, ("3 of 10", 7, 5)),
+    "an eval that could not be measured": ("agent-eval", "failed", {**EVAL, "unmeasured": 7}, ("3 of 10", 7, 0)),
+    "an eval under way": ("agent-eval", "running", EVAL, ("3 of 10", 0, 0)),
+    "a workflow": ("workflow", "completed", {"goalSatisfied": True}, ("–", 0, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_a_list_says_how_many_cases_were_never_reached(what):
+    kind, status, head, found = ROWS[what]
+    run = Run(id="x", tenant="t", kind=kind, status=status, head=head, created=NOW)
+
+    async def read():
+        store = await open_store("memory:")
+        return await row_of(EvaluationService(store, STANDARD, Services()), run)
+
+    row = asyncio.run(read())
+    assert (_cases(row), row.unmeasured, row.never_reached) == found
+    assert row.document.get("neverReached", 0) == found[2]
+    assert (row.document.get("agentId"), row.document.get("tags")) == (head.get("agentId"), head.get("tags"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "short"),
+    [
+        (["run-0123456789abcdef"], ["run-0123456789"]),
+        (["run-0123456789a0", "run-0123456789b0"], ["run-0123456789a", "run-0123456789b"]),
+        (["same", "same"], ["same", "same"]),
+    ],
+)
+def test_short_ids_keep_runs_apart(ids, short):
+    assert short_ids(ids) == short
 
 
 def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):

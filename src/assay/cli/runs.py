@@ -1,7 +1,6 @@
 """`assay list` and `assay show`: the stored runs, read from the store without a server."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,15 +12,15 @@ from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli import render_verdicts
 from assay.cli.console import echo, echo_json
-from assay.cli.console_table import Page, Table
 from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
+from assay.cli.run_list import RunRow, row_of, show_rows
 from assay.cli.show_run import show_eval, show_evaluation
 from assay.cli.show_selection import ShowOptions
 from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
 from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService, summary_of
+from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
@@ -39,17 +38,17 @@ def list_runs(
 ) -> None:
     """Print the stored runs, newest first."""
     query = RunQuery(tenant=tenant, name=experiment, statuses=_statuses(status), limit=limit)
-    runs, documents = with_evaluations(lambda evaluations: _list(evaluations, query))
+    rows, documents = with_evaluations(lambda evaluations: _list(evaluations, query))
     if json:
         echo_json(msgspec.json.encode(documents))
         return
-    if not runs:
+    if not rows:
         options = {"--status": status, "--experiment": experiment, "--tenant": tenant}
         filters = " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
         echo(f"no stored run matches {filters}; {LIST_HINT}" if filters else NO_RUNS)
         return
-    _show_table(runs)
-    for run in runs:
+    show_rows(rows)
+    for run in (row.run for row in rows):
         if run.kind == WORKFLOW and (hint := render_verdicts.respond_hint(run)) is not None:
             echo(hint)
 
@@ -74,7 +73,7 @@ def show_run(
         stored = await find_run(evaluations.store, run, tenant=tenant)
         await audit_read(evaluations.store, stored, content=not stored.erased)
         if stored.erased:
-            _show_erased(evaluations, stored, json=options.json)
+            await _show_erased(evaluations, stored, json=options.json)
         elif stored.kind == EVAL:
             await show_eval(evaluations.store, stored, options)
         elif stored.kind == KIND:
@@ -85,13 +84,13 @@ def show_run(
     with_evaluations(show_run)
 
 
-def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
+async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
     """What is left of a run: its counts and its score."""
     if json:
         document = msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
         echo_json(msgspec.json.encode(document | {"erased": run.erased}))
         return
-    _show_table([run])
+    show_rows([await row_of(evaluations, run)])
     echo(f"its content was erased at {run.erased}")
 
 
@@ -115,57 +114,18 @@ def _statuses(status: str | None) -> frozenset[RunStatus] | None:
     raise UsageError(f"--status {status!r}: expected one of {', '.join(STATUSES)}")
 
 
-async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[Run], list[Any]]:
-    runs = await evaluations.store.runs(query)
-    return runs, [evaluations.operation(run) if run.kind == KIND else _document(run) for run in runs]
+async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[RunRow], list[Any]]:
+    rows = [await row_of(evaluations, run) for run in await evaluations.store.runs(query)]
+    return rows, [_described(evaluations, row.run) | row.document for row in rows]
+
+
+def _described(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+    return msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
 
 
 def _document(run: Run) -> dict[str, Any]:
     """A run of another kind in a list, without content."""
     return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.head}
-
-
-def _show_table(runs: list[Run]) -> None:
-    """One line per run; two on a terminal that is too narrow."""
-    page = Page()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    several = len({run.tenant for run in runs}) > 1
-    for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
-        table.add_column(name, no_wrap=True)
-    for name in ("cases", "not measured", "score", "created"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for run in runs:
-        cases, unmeasured, score = _count_columns(run)
-        tenant = (run.tenant,) if several else ()
-        created = f"{run.created:%Y-%m-%d %H:%M:%S}"
-        table.add_row(run.id, *tenant, run.status, run.name or "–", cases, unmeasured, score, created)
-    if page.width_of(table) <= page.width or not sys.stdout.isatty():
-        page.put_table(table)
-        return
-    for run in runs:
-        cases, unmeasured, score = _count_columns(run)
-        parts = [run.name or "", run.tenant if several else "", "" if score == "–" else score]
-        parts += [] if cases == "–" else [f"{cases} cases", f"{unmeasured} not measured"]
-        page.put(f"{run.id}  {run.status}")
-        page.put(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, parts))}")
-
-
-def _count_columns(run: Run) -> tuple[str, str, str]:
-    """Cases or tasks, how many were not measured, and the score of an eval; for a workflow whether it reached its goal."""
-    if run.kind == WORKFLOW:
-        return "–", "–", render_verdicts.goal_of(run)
-    if run.kind != KIND:
-        score = run.head.get("aggregateScore")
-        verdict = "passed" if run.head.get("passed") else "not passed"
-        total: int = run.head.get("total", 0)
-        unmeasured: int = (
-            total - run.head.get("done", 0) if run.status in CLOSED else run.head.get("unmeasured", 0)
-        )
-        return f"{total:,}", f"{unmeasured:,}", "–" if score is None else f"{score:.3f} {verdict}"
-    summary = summary_of(run)
-    unmeasured = summary.error_test_cases + summary.skipped_test_cases
-    done, total = summary.total_test_cases, run.head.get("total", 0)
-    return f"{done:,} of {total:,}" if done < total else f"{done:,}", f"{unmeasured:,}", "–"
 
 
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:

@@ -12,7 +12,7 @@ from assay.cli import render_verdicts
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.render_table import overall
 from assay.fep.service import EvaluationService, summary_of
-from assay.fep.spending import dollars
+from assay.fep.spending import format_usd
 from assay.ports import CLOSED, Run, Store
 from assay.workflow.library import KIND as WORKFLOW
 
@@ -159,7 +159,7 @@ def _cases(row: RunRow) -> str:
 
 
 def _cost(row: RunRow) -> str:
-    return "–" if row.cost_usd is None else dollars(row.cost_usd)
+    return "–" if row.cost_usd is None else format_usd(row.cost_usd)
 
 
 def _about(row: RunRow, *, tenant: bool) -> str:

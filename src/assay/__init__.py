@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TimeFault,
         ValueFault,
     )
+    from assay.fep.run_result import RunResult
     from assay.ports import Limits, Services
     from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
     from assay.protocol.agents import InvocationResult
@@ -49,6 +50,7 @@ _MODULES = {
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
+    "assay.fep.run_result": ("RunResult",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
         "ValueFault",
@@ -96,6 +98,7 @@ __all__ = [
     "Progress",
     "Refusal",
     "Registry",
+    "RunResult",
     "Schema",
     "Services",
     "SuiteRun",

@@ -82,9 +82,10 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     report = json.loads(assay("show", "latest", "--json").out)
     assert report["summary"]["passed"] is False
     assert report["report"]["passK"] == {"1": 1 / 3, "2": 1 / 3}
-    exported = assay("export", "latest", "-o", "all.json")
+    exported = assay("export", "latest", "-o", "all.json", "-o", "all.jsonl")
     assert exported.code == 0
-    assert json.loads((tmp_path / "all.json").read_text())["summary"]["total_test_cases"] == 6
+    assert json.loads((tmp_path / "all.json").read_text()) == report["summary"]  # as `run -o` writes it
+    assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 6
 
 
 def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path):
@@ -368,6 +369,7 @@ def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_pat
     shown = assay("show", "latest").out  # they are stored with the run
     assert "  beside      ✗ regex" in shown
     assert shown.count("  beside      ✓") == 8
+    assert table not in shown  # `run` has printed it
     shown = assay("show", "latest", "--json")
     assert check_rows(shown) == {"regex": [2, 1, 0], "exact_match": [3, 0, 0], "threshold": [3, 0, 0]}
     for summary in (plain["summary"], json.loads(shown.out)["summary"]):

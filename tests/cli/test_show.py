@@ -1,5 +1,6 @@
 """`assay show`: why a case failed, with its content and reasons, and the trajectory of an agent's task."""
 
+import csv
 import json
 
 import pytest
@@ -180,3 +181,27 @@ def test_a_line_wraps_at_words_and_a_number_keeps_its_unit(text, width, lines):
     if width:
         assert len(break_points(text, width)) == len(lines) - 1
     assert columns_of("漢a") == 3
+
+
+def test_a_scorecard_is_json_in_run_and_in_export(home, runs, command):
+    folder, *_ = home
+    ran = command("run", "suite.json", "--agent", "bot:answer", "-o", "ran.json", folder=folder)
+    assert ran.code == 3
+    names = ["-o", "exported.json", "-o", "exported.csv"]
+    done = command("export", "latest", *names, folder=folder)
+    assert done.out == "3 results in exported.json, exported.csv\n"
+    cards = [json.loads((folder / f"{name}.json").read_text()) for name in ("ran", "exported")]
+    assert cards[0] == cards[1]
+    assert cards[0]["taskCount"] == 3
+    rows = list(csv.DictReader((folder / "exported.csv").read_text().splitlines()))
+    assert [row["reason"] for row in rows][1] == "expected 'It is lost.', got 'It is sent.'"
+    assert rows[1]["cost_usd"] == "0.0001"
+    assert int(rows[1]["latency_ms"]) >= 0
+
+
+def test_checks_beside_the_score_have_their_reasons_too(home, command):
+    folder, *_ = home
+    (folder / "beside.json").write_text(json.dumps([{**EQUAL, "name": "beside"}]))
+    command("run", "suite.json", "--agent", "bot:answer", "--checks", "beside.json", folder=folder)
+    shown = command("show", "latest", "--task", "looks", "--check", "beside", folder=folder)
+    assert "beside      ✗ beside: expected 'It is lost.', got 'It is sent.'" in shown.out

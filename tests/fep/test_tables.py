@@ -1,5 +1,6 @@
 """Results as a table: the reason of a check in words, the rows, and the same rows in CSV, XLSX and Parquet."""
 
+import asyncio
 import csv
 import json
 import re
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import assay
 from assay.errors import UsageError
 from assay.fep.differences import differences
 from assay.fep.reasons import reason_of, score_of
@@ -241,3 +243,51 @@ except MissingExtra as missing:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert "[tables]" in done.stdout
+
+
+def evaluate(count):
+    cases = [{"id": f"c{at}", "input": "?", "expected": "a"} for at in range(count)]
+    outputs = [{"value": "a" if at % 2 else "b"} for at in range(count)]
+    missing = {"type": "contains", "arguments": {"text": "$.output.none", "phrases": ["a"]}}
+    equal = {
+        "type": "exact_match",
+        "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"},
+    }
+    return assay.evaluate_sync(cases, outputs, [equal] if count else [equal, missing])
+
+
+def test_a_result_says_how_good_it_is_and_fits_a_screen():
+    result = evaluate(2_000)
+    assert (result.pass_rate, len(result.failed), result.unmeasured) == (0.5, 1_000, [])
+    assert result.failed[0].execution_context.test_case["id"] == "c0"
+    lines = repr(result).splitlines()
+    assert "2,000 cases, pass rate 50.0%" in lines[0]
+    assert lines[1:] == [
+        "  exact_match: 1,000 passed, 1,000 failed",
+        "  failed: c0, c2, c4, c6, c8 and 995 more",
+    ]
+    assert evaluate(0).pass_rate is None
+    assert isinstance(result, assay.EvaluationRunResult)
+
+
+def test_to_pandas_has_the_rows_of_the_table():
+    pandas = pytest.importorskip("pandas")
+    frame = evaluate(4).to_pandas()
+    assert list(frame.columns) == list(COLUMNS)
+    assert frame["passed"].mean() == 0.5
+    assert list(frame[~frame["passed"]]["reason"]) == ["expected 'a', got 'b'"] * 2
+    assert isinstance(evaluate(0).to_pandas(), pandas.DataFrame)
+
+
+def test_a_suite_run_has_the_same():
+    match = {"kind": "golden", "match": {"strategy": "exact", "value": "b"}}
+    tasks = [{"taskId": name, "input": name, "expected": match} for name in ("a", "b")]
+    suite = {"suiteId": "local.mine.evals.x", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    run = asyncio.run(assay.run_suite(suite, lambda task: task))
+    assert (run.pass_rate, [one.execution_context.test_case["id"] for one in run.failed]) == (0.5, ["a"])
+    assert repr(run).splitlines()[1:] == [
+        "  score 0.500, 1 of 2 tasks passed",
+        "  a: expected 'b', got 'a'",
+    ]
+    pytest.importorskip("pandas")
+    assert list(run.to_pandas()["test_case_id"]) == ["a", "b"]

@@ -107,7 +107,7 @@ for path in list(paths(typer.main.get_command(app))):
     before = set(sys.modules)
 """
 LIGHT = re.compile(
-    r"assay\.(errors|terminal|version|cli\.(main|console|exit_codes|help|options|verbs))(\.|$)|assay\.(cli|agenteval|agenteval\.mode_names)$"
+    r"assay\.(errors|terminal|version|cli\.(main|console|exit_codes|help|options|verbs|word_wrap))(\.|$)|assay\.(cli|agenteval|agenteval\.mode_names)$"
 )
 HEAVY = {"msgspec", "asyncio", "rich", "pydantic", "ssl", "yaml"}
 

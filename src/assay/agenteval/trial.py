@@ -16,13 +16,14 @@ from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.agent_output import usage_metadata
 from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
-from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage
+from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage, UsageStep
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
@@ -169,6 +170,8 @@ class TrialRunner:
         metadata: JSON = {"outcome": finish.outcome, "latency_ms": round(self._invocation.seconds * 1000)}
         metadata |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
         metadata |= {"error": finish.error} if finish.error else {}
+        usages = [step.usage for step in self._invocation.steps if isinstance(step, UsageStep)]
+        metadata |= usage_metadata(usages, free=environment.request.free)
         metadata |= {"step_ms": times} if (times := self._step_times()) else {}
         context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.scorer_for(0, context)

@@ -39,11 +39,11 @@ from assay.fep.request import (
     plan_of,
     scorers_of,
 )
-from assay.fep.run_result import read_result, run_result
+from assay.fep.run_result import RunResult, read_result, run_result
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object
-from assay.protocol.results import EvaluationRunResult, TestCaseResult
+from assay.protocol.results import TestCaseResult
 from assay.runs.ids import new_id
 from assay.settings import Settings, load
 
@@ -79,7 +79,7 @@ async def evaluate(
     cache: bool = False,
     resolved_arguments: bool = True,
     registry: Registry | None = None,
-) -> EvaluationRunResult:
+) -> RunResult:
     """
     Run the checks on every output: one of `outputs` for each case, or what `agent` answers.
 
@@ -158,7 +158,7 @@ def evaluate_sync(
     cache: bool = False,
     resolved_arguments: bool = True,
     registry: Registry | None = None,
-) -> EvaluationRunResult:
+) -> RunResult:
     """`evaluate` for synchronous code. Inside a running event loop, such as a notebook's, it uses a thread."""
     return _run(
         lambda: evaluate(

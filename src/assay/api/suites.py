@@ -14,6 +14,7 @@ from assay.agenteval.suite import read_suite, read_suite_file
 from assay.agenteval.task_checks import recorded_checks
 from assay.api.agents import AgentLike, agent_from
 from assay.api.eval_runtime import EvalRuntime, open_evals
+from assay.fep.data_frame import data_frame
 from assay.fep.run_result import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agents import ModelClass
@@ -22,9 +23,11 @@ from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings, load
+from assay.terminal import one_line
 
 TENANT = "local"
 REASONS = 1_000
+SHOWN = 8  # reasons in a repr
 
 
 class SuiteRun(Struct, frozen=True, kw_only=True):
@@ -42,6 +45,35 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     results: list[TestCaseResult]
     check_results: list[TestCaseResult] = []  # of `checks`, which are beside the score
     error: str | None = None
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of tasks that passed, among those that have a score; None if no task has one."""
+        scored = sum(task.score is not None for task in self.report.tasks)
+        return self.report.passed_count / scored if scored else None
+
+    @property
+    def failed(self) -> list[TestCaseResult]:
+        """The evidence of the tasks that did not pass. Tasks without a score are in `report.unmeasured`."""
+        ids = {task.task_id for task in self.report.tasks if task.passed is False}
+        return [result for result in self.results if result.execution_context.test_case["id"] in ids]
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with one row for each check of each trial. It needs the extra `tables`."""
+        return data_frame(self.results)
+
+    def __repr__(self) -> str:
+        """A summary that fits a screen."""
+        report = self.report
+        verdict = "passed" if self.passed else "not passed" if self.summary else self.status
+        lines = [
+            f"SuiteRun {self.run_id}: {report.suite_id} {report.suite_version}, {verdict}",
+            f"  score {report.score:.3f}, {report.passed_count:,} of {report.total:,} tasks passed",
+            *(f"  {reason.task_id}: {' '.join(reason.why.split())}" for reason in self.reasons[:SHOWN]),
+        ]
+        lines += [f"  … {len(self.reasons) - SHOWN:,} more"] if len(self.reasons) > SHOWN else []
+        lines += [f"  error: {self.error}"] if self.error else []
+        return "\n".join(one_line(line if len(line) <= 160 else f"{line[:159]}…") for line in lines)
 
 
 async def run_suite(

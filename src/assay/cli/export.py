@@ -24,7 +24,8 @@ def main(*, run: str, output: list[str], tenant: str | None) -> None:
             from assay.cli import render_scorecard  # deferred import: only for eval runs
 
             await audit_read(evaluations.store, stored)
-            return count_of(await render_scorecard.export(evaluations.store, stored, output), "result")
+            count = count_of(await render_scorecard.export(evaluations.store, stored, output), "result")
+            return "the scorecard" if all(name.endswith(".json") for name in output) else count
         if stored.kind != KIND:
             await audit_read(evaluations.store, stored)
             environment = app.execution_environment(settings.load())

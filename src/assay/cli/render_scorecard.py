@@ -1,7 +1,6 @@
 """The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -15,12 +14,15 @@ from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
+from assay.errors import UsageError
+from assay.fep.sinks import File
 from assay.fep.spending import format_usd
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 
+FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 MAX_TRIALS = 4  # with more trials pass^k is shown for three k
 NOTHING: Mapping[str, object] = MappingProxyType({})
 FILE_WIDTH = 160  # columns where standard output is not a terminal
@@ -55,7 +57,9 @@ def display(detail: EvalDetail, hint: str | None = None) -> None:
     page.put(_spending(report))
     if detail.status != "completed":
         page.put(incomplete(detail), "yellow")
-    _put_failing(page, report, {reason.task_id: reason for reason in detail.reasons}, detail.more_reasons)
+    listed = detail.reasons[:FIRST_REASONS] if detail.more_reasons else detail.reasons
+    more = detail.more_reasons + len(detail.reasons) - len(listed)
+    _put_failing(page, report, {reason.task_id: reason for reason in listed}, more)
     if hint is None:
         _put_hints(page, detail)
     else:
@@ -203,8 +207,16 @@ def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:
-    """Write the evidence as FEP results; return their number."""
-    files = ResultExport(to)
+    """Write the scorecard to `.json`, as `assay run -o` does, and the evidence to other files; return the number of results."""
+    cards = [name for name in to if name.endswith(".json")]
+    if cards:
+        summary = await recorded_summary(store, run)
+        if summary is None:
+            hint = "a .jsonl, .csv, .xlsx or .parquet file takes its results"
+            raise UsageError(f"{cards[0]}: {run.id} is {run.status}, so it has no scorecard; {hint}")
+        for name in cards:
+            write(name, summary)
+    files = ResultExport([name for name in to if name not in cards])
     async for line in recorded_results(store, run):
         files.add(line)
     return files.close(run.id, run.status, run.started or run.created, run.ended)
@@ -212,7 +224,9 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
 
 def write(name: str, summary: EvalSummary) -> None:
     """Write the scorecard to a file."""
-    Path(name).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    file = File(name)
+    file.write(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    file.close()
 
 
 def _one_line(text: str) -> str:

@@ -24,6 +24,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.run_progress import RunProgress
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
+from assay.fep.sinks import EXTENSIONS
 from assay.fep.sources import checks_in, with_file_name
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
@@ -93,8 +94,8 @@ def _validate(options: RunOptions) -> None:
 
 def _validate_outputs(options: RunOptions) -> None:
     for name in options.to:
-        if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
-            raise UsageError(f"-o {name}: expected a file that ends in .json, .jsonl or .csv")
+        if name == "-" or not name.endswith((".json", ".jsonl", ".ndjson", ".csv", ".xlsx", ".parquet")):
+            raise UsageError(f"-o {name}: expected a file that ends in {EXTENSIONS}")
         if not Path(name).parent.is_dir():
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 
@@ -255,7 +256,7 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
     if options.json:
         await render_scorecard.show_json(store, run, comparison)
     else:
-        await render_scorecard.show(store, run, reasons=10)
+        await render_scorecard.show(store, run)
         if comparison is not None:
             show_comparison(comparison)
         for name in options.to:

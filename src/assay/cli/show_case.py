@@ -29,9 +29,9 @@ class ShownCase(Struct, kw_only=True):
     score: float | None = None
     trajectory: list[JSON] = []
     judge: list[JSON] = []  # usages
+    beside: list[JSON] = []  # results of checks beside the score (`assay run --checks`)
     live: bool = True
     reason: str = ""  # why there is no result
-    beside: list[JSON] = []  # the results of checks that are not part of the score
 
     @property
     def measured(self) -> bool:
@@ -89,7 +89,7 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
         yield from _labelled("error", cut(error).splitlines())
     for check in case.result["check_results"]:
         if only is None or only in (result_label(check), check["check_type"]):
-            mark = "?" if check["status"] != "completed" else "✗" if is_failing(check) else "✓"
+            mark = _mark(check)
             score = (
                 "" if passed_of(check) is not None or check["status"] != "completed" else " (no pass or fail)"
             )
@@ -99,8 +99,8 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
             else:
                 yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"
     for check in case.beside:
-        mark = "?" if check["status"] != "completed" else "✗" if is_failing(check) else "✓"
-        yield "beside", f"{mark} {result_label(check)}: {_line(reason_of(check))}"
+        if only is None or only in (result_label(check), check["check_type"]):
+            yield "beside", f"{_mark(check)} {result_label(check)}: {_line(reason_of(check))}"
     yield from _trajectory(case)
 
 
@@ -112,6 +112,10 @@ def _criteria(expected: Any, check: JSON) -> Iterator[str]:
     for criterion, (met, reason) in zip(expected, reasons(response), strict=False):
         weight = f"weight {criterion.get('weight'):g}"
         yield f"{'✓' if met else '✗'} {criterion['criterion']} ({weight}): {_line(reason)}"
+
+
+def _mark(check: JSON) -> str:
+    return "?" if check["status"] != "completed" else "✗" if is_failing(check) else "✓"
 
 
 def _line(text: str) -> str:

@@ -6,8 +6,9 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import EvalDetail, detail_of
-from assay.agenteval.report import failure_reason, recorded_results, recorded_summary
-from assay.agenteval.run_header import REQUEST, EvalHeader, read_request
+from assay.agenteval.report import failure_reason, recorded_summary
+from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
+from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.cli import render_scorecard, render_table
 from assay.cli.console import count_of, echo_json
@@ -23,6 +24,7 @@ from assay.fep.tally import Tally
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.runs.annotations import annotations, effective
+from assay.runs.paging import read_chunks
 
 ERASED = "the content of this run was erased; its log remains"
 
@@ -90,6 +92,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     if (line := render_scorecard.provenance(card)) is not None:
         page.put(line)
     if card.effective is not UNSET:
+        page.put(f"score {report.score:.3f} as recorded")
         page.put(render_scorecard.corrected(card.effective))
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
@@ -100,8 +103,15 @@ async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail)
     """Every trial that has evidence, in the order of the suite, then the tasks that have none."""
     left = {task.task_id: task for task in card.report.tasks}
     scores = {task.task_id: task.score for task in card.report.tasks}
-    async for line in recorded_results(store, run):
-        result = msgspec.json.decode(line)
+    beside = read_chunks(store, run.id, CHECKS)
+    other = await anext(beside, None)
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        while other is not None and other.first < chunk.first:
+            other = await anext(beside, None)
+        side: list[JSON] = []
+        if other is not None and other.first == chunk.first:
+            side = msgspec.json.decode(other.data)["check_results"]
+        result = msgspec.json.decode(chunk.data)
         context = result["execution_context"]
         id, about = context["test_case"]["id"], context["output"].get("metadata", {})
         left.pop(id, None)
@@ -112,6 +122,7 @@ async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail)
             trial=about.get("trial", 0) if request.trials > 1 else None,
             score=scores.get(id) if request.trials == 1 else None,
             live=request.live,
+            beside=side,
         )
     for id in left:
         yield ShownCase(

@@ -46,7 +46,7 @@ class Selection:
 
     def add(self, case: ShownCase) -> None:
         options = self._options
-        checks: list[JSON] = case.result["check_results"] if case.result else []
+        checks: list[JSON] = [*case.result["check_results"], *case.beside] if case.result else []
         self.total += 1
         self.unmeasured += not case.measured
         self.failed += case.failing and case.measured

@@ -112,13 +112,14 @@ def metadata_of(result: InvocationResult, steps: Sequence[Step], seconds: float,
     """The invocation, as checks read it at `$.output.metadata`. A cost or a number of tokens that is not known is left out."""
     usages = [step.usage for step in steps if isinstance(step, UsageStep)]
     metadata: JSON = {"outcome": result.outcome, "latency_ms": round(seconds * 1000)}
-    metadata |= _usage(usages, free=card.free)
+    metadata |= usage_metadata(usages, free=card.free)
     metadata |= {} if result.confidence is None else {"confidence": result.confidence}
     metadata |= {} if result.error is None else {"error": result.error[:MESSAGE]}
     return metadata | {"trajectory": msgspec.to_builtins(steps)}
 
 
-def _usage(usages: Sequence[Usage], *, free: bool) -> JSON:
+def usage_metadata(usages: Sequence[Usage], *, free: bool) -> JSON:
+    """The cost and the tokens of some model calls, as far as they are known."""
     costs = [usage.cost_usd for usage in usages]
     known = [cost for cost in costs if cost is not None]
     usage: JSON = {"cost_usd": round(sum(known), 12)} if (usages or free) and None not in costs else {}

@@ -1,6 +1,5 @@
 """The difference between what was expected and what came: lines of two texts, or paths of two JSON values."""
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +36,8 @@ def text_differences(expected: str, actual: str) -> list[str]:
     if left == right:
         same = "line ends or " if max(len(left), len(right)) < MAX_LINES else ""
         return [f"they differ only in {same}lines after {MAX_LINES}"]
+    import difflib  # deferred import: most results need no difference
+
     lines = list(difflib.unified_diff(left, right, n=CONTEXT, lineterm=""))[3:]
     marked = [line if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in lines]
     return [_cut("…" if line.startswith("@@") else line) for line in marked]

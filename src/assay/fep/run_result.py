@@ -1,5 +1,6 @@
 """Builds the result of a run from its tally and result lines (FEP 4.2)."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -7,10 +8,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.fep.check_names import result_label
+from assay.fep.data_frame import data_frame
+from assay.fep.reasons import passed_of
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.results import EvaluationRunResult, TestCaseResult
+from assay.protocol.results import CheckResult, EvaluationRunResult, TestCaseResult
+from assay.terminal import one_line
 
+MAX_ROWS, MAX_IDS, MAX_LINE = 8, 5, 160  # checks, failed cases and columns of a repr
+WORDS = ("passed", "failed", "error", "skip", "other")
 read_result = msgspec.json.Decoder(TestCaseResult).decode
 
 
@@ -21,6 +28,69 @@ def metadata_of(tally: Tally) -> dict[str, Any]:
     return metadata if statistics is None else {**metadata, "statistics": msgspec.to_builtins(statistics)}
 
 
+class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
+    """An EvaluationRunResult of the library, with what a person asks first: how good, what failed, and a table."""
+
+    @property
+    def pass_rate(self) -> float | None:
+        """passed / (passed + failed) over all checks, as in the table of the command; None if no check passed or failed."""
+        answers = [
+            passed
+            for case in self.results
+            for check in case.check_results
+            if (passed := _passed(check)) is not None
+        ]
+        return sum(answers) / len(answers) if answers else None
+
+    @property
+    def failed(self) -> list[TestCaseResult]:
+        """The cases with a check that failed. Cases that were not measured are in `unmeasured`."""
+        return [case for case in self.results if any(_passed(check) is False for check in case.check_results)]
+
+    @property
+    def unmeasured(self) -> list[TestCaseResult]:
+        """The cases with a check that has an error or was skipped."""
+        return [case for case in self.results if case.status != "completed"]
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score. It needs the extra `tables`."""
+        return data_frame(self.results)
+
+    def __repr__(self) -> str:
+        """A summary that fits a screen."""
+        summary, rate = self.summary, self.pass_rate
+        rated = "" if rate is None else f", pass rate {rate:.1%}"
+        lines = [f"RunResult {self.evaluation_id}: {self.status}, {summary.total_test_cases:,} cases{rated}"]
+        rows = Counter((_label(check), _word(check)) for case in self.results for check in case.check_results)
+        names = list(dict.fromkeys(name for name, _ in rows))
+        for name in names[:MAX_ROWS]:
+            counts = ", ".join(f"{rows[name, word]:,} {word}" for word in WORDS if rows[name, word])
+            lines.append(f"  {name}: {counts}")
+        lines += [f"  … {len(names) - MAX_ROWS} more checks"] if len(names) > MAX_ROWS else []
+        for title, cases in (("failed", self.failed), ("not measured", self.unmeasured)):
+            ids = [str(case.execution_context.test_case.get("id", "")) for case in cases[:MAX_IDS]]
+            more = f" and {len(cases) - MAX_IDS:,} more" if len(cases) > MAX_IDS else ""
+            lines += [f"  {title}: {', '.join(ids)}{more}"] if cases else []
+        return "\n".join(
+            one_line(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…") for line in lines
+        )
+
+
+def _passed(check: CheckResult) -> bool | None:
+    return passed_of({"results": check.results})
+
+
+def _label(check: CheckResult) -> str:
+    metadata = {} if check.metadata is UNSET else check.metadata
+    return result_label({"check_type": check.check_type, "metadata": metadata})
+
+
+def _word(check: CheckResult) -> str:
+    if check.status != "completed":
+        return check.status
+    return {True: "passed", False: "failed", None: "other"}[_passed(check)]
+
+
 def run_result(
     evaluation_id: str,
     started_at: datetime,
@@ -28,8 +98,8 @@ def run_result(
     tally: Tally,
     lines: Iterable[bytes],
     experiment: ExperimentMetadata | None,
-) -> EvaluationRunResult:
-    return EvaluationRunResult(
+) -> RunResult:
+    return RunResult(
         evaluation_id=evaluation_id,
         started_at=started_at,
         completed_at=completed_at,

@@ -15,7 +15,6 @@ from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
-from assay.cli.show_checks import add_checks
 from assay.cli.show_selection import Selection, ShowOptions
 from assay.cli.show_trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.fep.reasons import is_failing
@@ -79,8 +78,6 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         selection.add(case)
     selection.refuse_unknown(run.id, "task")
     await _add_trajectories(store, run, request, selection.cases)
-    if request.checks is not None:
-        await add_checks(store, run, selection.cases)
     if options.json:
         document = render_scorecard.document_of(card, await recorded_summary(store, run))
         document |= await checks_document(store, run)

@@ -15,7 +15,7 @@ from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
 from assay.errors import UsageError
-from assay.fep.sinks import File
+from assay.fep.sinks import OutputFile
 from assay.fep.spending import format_usd
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
@@ -224,7 +224,7 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
 
 def write(name: str, summary: EvalSummary) -> None:
     """Write the scorecard to a file."""
-    file = File(name)
+    file = OutputFile(name)
     file.write(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
     file.close()
 

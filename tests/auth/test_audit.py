@@ -16,7 +16,7 @@ from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import audit
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
-from assay.ports.audit import START, Actor, AuditPayload, acting, audit_entry, link, next_record
+from assay.ports.audit import START, AuditActor, AuditPayload, acting, audit_entry, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
 from support.database_dump import everything_of
 from support.grpc_client import Both, connected, message_of, refused
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def write(store, *, tenant="t", many=5, who="k1"):
-    acting.set(Actor(who, "req_1"))
+    acting.set(AuditActor(who, "req_1"))
     for at in range(many):
         await store.commit(Transaction(lines=[audit_entry(tenant, "run.start", f"run{at}")]))
 
@@ -37,7 +37,7 @@ async def told(store, tenant=None):
 
 
 async def test_a_line_is_there_with_what_it_tells_of_or_not_at_all(store):
-    acting.set(Actor("k1", "req_1"))
+    acting.set(AuditActor("k1", "req_1"))
     put = PutDocument(tenant="t", kind="k", key="a", data=b"")
     await store.commit(Transaction(documents=[put], lines=[audit_entry("t", "key.create", "a")]))
     with pytest.raises(Conflict):

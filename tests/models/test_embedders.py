@@ -15,7 +15,7 @@ import pytest
 from assay.backends.embedders import wordllama
 from assay.backends.embedders.cached import CachedEmbedder
 from assay.backends.embedders.openai_compatible import Batching, OpenAICompatibleEmbedder, batches
-from assay.backends.embedders.token_shares import added, shares
+from assay.backends.embedders.token_shares import shares, sum_known
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
 from assay.backends.models.cached import DiskCache
 from assay.backends.models.client import ProviderClient
@@ -189,7 +189,7 @@ def test_shares_make_the_whole(total, texts, parts):
 
 @pytest.mark.parametrize(("parts", "sum_"), [([1, 2], 3), ([], 0), ([1, None], None)])
 def test_added(parts, sum_):
-    assert added(parts) == sum_
+    assert sum_known(parts) == sum_
 
 
 async def test_model_and_embedder_of_a_provider_share_one_line(server):

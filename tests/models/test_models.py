@@ -18,11 +18,11 @@ from assay.backends.models import transport as wires
 from assay.backends.models.cached import CachedModel, DiskCache, key_of
 from assay.backends.models.client import ProviderClient
 from assay.backends.models.json_reply import read_value
-from assay.backends.models.key_scrubbing import looks_random, scrubbed
+from assay.backends.models.key_scrubbing import looks_random, scrub
 from assay.backends.models.openai_compatible import OpenAICompatibleModel, is_strict
 from assay.backends.models.prices import TokenCounts, cost
-from assay.backends.models.rate_limit import AdaptiveLimiter, Rate, adjust, spacing
-from assay.backends.models.retry import Backoff, asked_pause, may_pass, pause, throttles
+from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate, adjust, spacing
+from assay.backends.models.retry import Backoff, may_pass, pause, retry_after, throttles
 from assay.backends.models.transport import ConnectionLost, HttpAnswer, TimedOut, TooLargeReply
 from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret
@@ -436,7 +436,7 @@ def test_a_key_no_header_can_carry_is_refused_without_being_said(server, key):
     ],
 )
 def test_scrubbed(text, left):
-    assert scrubbed(text, CANARY) == left
+    assert scrub(text, CANARY) == left
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ async def test_a_key_that_is_said_back_is_in_no_reply():
     [("unit test", "test"), ("a 1", "1"), ("localhost is gone", "localhost"), ("no-key here", "no-key-1")],
 )
 def test_a_message_keeps_its_words_where_the_key_is_one(text, key):
-    assert scrubbed(text, key) == text
+    assert scrub(text, key) == text
 
 
 def test_a_secret_is_only_said_when_asked():
@@ -559,7 +559,7 @@ def test_what_may_pass_and_what_slows_everybody_down(outcome, passes, for_all):
     ],
 )
 def test_asked_pause(headers, seconds):
-    assert asked_pause(headers, datetime(2025, 1, 1, tzinfo=UTC)) == seconds
+    assert retry_after(headers, datetime(2025, 1, 1, tzinfo=UTC)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -574,7 +574,7 @@ def test_asked_pause(headers, seconds):
     ],
 )
 def test_pause(attempt, asked, roll, seconds):
-    assert pause(attempt, asked=asked, backoff=Backoff(), roll=roll) == seconds
+    assert pause(attempt, retry_after=asked, backoff=Backoff(), random_fraction=roll) == seconds
 
 
 # how fast
@@ -583,23 +583,27 @@ def test_pause(attempt, asked, roll, seconds):
 @pytest.mark.parametrize(
     ("pace", "event", "then"),
     [
-        (Rate(64, 10), "throttled", Rate(16, 5, 64)),
-        (Rate(16, 10, 64), "throttled", Rate(4, 5, 16)),
-        (Rate(16, 10, 16.5), "throttled", Rate(8, 5, 16)),  # where it failed before
-        (Rate(1.5, 0.2, 2), "throttled", Rate(1, 10 / 64, 1.5)),  # never nothing
-        (Rate(32, 5, 64), "answered", Rate(32 + 1 / 32, 5.2, 64)),  # a slot for each round of answers
-        (Rate(64, 10), "answered", Rate(64, 10)),  # never beyond the ceiling
-        (Rate(4, 10, 5), "answered", Rate(4.025, 10, 5)),  # carefully, where it failed before
-        (Rate(1, 10, 2), "answered", Rate(1.1, 10, 2)),
+        (RequestRate(64, 10), "throttled", RequestRate(16, 5, 64)),
+        (RequestRate(16, 10, 64), "throttled", RequestRate(4, 5, 16)),
+        (RequestRate(16, 10, 16.5), "throttled", RequestRate(8, 5, 16)),  # where it failed before
+        (RequestRate(1.5, 0.2, 2), "throttled", RequestRate(1, 10 / 64, 1.5)),  # never nothing
+        (
+            RequestRate(32, 5, 64),
+            "answered",
+            RequestRate(32 + 1 / 32, 5.2, 64),
+        ),  # a slot for each round of answers
+        (RequestRate(64, 10), "answered", RequestRate(64, 10)),  # never beyond the ceiling
+        (RequestRate(4, 10, 5), "answered", RequestRate(4.025, 10, 5)),  # carefully, where it failed before
+        (RequestRate(1, 10, 2), "answered", RequestRate(1.1, 10, 2)),
     ],
 )
 def test_pace_adapts(pace, event, then):
-    assert adjust(pace, event, Rate(64, 10)) == pytest.approx(then)
+    assert adjust(pace, event, RequestRate(64, 10)) == pytest.approx(then)
 
 
 def test_a_rate_that_was_never_set_stays_unlimited():
-    assert adjust(Rate(8), "throttled", Rate(8)) == Rate(2, math.inf, 8)
-    assert adjust(Rate(4), "answered", Rate(8)) == Rate(4.25, math.inf)
+    assert adjust(RequestRate(8), "throttled", RequestRate(8)) == RequestRate(2, math.inf, 8)
+    assert adjust(RequestRate(4), "answered", RequestRate(8)) == RequestRate(4.25, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -645,7 +649,7 @@ async def test_a_rate_is_kept(server):
 
 
 async def test_who_leaves_the_line_is_not_waited_for():
-    gate = AdaptiveLimiter(Rate(1))
+    gate = AdaptiveLimiter(RequestRate(1))
     await gate.enter(0)
     waiting = [asyncio.create_task(gate.enter(ticket)) for ticket in (1, 2)]
     await asyncio.sleep(0)
@@ -655,7 +659,7 @@ async def test_who_leaves_the_line_is_not_waited_for():
 
 
 async def test_who_is_let_in_while_leaving_gives_the_slot_back():
-    gate = AdaptiveLimiter(Rate(1))
+    gate = AdaptiveLimiter(RequestRate(1))
     await gate.enter(0)
     waiting = asyncio.create_task(gate.enter(1))
     await asyncio.sleep(0)

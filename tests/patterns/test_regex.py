@@ -12,7 +12,7 @@ import assay
 from assay.checks.regex import Flags, compile_pattern
 from assay.checks.worker_tasks import run_tasks
 from assay.errors import Fault
-from assay.patterns.backtracking import Text, Tree, parsed
+from assay.patterns.backtracking import TextFacts, Tree, parse
 from assay.patterns.search import Search
 from assay.workers import pool
 from support.backtracker import steps
@@ -82,10 +82,10 @@ def legal(pattern, flags):
 def test_no_search_takes_more_steps_than_the_bound(pattern, text, flags):
     """And the matcher that counts them finds what `re` finds: so it is `re` that is counted."""
     assume(legal(pattern, flags) is not None)
-    parts = parsed(pattern, flags)
+    parts = parse(pattern, flags)
     tree = Tree(parts, parts.state.flags)
     starts = 1 if tree.anchored else len(text) + 1
-    bound = len(text) + 1 + starts * (1 + tree.cost(Text(len(text), len(text))))
+    bound = len(text) + 1 + starts * (1 + tree.cost(TextFacts(len(text), len(text))))
     found, taken = steps(parts, parts.state.flags, text, min(bound, 20_000) + 1)
     assert taken <= bound
     if found is not None:

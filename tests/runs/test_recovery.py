@@ -220,17 +220,17 @@ class Slow(MemoryStore):
 
     def __init__(self, where):
         super().__init__()
-        self._where, self.reached, self.may = where, asyncio.Event(), asyncio.Event()
+        self._address, self.reached, self.may = where, asyncio.Event(), asyncio.Event()
 
     async def commit(self, batch: Transaction):
-        if self._where == "commit" and any(entry.status == "waiting-approval" for entry in batch.entries):
+        if self._address == "commit" and any(entry.status == "waiting-approval" for entry in batch.entries):
             self.reached.set()
             await self.may.wait()
         return await super().commit(batch)
 
     async def release(self, run, holder):
         await super().release(run, holder)
-        if self._where == "release":
+        if self._address == "release":
             self.reached.set()
             await self.may.wait()
 

@@ -280,7 +280,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
                 )
                 await asyncio.sleep(0.2)
                 assert not going_on.done()
-                resealing._anew(connection, runs, row)
+                resealing._reencrypt_row(connection, runs, row)
             await going_on
             found = await store.run("r")
             assert found

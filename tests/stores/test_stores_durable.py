@@ -505,15 +505,15 @@ def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_mean
         open_engine(f"sqlite:///{tmp_path}/log.db", 2),
         open_engine(f"sqlite:///{tmp_path}/log.db"),
     )
-    checkpoints = Checkpoints(engine, grown=50_000, long=20)
+    checkpoints = Checkpoints(engine, growth=50_000, limit=20)
 
     def commit():
         checkpoints.catch_up()
         with writing.connect().execution_options(writes=True) as connection, connection.begin():
             connection.exec_driver_sql("INSERT INTO t VALUES (randomblob(40000))")
         checkpoints.grew(40_000)
-        if checkpoints._beside:
-            checkpoints._beside.result()
+        if checkpoints._background:
+            checkpoints._background.result()
 
     with writing.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE t (data)")

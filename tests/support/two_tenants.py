@@ -32,11 +32,11 @@ class TwoTenants:
     """`with TwoTenants(zygote, folder) as server:`; SIGTERM must end the server within its grace period."""
 
     def __init__(self, zygote, folder, *options, environ=None, limits=None):
-        self._zygote, self._folder, self._options = zygote, folder, options
+        self._zygote, self._directory, self._options = zygote, folder, options
         self._environ, self._limits = environ or {}, limits
 
     def __enter__(self):
-        start, folder = self._zygote.start, self._folder
+        start, folder = self._zygote.start, self._directory
         environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         environ |= {"PYTHONUNBUFFERED": "1", "OPENWOP_CONFORMANCE_SEED": "true", **self._environ}
         self.process = start(

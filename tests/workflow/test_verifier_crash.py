@@ -46,7 +46,7 @@ class Mortal:
 
     def __getattr__(self, name):
         if self.dead and not name.startswith("_"):
-            return self._gone
+            return self._abandoned
         return getattr(self._inner, name)
 
     async def _gone(self, *_, **__):

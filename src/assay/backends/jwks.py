@@ -25,81 +25,83 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def source(where: str, seconds: float = SECONDS) -> Callable[[], Awaitable[bytes]]:
+def source(address: str, seconds: float = SECONDS) -> Callable[[], Awaitable[bytes]]:
     """Return a function that fetches the key set. Any failure is an EnvironmentFailure."""
-    read = partial(_from_address, seconds=seconds) if "://" in where else _from_file
-    return _Fetching(read, where, seconds * 2).fetch
+    read = partial(_from_address, seconds=seconds) if "://" in address else _from_file
+    return _SharedFetch(read, address, seconds * 2).fetch
 
 
-class _Fetching:
+class _SharedFetch:
     """Fetches one at a time, in a thread. The caller waits at most `seconds`."""
 
-    def __init__(self, read: Callable[[str], bytes], where: str, seconds: float) -> None:
-        self._read, self._where, self._seconds = read, where, seconds
+    def __init__(self, read: Callable[[str], bytes], address: str, seconds: float) -> None:
+        self._read, self._address, self._seconds = read, address, seconds
         self._under_way = False
 
     async def fetch(self) -> bytes:
         if self._under_way:
-            raise EnvironmentFailure(f"{self._where}: has not answered the previous request")
+            raise EnvironmentFailure(f"{self._address}: has not answered the previous request")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._under_way = True
-        threading.Thread(target=self._work, args=(answer,), daemon=True).start()
+        threading.Thread(target=self._fetch, args=(answer,), daemon=True).start()
         try:
             async with asyncio.timeout(self._seconds):
                 return await answer
         except TimeoutError:  # a slow answer, byte by byte, passes the socket's timeout
-            raise EnvironmentFailure(f"{self._where}: the answer did not end in time") from None
+            raise EnvironmentFailure(f"{self._address}: the answer did not end in time") from None
 
-    def _work(self, answer: "asyncio.Future[bytes]") -> None:
+    def _fetch(self, answer: "asyncio.Future[bytes]") -> None:
         data, trouble = b"", None
         try:
-            data = self._read(self._where)
+            data = self._read(self._address)
         except EnvironmentFailure as wrong:
             trouble = wrong
         with suppress(RuntimeError):  # the event loop is closed
-            answer.get_loop().call_soon_threadsafe(self._tell, answer, data, trouble)
+            answer.get_loop().call_soon_threadsafe(self._resolve, answer, data, trouble)
 
-    def _tell(self, answer: "asyncio.Future[bytes]", data: bytes, trouble: EnvironmentFailure | None) -> None:
+    def _resolve(
+        self, answer: "asyncio.Future[bytes]", data: bytes, error: EnvironmentFailure | None
+    ) -> None:
         self._under_way = False
         if answer.done():
             return
-        if trouble is None:
+        if error is None:
             answer.set_result(data)
         else:
-            answer.set_exception(trouble)
+            answer.set_exception(error)
 
 
-def _from_file(where: str) -> bytes:
+def _from_file(path: str) -> bytes:
     try:
-        with Path(where).open("rb") as file:
-            return _bounded(file.read(MAX_BYTES + 1), where)
+        with Path(path).open("rb") as file:
+            return _check_size(file.read(MAX_BYTES + 1), path)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{where}: cannot be read: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{path}: cannot be read: {wrong.strerror}") from None
 
 
-def _from_address(where: str, *, seconds: float) -> bytes:
-    asking = urllib.request.Request(where, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
+def _from_address(address: str, *, seconds: float) -> bytes:
+    asking = urllib.request.Request(address, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
     try:
         with urllib.request.build_opener(NoRedirects).open(asking, timeout=seconds) as answer:
-            return _bounded(_read(answer, where, seconds), where)
+            return _check_size(_read(answer, address, seconds), address)
     except urllib.error.HTTPError as wrong:
         wrong.close()
-        raise EnvironmentFailure(f"{where}: answers {wrong.code}") from None
+        raise EnvironmentFailure(f"{address}: answers {wrong.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as wrong:
-        raise EnvironmentFailure(f"{where}: cannot be fetched: {wrong or type(wrong).__name__}") from None
+        raise EnvironmentFailure(f"{address}: cannot be fetched: {wrong or type(wrong).__name__}") from None
 
 
-def _read(answer: Any, where: str, seconds: float) -> bytes:
+def _read(answer: Any, address: str, seconds: float) -> bytes:
     until, parts, size = time.monotonic() + seconds, list[bytes](), 0
     while size <= MAX_BYTES and (part := answer.read1(MAX_BYTES)):
         parts.append(part)
         size += len(part)
         if time.monotonic() > until:
-            raise EnvironmentFailure(f"{where}: takes more than {seconds:g} s")
+            raise EnvironmentFailure(f"{address}: takes more than {seconds:g} s")
     return b"".join(parts)
 
 
-def _bounded(data: bytes, where: str) -> bytes:
+def _check_size(data: bytes, address: str) -> bytes:
     if len(data) > MAX_BYTES:
-        raise EnvironmentFailure(f"{where}: more than {MAX_BYTES} bytes")
+        raise EnvironmentFailure(f"{address}: more than {MAX_BYTES} bytes")
     return data

@@ -32,9 +32,9 @@ class ProviderPolicy(NamedTuple):
 class InvalidProviderConfig(ValueError):
     """An invalid member of a provider's configuration; an empty `member` means all of it."""
 
-    def __init__(self, member: str, why: str) -> None:
+    def __init__(self, member: str, message: str) -> None:
         self.member = member
-        super().__init__(why)
+        super().__init__(message)
 
 
 def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> Provider:
@@ -65,8 +65,8 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
 
 def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
     """Expand its `${VARIABLES}` and check its URL."""
-    key = provider.api_key and Secret(expanded(provider.api_key.reveal(), environment, "api_key"))
-    url = provider.base_url and expanded(provider.base_url, environment, "base_url").rstrip("/")
+    key = provider.api_key and Secret(expand(provider.api_key.reveal(), environment, "api_key"))
+    url = provider.base_url and expand(provider.base_url, environment, "base_url").rstrip("/")
     if provider.kind == "openai_compatible":
         _check_address(url or OPENAI)
         if key is None and (url or OPENAI) == OPENAI:
@@ -100,7 +100,7 @@ def _check_address(url: str) -> None:
         )
 
 
-def expanded(text: str, environment: Mapping[str, str], member: str) -> str:
+def expand(text: str, environment: Mapping[str, str], member: str) -> str:
     def value(found: re.Match[str]) -> str:
         if not (said := environment.get(found[1])):
             raise InvalidProviderConfig(member, f"${{{found[1]}}}: the environment has no {found[1]}")

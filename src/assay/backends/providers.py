@@ -50,7 +50,7 @@ class ConfiguredProviders:
         self.known = {OFFLINE.name: OFFLINE, **providers}
         self.models = dict(models or {})
         self._environment, self._policy, self._cache = environment or {}, policy or ProviderPolicy(), cache
-        self._chosen: dict[tuple[str, bytes], Any] = {}
+        self._choices: dict[tuple[str, bytes], Any] = {}
         self._lines: dict[Provider, ProviderClient] = {}
         self._models: dict[Provider, Model] = {}
         self._embedders: dict[Provider, Embedder] = {}
@@ -64,23 +64,25 @@ class ConfiguredProviders:
         def choose() -> tuple[Model, CompletionRequest]:
             provider, name, rest = self._choice("judge", provider_config or {}, model_config or {})
             if provider.kind == "wordllama":
-                raise _wrong(
+                raise _refusal(
                     "provider_config", f"provider {provider.name!r} has only embeddings; it cannot judge"
                 )
             if taken := sorted(RESERVED_PARAMETERS & rest.keys()):
-                raise _wrong(f"model_config.{taken[0]}", "this parameter is reserved; a caller cannot set it")
+                raise _refusal(
+                    f"model_config.{taken[0]}", "this parameter is reserved; a caller cannot set it"
+                )
             return self._model(provider), CompletionRequest(
                 messages=(), model=name, parameters=rest, timeout=provider.deadline
             )
 
-        return self._once("judge", provider_config, model_config, choose)
+        return self._cached_choice("judge", provider_config, model_config, choose)
 
     def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
         def choose() -> tuple[Embed, str]:
             provider, name, rest = self._choice("embedding", provider_config or {}, model_config or {})
             size = _dimensions(rest)
             if provider.kind == "scripted":
-                raise _wrong(
+                raise _refusal(
                     "provider_config",
                     f"provider {provider.name!r} is scripted; it has no embeddings",
                 )
@@ -88,20 +90,22 @@ class ConfiguredProviders:
                 _check_offline(provider.name, name, size)
             return partial(self._embedder(provider).embed, model=name, dimensions=size), name
 
-        return self._once("embedding", provider_config, model_config, choose)
+        return self._cached_choice("embedding", provider_config, model_config, choose)
 
     async def close(self) -> None:
         for each in (*self._models.values(), *self._embedders.values()):
             await each.close()
 
-    def _once(self, purpose: Purpose, provider_config: Config, model_config: Config, choose: Any) -> Any:
+    def _cached_choice(
+        self, purpose: Purpose, provider_config: Config, model_config: Config, choose: Any
+    ) -> Any:
         key = purpose, msgspec.json.encode([provider_config, model_config])
-        found = self._chosen.get(key)
+        found = self._choices.get(key)
         if found is None:
             found = choose()
-            if len(self._chosen) >= CHOICES:
-                self._chosen.clear()
-            self._chosen[key] = found
+            if len(self._choices) >= CHOICES:
+                self._choices.clear()
+            self._choices[key] = found
         return found
 
     def _choice(
@@ -112,11 +116,11 @@ class ConfiguredProviders:
         said, named = rest.pop("model", None), provider.get("provider_name")
         for place, value in (("model_config.model", said), ("provider_config.provider_name", named)):
             if value is not None and not (isinstance(value, str) and value):
-                raise _wrong(place, "expected a name, which is a string")
-        whose, name = self._named(purpose, said, named)
+                raise _refusal(place, "expected a name, which is a string")
+        whose, name = self._provider_and_model(purpose, said, named)
         described = {member: value for member, value in provider.items() if member != "provider_name"}
         if not self._policy.trusted and described:
-            raise _wrong(
+            raise _refusal(
                 f"provider_config.{next(iter(described))}",
                 "a request may only name a provider that this host has configured, by provider_name",
             )
@@ -125,32 +129,34 @@ class ConfiguredProviders:
             message = (
                 f"expected a model of {chosen.name!r}; set it here, or {purpose} under [models] in assay.toml"
             )
-            raise _wrong("model_config.model", message)
+            raise _refusal("model_config.model", message)
         return chosen, name, rest
 
-    def _named(self, purpose: Purpose, said: str | None, named: str | None) -> tuple[str | None, str | None]:
-        """Resolve names to a provider and a model: `said` is a model, a class of `[models]`, or provider:model."""
+    def _provider_and_model(
+        self, purpose: Purpose, model_name: str | None, provider_name: str | None
+    ) -> tuple[str | None, str | None]:
+        """Resolve names to a provider and a model: `model_name` is a model, a class of `[models]`, or provider:model."""
         usual = self._of_class(purpose) or (("wordllama", WORDLLAMA) if purpose == "embedding" else None)
-        if said is None:
-            if named is None or (usual and usual[0] == named):
+        if model_name is None:
+            if provider_name is None or (usual and usual[0] == provider_name):
                 return usual or (self._default(purpose), None)
-            return named, WORDLLAMA if self._kind(named) == "wordllama" else None
-        if named is None:
-            whose, colon, name = said.partition(":")
-            if found := self._of_class(said):
+            return provider_name, WORDLLAMA if self._kind(provider_name) == "wordllama" else None
+        if provider_name is None:
+            whose, colon, name = model_name.partition(":")
+            if found := self._of_class(model_name):
                 return found
             if colon and whose in self.known:
                 return whose, name
-            if said in WORDLLAMA_NAMES and purpose == "embedding":
-                return OFFLINE.name, said
-        return self._default(purpose), said
+            if model_name in WORDLLAMA_NAMES and purpose == "embedding":
+                return OFFLINE.name, model_name
+        return self._default(purpose), model_name
 
     def _of_class(self, name: str) -> tuple[str, str] | None:
         if (entry := self.models.get(name)) is None:
             return None
         provider, _, model = entry.partition(":")
         if provider not in self.known or not model:
-            raise _wrong(
+            raise _refusal(
                 "model_config",
                 f"[models] {name} = {entry!r}: expected PROVIDER:MODEL of a provider that is configured",
             )
@@ -166,20 +172,20 @@ class ConfiguredProviders:
     def _kind(self, name: str) -> str | None:
         return self.known[name].kind if name in self.known else None
 
-    def _provider(self, purpose: Purpose, name: str | None, described: dict[str, Any]) -> Provider:
+    def _provider(self, purpose: Purpose, name: str | None, config: dict[str, Any]) -> Provider:
         base = self.known.get(name) if name else None
-        if base is None and "base_url" not in described:
+        if base is None and "base_url" not in config:
             raise self._no_provider(purpose, name)
-        url = described.get("base_url")
+        url = config.get("base_url")
         try:
             provider = provider_tables.read(
-                name or host_of(url if isinstance(url, str) else ""), described, base
+                name or host_of(url if isinstance(url, str) else ""), config, base
             )
             provider = provider_tables.ready(provider, self._environment)
         except InvalidProviderConfig as wrong:
-            theirs = wrong.member.partition(".")[0] in described or not base or not wrong.member
+            theirs = wrong.member.partition(".")[0] in config or not base or not wrong.member
             place = f"provider_config.{wrong.member}".rstrip(".") if theirs else "provider_config"
-            raise _wrong(
+            raise _refusal(
                 place, str(wrong) if theirs else f"[providers.{name}] {wrong.member}: {wrong}"
             ) from None
         return msgspec.structs.replace(
@@ -194,10 +200,10 @@ class ConfiguredProviders:
         there = ", ".join(self.known)
         if name is not None:
             key = "; set OPENAI_API_KEY" if name == "openai" else ""
-            return _wrong("provider_config.provider_name", f"no provider {name!r}; there are {there}{key}")
+            return _refusal("provider_config.provider_name", f"no provider {name!r}; there are {there}{key}")
         if len(self.known) > 1:
-            return _wrong("provider_config", f"expected provider_name, one of {there}")
-        return _wrong(
+            return _refusal("provider_config", f"expected provider_name, one of {there}")
+        return _refusal(
             "provider_config",
             f"there is no provider for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY, or"
             f" [providers.NAME] and {purpose} under [models] in assay.toml",
@@ -240,23 +246,23 @@ def _dimensions(rest: dict[str, Any]) -> int | None:
     """Read the other members of an embedding's `model_config`."""
     size = rest.pop("dimensions", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-        raise _wrong("model_config.dimensions", "expected a whole number above 0")
+        raise _refusal("model_config.dimensions", "expected a whole number above 0")
     if rest.pop("encoding_format", "float") != "float":
-        raise _wrong("model_config.encoding_format", "expected 'float'")
+        raise _refusal("model_config.encoding_format", "expected 'float'")
     if rest:
         name = next(iter(rest))
-        raise _wrong(f"model_config.{name}", "embeddings take model, dimensions and encoding_format")
+        raise _refusal(f"model_config.{name}", "embeddings take model, dimensions and encoding_format")
     return size
 
 
 def _check_offline(provider: str, model: str, size: int | None) -> None:
     if model not in WORDLLAMA_NAMES:
         told = ", ".join(sorted(WORDLLAMA_NAMES))
-        raise _wrong("model_config.model", f"provider {provider!r} has no model {model!r}; it has {told}")
+        raise _refusal("model_config.model", f"provider {provider!r} has no model {model!r}; it has {told}")
     if size is not None and size not in SIZES:
         told = ", ".join(map(str, SIZES))
-        raise _wrong("model_config.dimensions", f"provider {provider!r} has vectors of {told} numbers")
+        raise _refusal("model_config.dimensions", f"provider {provider!r} has vectors of {told} numbers")
 
 
-def _wrong(path: str, why: str) -> InvalidRequest:
-    return InvalidRequest(Problem(path, why))
+def _refusal(path: str, message: str) -> InvalidRequest:
+    return InvalidRequest(Problem(path, message))

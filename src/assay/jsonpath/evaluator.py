@@ -38,7 +38,7 @@ from assay.jsonpath import iregexp
 from assay.jsonpath.grammar import (
     ARRAY,
     OBJECT,
-    Comparison,
+    ComparisonTest,
     Constant,
     Filter,
     FunctionCall,
@@ -116,23 +116,23 @@ class BoundedNode(JSONPathNode):
 
     __slots__ = ()
 
-    def __init__(self, value: Any, walk: Any) -> None:
-        super().__init__(value=value, location=(), parent=None, root=walk)
+    def __init__(self, value: Any, budget: Any) -> None:
+        super().__init__(value=value, location=(), parent=None, root=budget)
 
     def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> "BoundedNode":
-        _walk(self).spend()
+        _budget_of(self).spend()
         return BoundedNode(value, self.root)
 
 
-def _walk(holder: JSONPathNode | FilterContext) -> Budget:
+def _budget_of(holder: JSONPathNode | FilterContext) -> Budget:
     walk: Any = holder.root
     return walk
 
 
-def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Budget) -> JSONPathNodeList:
+def _nodes(resolvers: list[JSONPathSegment], start: Any, budget: Budget) -> JSONPathNodeList:
     """The nodes of a query. It resolves segment by segment, so that a long query is not a deep stack of generators."""
-    walk.spend()
-    found: list[JSONPathNode] = [BoundedNode(start, walk)]
+    budget.spend()
+    found: list[JSONPathNode] = [BoundedNode(start, budget)]
     for resolver in resolvers:
         found = list(resolver.resolve(found))
     return JSONPathNodeList(found)
@@ -145,7 +145,7 @@ class FilterTest(FilterExpression):
     """A whole filter. Each evaluation counts against the budget, also for children that do not match."""
 
     def evaluate(self, context: FilterContext) -> bool:
-        _walk(context).spend()
+        _budget_of(context).spend()
         return super().evaluate(context)
 
 
@@ -155,29 +155,29 @@ class SubqueryArgument(Expression):
         self.absolute, self.resolvers = absolute, resolvers
 
     def evaluate(self, context: FilterContext) -> JSONPathNodeList:
-        walk = _walk(context)
+        walk = _budget_of(context)
         return _nodes(self.resolvers, walk.document if self.absolute else context.current, walk)
 
 
 class NodesArgument(Expression):
     """`a && b && c` or `a || b || c`: flat and short-circuiting. The library nests pairs and evaluates both sides."""
 
-    def __init__(self, every: bool, tests: list[FilterExpression]) -> None:
+    def __init__(self, all_nodes: bool, tests: list[FilterExpression]) -> None:
         super().__init__(TOKEN)
-        self.join, self.tests = all if every else any, tests
+        self.join, self.tests = all if all_nodes else any, tests
 
     def evaluate(self, context: FilterContext) -> bool:
         return self.join(test.evaluate(context) for test in self.tests)
 
 
-class Compared(Expression):
+class ComparisonExpression(Expression):
     def __init__(self, left: Expression, operator: str, right: Expression) -> None:
         super().__init__(TOKEN)
         self.left, self.operator, self.right = left, operator, right
 
     def evaluate(self, context: FilterContext) -> bool:
         holds = COMPARISONS[self.operator]
-        return holds(_value(self.left, context), _value(self.right, context), _walk(context))
+        return holds(_value(self.left, context), _value(self.right, context), _budget_of(context))
 
 
 class TimedRegex(FunctionExtension):
@@ -187,26 +187,26 @@ class TimedRegex(FunctionExtension):
         text, pattern = (_value(argument, context) for argument in self.args)
         if not isinstance(text, str) or not isinstance(pattern, str):
             return False
-        walk = _walk(context)
+        walk = _budget_of(context)
         walk.deadline += iregexp.prepare(pattern)
-        compiled = iregexp.pattern(pattern, whole=self.name == "match")
+        compiled = iregexp.pattern(pattern, full_match=self.name == "match")
         if compiled is None:
             return False
         left = walk.seconds_left()
         found = compiled.search.found(text)
-        return _elsewhere(compiled, text, left, walk) if found is None else found
+        return _match_in_worker(compiled, text, left, walk) if found is None else found
 
 
-def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Budget) -> bool:
+def _match_in_worker(pattern: iregexp.Pattern, text: str, seconds: float, budget: Budget) -> bool:
     """Search in a worker process, which can be killed. This thread blocks."""
-    future = pool.submit(Batch(TASK, [item(text)], left, common=pattern.common))
+    future = pool.submit(Batch(TASK, [item(text)], seconds, common=pattern.common))
     try:
-        (outcome,) = future.result(left + WAITED)
+        (outcome,) = future.result(seconds + WAITED)
     except TimeoutError:
         future.cancel()
-        raise walk.too_slow() from None
+        raise budget.too_slow() from None
     if isinstance(outcome, TimeFault):
-        raise walk.too_slow()
+        raise budget.too_slow()
     if isinstance(outcome, Fault):
         raise PathFault(f"a pattern: {outcome}")
     return bool(outcome)
@@ -220,18 +220,18 @@ def _value(expression: Expression, context: FilterContext) -> Any:
     return found[0].value if found else NOTHING
 
 
-def same(left: Any, right: Any, walk: Budget) -> bool:
+def same(left: Any, right: Any, budget: Budget) -> bool:
     """Whether two values are equal as JSON: numbers by value, true does not equal 1. It does not recurse."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
         if isinstance(left, OBJECT) and isinstance(right, OBJECT):
-            walk.spend(len(left))
+            budget.spend(len(left))
             if left.keys() != right.keys():
                 return False
             pairs.extend((left[key], right[key]) for key in left)
         elif isinstance(left, ARRAY) and isinstance(right, ARRAY):
-            walk.spend(len(left))
+            budget.spend(len(left))
             if len(left) != len(right):
                 return False
             pairs.extend(zip(left, right, strict=True))
@@ -240,7 +240,7 @@ def same(left: Any, right: Any, walk: Budget) -> bool:
     return True
 
 
-def less(left: Any, right: Any, walk: Budget) -> bool:
+def less(left: Any, right: Any, budget: Budget) -> bool:
     """Whether `<` holds. Only two texts or two numbers have an order; true is not a number."""
     for kind in (str, int | float):
         if isinstance(left, kind) and isinstance(right, kind):
@@ -292,8 +292,8 @@ def _expression(part: Test | Operand) -> Expression:
         case FunctionCall(function, arguments):
             kind = TimedRegex if function in {"match", "search"} else FunctionExtension
             return kind(TOKEN, function, [_expression(argument) for argument in arguments])
-        case Comparison(left, operator, right):
-            return Compared(_expression(left), operator, _expression(right))
+        case ComparisonTest(left, operator, right):
+            return ComparisonExpression(_expression(left), operator, _expression(right))
         case Not(test):
             return PrefixExpression(TOKEN, "!", _expression(test))
         case Junction(every, tests):

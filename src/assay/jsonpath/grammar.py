@@ -49,7 +49,7 @@ class FunctionCall(NamedTuple):
     arguments: "tuple[Operand, ...]"
 
 
-class Comparison(NamedTuple):
+class ComparisonTest(NamedTuple):
     left: "Operand"
     operator: str
     right: "Operand"
@@ -69,7 +69,7 @@ class Filter(NamedTuple):
 
 
 Operand = Constant | Subquery | FunctionCall
-Test = Subquery | FunctionCall | Comparison | Not | Junction
+Test = Subquery | FunctionCall | ComparisonTest | Not | Junction
 Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
 
 
@@ -125,10 +125,10 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text, self.at, self.nesting = text, 0, 0
 
-    def refusal(self, why: str, at: int | None = None) -> MalformedPath:
-        return MalformedPath(self.text, self.at if at is None else at, why)
+    def refusal(self, message: str, position: int | None = None) -> MalformedPath:
+        return MalformedPath(self.text, self.at if position is None else position, message)
 
-    def take(self, token: str) -> bool:
+    def accept(self, token: str) -> bool:
         found = self.text.startswith(token, self.at)
         if found:
             self.at += len(token)
@@ -136,7 +136,7 @@ class _Reader:
 
     def expect(self, *tokens: str) -> str:
         for token in tokens:
-            if self.take(token):
+            if self.accept(token):
                 return token
         raise self.refusal(f"expected {' or '.join(map(repr, tokens))}")
 
@@ -155,13 +155,13 @@ class _Reader:
         """Read blanks and a token, or nothing: blanks without the token are not consumed."""
         start = self.at
         self.blanks()
-        if any(self.take(token) for token in tokens):
+        if any(self.accept(token) for token in tokens):
             return True
         self.at = start
         return False
 
-    def nest(self, by: int) -> None:
-        self.nesting += by
+    def nest(self, amount: int) -> None:
+        self.nesting += amount
         if self.nesting > MAX_NESTING:
             raise self.refusal(f"nested more than {MAX_NESTING} deep")
 
@@ -171,22 +171,24 @@ class _Reader:
         found: list[Segment] = []
         while True:
             if self.after_blanks(".."):
-                found.append(self.bracketed(descend=True) if self.take("[") else self.shorthand(descend=True))
+                found.append(
+                    self.bracket_segment(descend=True) if self.accept("[") else self.shorthand(descend=True)
+                )
             elif self.after_blanks("."):
                 found.append(self.shorthand(descend=False))
             elif self.after_blanks("["):
-                found.append(self.bracketed(descend=False))
+                found.append(self.bracket_segment(descend=False))
             else:
                 return tuple(found)
 
     def shorthand(self, *, descend: bool) -> Segment:
-        if self.take("*"):
+        if self.accept("*"):
             return Segment((...,), descend)
         if name := self.match(_NAME):
             return Segment((name[0],), descend)
         raise self.refusal("expected a name or '*'")
 
-    def bracketed(self, *, descend: bool) -> Segment:
+    def bracket_segment(self, *, descend: bool) -> Segment:
         selectors: list[Selector] = []
         loose = False
         while True:
@@ -197,12 +199,12 @@ class _Reader:
                 return Segment(tuple(selectors), descend, not loose)
 
     def selector(self) -> Selector:
-        if self.take("*"):
+        if self.accept("*"):
             return ...
-        if self.take("?"):
+        if self.accept("?"):
             self.nest(+1)
             self.blanks()
-            test = self.either()
+            test = self.disjunction()
             self.nest(-1)
             return Filter(test)
         name = self.string()
@@ -238,7 +240,7 @@ class _Reader:
         start = self.at
         self.at += 1
         body = self.match(_STRINGS[quote])
-        if body is None or not self.take(quote):
+        if body is None or not self.accept(quote):
             ended = self.at == len(self.text)
             raise (
                 self.refusal("the string is not closed", start)
@@ -246,19 +248,19 @@ class _Reader:
                 else self.refusal("not allowed in a string")
             )
         if quote == "'":
-            return json.loads(f'"{_requoted(body[0])}"')
+            return json.loads(f'"{_requote(body[0])}"')
         return json.loads(f'"{body[0]}"')
 
     # filters
 
-    def either(self) -> Test:
-        tests = [self.both()]
+    def disjunction(self) -> Test:
+        tests = [self.conjunction()]
         while self.after_blanks("||"):
             self.blanks()
-            tests.append(self.both())
+            tests.append(self.conjunction())
         return tests[0] if len(tests) == 1 else Junction(False, tuple(tests))
 
-    def both(self) -> Test:
+    def conjunction(self) -> Test:
         tests = [self.basic()]
         while self.after_blanks("&&"):
             self.blanks()
@@ -266,16 +268,16 @@ class _Reader:
         return tests[0] if len(tests) == 1 else Junction(True, tuple(tests))
 
     def basic(self) -> Test:
-        negated = self.take("!")
+        negated = self.accept("!")
         if negated:
             self.blanks()
-        test = self.group() if self.take("(") else self.comparison_or_test(negated=negated)
+        test = self.group() if self.accept("(") else self.comparison_or_test(negated=negated)
         return Not(test) if negated else test
 
     def group(self) -> Test:
         self.nest(+1)
         self.blanks()
-        test = self.either()
+        test = self.disjunction()
         self.blanks()
         self.expect(")")
         self.nest(-1)
@@ -298,12 +300,12 @@ class _Reader:
         self.blanks()
         start = self.at
         right = self.value(self.operand(), start)
-        return Comparison(left, operator[0], right)
+        return ComparisonTest(left, operator[0], right)
 
     def operand(self) -> Operand:
-        if self.take("@"):
+        if self.accept("@"):
             return Subquery(False, self.segments())
-        if self.take("$"):
+        if self.accept("$"):
             return Subquery(True, self.segments())
         text = self.string()
         if text is not None:
@@ -313,7 +315,7 @@ class _Reader:
             return Constant(int(number[0]) if exact else float(number[0]))
         start = self.at
         word = self.match(_WORD)
-        if word and self.take("("):
+        if word and self.accept("("):
             return self.call(word[0], start)
         if word and word[0] in CONSTANTS:
             return Constant(CONSTANTS[word[0]])
@@ -357,6 +359,6 @@ class _Reader:
         return operand
 
 
-def _requoted(body: str) -> str:
+def _requote(body: str) -> str:
     """Convert the body of a '…' string to the body of a "…" string."""
     return body.replace("\\'", "'").replace('"', '\\"')

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from assay.errors import PathFault
 from assay.patterns.charsets import categories
-from assay.patterns.search import Search, TooLarge, common
+from assay.patterns.search import PatternTooLarge, Search, common
 
 MAX_PATTERN = 2_000  # characters
 MAX_CATEGORIES = 16  # each has a few hundred ranges
@@ -44,18 +44,18 @@ def prepare(text: str) -> float:
 
 
 @lru_cache(maxsize=64)
-def pattern(text: str, *, whole: bool) -> Pattern | None:
+def pattern(text: str, *, full_match: bool) -> Pattern | None:
     """The pattern, for a search or a match of the whole text; None if it is not an I-Regexp. Raises PathFault if it is too large."""
     if len(text) > MAX_PATTERN:
         raise PathFault(f"a pattern is too long; the limit is {MAX_PATTERN} characters")
     translated = _translate(text)
     if translated is None:
         return None
-    if whole:
+    if full_match:
         translated = rf"\A(?:{translated})\Z"
     try:
         return Pattern(Search(translated), common(translated, 0))
-    except TooLarge:
+    except PatternTooLarge:
         raise PathFault("a pattern is too large or nested too deeply") from None
     except ValueError:  # well-formed but invalid: [b-a], a{2,1}
         return None

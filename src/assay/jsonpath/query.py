@@ -78,11 +78,11 @@ def compile(text: str) -> Query:
     return _compile(text)
 
 
-def _held(text: str) -> int:
+def _estimated_bytes(text: str) -> int:
     return 80 * len(text)  # measured: up to 76 bytes a character
 
 
-@memoize(CACHED, _held, pool.owner.get)
+@memoize(CACHED, _estimated_bytes, pool.owner.get)
 def _compile(text: str) -> Query:
     try:
         return Query(text, parse(text))

@@ -24,7 +24,7 @@ class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
     pass
 
 
-class Runtime(_Closed, frozen=True, kw_only=True):
+class PackRuntime(_Closed, frozen=True, kw_only=True):
     language: Literal["javascript", "python", "go", "wasm", "wasm-component", "remote"]
     entry: str
     format: (
@@ -60,7 +60,7 @@ class PackManifest(_Closed, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(pattern=NAME, max_length=256)]
     version: Annotated[str, msgspec.Meta(pattern=VERSION, max_length=64)]
     engines: Engines
-    runtime: Runtime
+    runtime: PackRuntime
     kind: Literal["node"] | UnsetType = UNSET
     description: Annotated[str, msgspec.Meta(max_length=1024)] | UnsetType = UNSET
     author: str | UnsetType = UNSET

@@ -19,6 +19,7 @@ Anything else, or a pattern that is too large to follow, has no bound.
 
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -42,52 +43,61 @@ class Cost(NamedTuple):
     ways: float
 
 
-class Text(NamedTuple):
+class TextFacts(NamedTuple):
     """The facts about a text: its length, and the maximum length of a run of characters of one repeat's set."""
 
     length: int
     run: int
 
 
-Visit = Callable[["Node", int], Cost]
+Visit = Callable[["PatternNode", int], Cost]
 
 
-class Node:
+class PatternNode(ABC):
     """An item and all that follows it. `first`: the next characters for which it does not fail at once."""
 
     first: int
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
-        raise NotImplementedError
+    @abstractmethod
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+        """The most steps of a match that starts here."""
 
 
-class Last(Node):
-    def __init__(self, every: int) -> None:
-        self.first = every
+class Last(PatternNode):
+    def __init__(self, alphabet: int) -> None:
+        self.first = alphabet
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         return Cost(0.0, 1.0)
 
 
-class Characters(Node):
-    def __init__(self, first: int, size: int, then: Node, every: int) -> None:
-        self.first, self.size, self.then, self.every = first, size, then, every
+class Characters(PatternNode):
+    def __init__(self, first: int, size: int, following: PatternNode, alphabet: int) -> None:
+        self.first, self.size, self.then, self.every = first, size, following, alphabet
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         if not here & self.first:
             return Cost(1.0, 0.0)
         steps, ways = visit(self.then, self.every)
         return Cost(self.size + steps, ways)
 
 
-class Repeat(Node):
+class Repeat(PatternNode):
     """A repeat of an item of one character."""
 
-    def __init__(self, held: Set, least: int, most: int, then: Node, every: int) -> None:
-        self.held, self.least, self.most, self.then, self.every = held, least, most, then, every
-        self.first = held.may | (0 if least else then.first)
+    def __init__(
+        self, characters: Set, minimum: int, maximum: int, following: PatternNode, alphabet: int
+    ) -> None:
+        self.held, self.least, self.most, self.then, self.every = (
+            characters,
+            minimum,
+            maximum,
+            following,
+            alphabet,
+        )
+        self.first = characters.may | (0 if minimum else following.first)
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         outside = here & ~self.held.may
         none = Cost(0.0, 0.0) if self.least or not outside else visit(self.then, outside)
         if not here & self.held.may or not self.most:
@@ -100,28 +110,28 @@ class Repeat(Node):
         return Cost(steps, fewer * back.ways + max(stop.ways, none.ways))
 
 
-class Position(Node):
+class Position(PatternNode):
     """`$`, `\\b` and similar items that match no character."""
 
-    def __init__(self, allowed: int, then: Node) -> None:
-        self.allowed, self.then = allowed, then
-        self.first = allowed & then.first
+    def __init__(self, allowed: int, following: PatternNode) -> None:
+        self.allowed, self.then = allowed, following
+        self.first = allowed & following.first
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         if not here & self.allowed:
             return Cost(1.0, 0.0)
         steps, ways = visit(self.then, here & self.allowed)
         return Cost(1.0 + steps, ways)
 
 
-class Choice(Node):
-    def __init__(self, parts: Sequence[Node]) -> None:
+class Choice(PatternNode):
+    def __init__(self, parts: Sequence[PatternNode]) -> None:
         self.parts = parts
         self.first = 0
         for part in parts:
             self.first |= part.first
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         steps = 1.0
         by_first: dict[int, Cost] = {}
         for part in self.parts:
@@ -131,19 +141,21 @@ class Choice(Node):
                 more, ways = visit(part, begins)
                 before = by_first.get(begins, Cost(0.0, 0.0))
                 by_first[begins] = Cost(before.steps + more, before.ways + ways)
-        together = _together(by_first)
+        together = _combine(by_first)
         return Cost(steps + together.steps, together.ways)
 
 
-class Rounds(Node):
+class Rounds(PatternNode):
     """A repeat of items that have one way only and consume a character in each round."""
 
-    def __init__(self, body: Node, least: int, most: int, width: int, then: Node, every: int) -> None:
-        self.body, self.least, self.most, self.width = body, least, most, width
-        self.then, self.every = then, every
-        self.first = body.first | (0 if least else then.first)
+    def __init__(
+        self, body: PatternNode, minimum: int, maximum: int, width: int, following: PatternNode, alphabet: int
+    ) -> None:
+        self.body, self.least, self.most, self.width = body, minimum, maximum, width
+        self.then, self.every = following, alphabet
+        self.first = body.first | (0 if minimum else following.first)
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         body = visit(self.body, self.every)
         if body.ways > 1:
             raise NoBound
@@ -153,29 +165,37 @@ class Rounds(Node):
         return Cost(steps, rounds * between.ways + last.ways)
 
 
-class Aside(Node):
+class Lookaround(PatternNode):
     """An item that is not retried after it matched: look-around, atomic groups."""
 
-    def __init__(self, inner: Node, then: Node, every: int, *, ahead: bool, consumes: bool) -> None:
-        self.inner, self.then, self.every, self.ahead, self.consumes = inner, then, every, ahead, consumes
-        self.first = inner.first if consumes else then.first
+    def __init__(
+        self, inner: PatternNode, following: PatternNode, alphabet: int, *, ahead: bool, consumes: bool
+    ) -> None:
+        self.inner, self.then, self.every, self.ahead, self.consumes = (
+            inner,
+            following,
+            alphabet,
+            ahead,
+            consumes,
+        )
+        self.first = inner.first if consumes else following.first
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         inner = visit(self.inner, here if self.ahead else self.every)
         steps, ways = visit(self.then, self.every if self.consumes else here)
         return Cost(1.0 + inner.steps + steps, ways)
 
 
-class Reference(Node):
-    def __init__(self, then: Node, every: int) -> None:
-        self.then, self.every, self.first = then, every, every
+class Reference(PatternNode):
+    def __init__(self, following: PatternNode, alphabet: int) -> None:
+        self.then, self.every, self.first = following, alphabet, alphabet
 
-    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         steps, ways = visit(self.then, self.every)
         return Cost(1.0 + text.length + steps, ways)
 
 
-def _together(by_first: dict[int, Cost]) -> Cost:
+def _combine(by_first: dict[int, Cost]) -> Cost:
     """The largest sum of the costs of alternatives that the same character can begin."""
     groups: dict[int, Cost] = {}  # disjoint masks
     for mask, cost in by_first.items():
@@ -203,68 +223,72 @@ class Builder:
             tuple[tuple[Any, Any, int], int]
         ] = []  # repeats of one character, with their maximum
 
-    def sequence(self, parts: Any, flags: int, then: Node) -> Node:
+    def sequence(self, parts: Any, flags: int, following: PatternNode) -> PatternNode:
         for code, what in reversed(list(parts)):
-            then = self._item(code, what, flags, then)
+            following = self._item(code, what, flags, following)
             self.left -= 1
             if self.left < 0:
                 raise NoBound
-        return then
+        return following
 
-    def _item(self, code: Any, what: Any, flags: int, then: Node) -> Node:
+    def _item(self, code: Any, argument: Any, flags: int, following: PatternNode) -> PatternNode:
         if code in ONE:
-            what = tuple(what) if code is op.IN else what
+            argument = tuple(argument) if code is op.IN else argument
             size = 1
-            if isinstance(then, Characters):
+            if isinstance(following, Characters):
                 self.left += 1
-                size, then = then.size + 1, then.then
-            return Characters(self.alphabet.of(code, what, flags).may, size, then, self.every)
+                size, following = following.size + 1, following.then
+            return Characters(self.alphabet.of(code, argument, flags).may, size, following, self.every)
         if code is op.AT:
-            allowed = {op.AT_END: END | LINE_FEED, op.AT_END_STRING: END}.get(what, self.every)
-            return Position(allowed, then)
+            allowed = {op.AT_END: END | LINE_FEED, op.AT_END_STRING: END}.get(argument, self.every)
+            return Position(allowed, following)
         if code is op.BRANCH:
-            return Choice([self.sequence(one, flags, then) for one in what[1]])
+            return Choice([self.sequence(one, flags, following) for one in argument[1]])
         if code in REPEATS:
-            least, most, item = what
-            return self._repeat(code, least, most, item, flags, then)
+            least, most, item = argument
+            return self._repeat(code, least, most, item, flags, following)
         if code is op.SUBPATTERN:
-            _, more, less, inner = what
-            return self.sequence(inner, (flags | more) & ~less, then)
-        return self._rare(code, what, flags, then)
+            _, more, less, inner = argument
+            return self.sequence(inner, (flags | more) & ~less, following)
+        return self._rare_item(code, argument, flags, following)
 
-    def _rare(self, code: Any, what: Any, flags: int, then: Node) -> Node:
+    def _rare_item(self, code: Any, argument: Any, flags: int, following: PatternNode) -> PatternNode:
         last = Last(self.every)
         if code is op.ATOMIC_GROUP:
-            return Aside(self.sequence(what, flags, last), then, self.every, ahead=True, consumes=True)
+            return Lookaround(
+                self.sequence(argument, flags, last), following, self.every, ahead=True, consumes=True
+            )
         if code in LOOKS:
-            direction, inner = what
+            direction, inner = argument
             looked = self.sequence(inner, flags, last)
-            return Aside(looked, then, self.every, ahead=direction > 0, consumes=False)
+            return Lookaround(looked, following, self.every, ahead=direction > 0, consumes=False)
         if code is op.GROUPREF:
-            return Reference(then, self.every)
+            return Reference(following, self.every)
         if code is op.GROUPREF_EXISTS:
-            _, yes, no = what
-            return Choice([self.sequence(one or [], flags, then) for one in (yes, no)])
+            _, yes, no = argument
+            return Choice([self.sequence(one or [], flags, following) for one in (yes, no)])
         raise NoBound
 
-    def _repeat(self, code: Any, least: int, most: int, item: Any, flags: int, then: Node) -> Node:
+    def _repeat(
+        self, code: Any, minimum: int, maximum: int, item: Any, flags: int, following: PatternNode
+    ) -> PatternNode:
         if code is op.POSSESSIVE_REPEAT:
-            inner = self._repeat(op.MAX_REPEAT, least, most, item, flags, Last(self.every))
-            return Aside(inner, then, self.every, ahead=True, consumes=True)
+            inner = self._repeat(op.MAX_REPEAT, minimum, maximum, item, flags, Last(self.every))
+            return Lookaround(inner, following, self.every, ahead=True, consumes=True)
         alone = _single(item, flags)
         if alone is not None:
-            self.repeats.append((alone, most))
-            return Repeat(self.alphabet.of(*alone), least, most, then, self.every)
+            self.repeats.append((alone, maximum))
+            return Repeat(self.alphabet.of(*alone), minimum, maximum, following, self.every)
         width = item.getwidth()[0]
         body = self.sequence(item, flags, Last(self.every))
-        if not (most <= self.left and most * _size(item) <= self.left):
+        if not (maximum <= self.left and maximum * _size(item) <= self.left):
             if not width:
                 raise NoBound
-            return Rounds(body, least, most, width, then, self.every)
-        rest = then
-        for _ in range(most - least):
-            rest = Choice([self.sequence(item, flags, rest), then])
-        for _ in range(least):
+            return Rounds(body, minimum, maximum, width, following, self.every)
+        rest = following
+        for _ in range(maximum - minimum):
+            rest = Choice([self.sequence(item, flags, rest), following])
+        for _ in range(minimum):
             rest = self.sequence(item, flags, rest)
         return rest
 
@@ -303,7 +327,7 @@ def walk(parts: Any) -> Iterator[tuple[Any, Any]]:
                 stack += [one for one in what[1:] if one]
 
 
-def named(parts: Any) -> Iterator[str]:
+def named_characters(parts: Any) -> Iterator[str]:
     """The characters that a pattern names."""
     for code, what in walk(parts):
         for part, value in what if code is op.IN else [(code, what)]:
@@ -311,7 +335,7 @@ def named(parts: Any) -> Iterator[str]:
                 yield chr(value)
 
 
-def parsed(pattern: str, flags: int) -> Any:
+def parse(pattern: str, flags: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return parser.parse(pattern, flags)
@@ -323,28 +347,30 @@ class Tree:
     def __init__(self, parts: Any, flags: int) -> None:
         self.parts, self.flags = parts, flags
         self.anchored = bool(parts) and self._begins(*parts[0])
-        self.root: Node | None = None
+        self.root: PatternNode | None = None
         self.repeats: list[tuple[tuple[Any, Any, int], int]] = []
         try:
-            self.alphabet = Alphabet(named(parts))
+            self.alphabet = Alphabet(named_characters(parts))
             builder = Builder(self.alphabet)
             self.repeats = builder.repeats
             self.root = builder.sequence(parts, flags, Last(self.alphabet.all))
         except (NoBound, RecursionError):
             return
 
-    def _begins(self, code: Any, what: Any) -> bool:
+    def _begins(self, code: Any, argument: Any) -> bool:
         if code is not op.AT:
             return False
-        return what is op.AT_BEGINNING_STRING or (what is op.AT_BEGINNING and not self.flags & re.MULTILINE)
+        return argument is op.AT_BEGINNING_STRING or (
+            argument is op.AT_BEGINNING and not self.flags & re.MULTILINE
+        )
 
-    def cost(self, text: Text) -> float:
+    def cost(self, text: TextFacts) -> float:
         root = self.root
         if root is None:
             return float("inf")
         seen: dict[tuple[int, int], Cost] = {}
 
-        def visit(node: Node, here: int) -> Cost:
+        def visit(node: PatternNode, here: int) -> Cost:
             key = id(node), here
             found = seen.get(key)
             if found is None:

@@ -42,26 +42,26 @@ class Set(NamedTuple):
 class Alphabet:
     """The characters of one pattern."""
 
-    def __init__(self, named: Iterable[str]) -> None:
-        self.named = "".join(sorted({one for one in named if one > "ÿ"}))
+    def __init__(self, characters: Iterable[str]) -> None:
+        self.named = "".join(sorted({one for one in characters if one > "ÿ"}))
         self.all = (1 << (NAMED + len(self.named))) - 1
         self._sets: dict[Any, Set] = {}
 
-    def of(self, code: Any, what: Any, flags: int) -> Set:
+    def of(self, code: Any, argument: Any, flags: int) -> Set:
         """The set of characters that an item of one character matches. The members of a class are a tuple."""
-        key = code, what, flags
+        key = code, argument, flags
         found = self._sets.get(key)
         if found is None:
-            may, must = rest_of(code, what, flags)
-            exact = self._exact(code, what, flags)
+            may, must = rest_of(code, argument, flags)
+            exact = self._exact(code, argument, flags)
             found = self._sets[key] = Set(exact | may, exact | must)
         return found
 
-    def _exact(self, code: Any, what: Any, flags: int) -> int:
+    def _exact(self, code: Any, argument: Any, flags: int) -> int:
         """The mask of the characters that have a bit of their own, computed with `re`."""
         if code is op.LITERAL and not flags & re.IGNORECASE:
-            return 1 << what if what < 256 else 1 << (NAMED + self.named.index(chr(what)))
-        one = alone([(code, what)], flags)
+            return 1 << argument if argument < 256 else 1 << (NAMED + self.named.index(chr(argument)))
+        one = alone([(code, argument)], flags)
         mask = sum(1 << ord(char) for char in one.findall(LATIN))
         if self.named:
             mask |= sum(1 << (NAMED + at) for at, char in enumerate(self.named) if one.match(char))
@@ -87,18 +87,18 @@ def _sequence(state: Any, items: list[Any]) -> Any:
     return parser.SubPattern(state, made)
 
 
-def rest_of(code: Any, what: Any, flags: int) -> tuple[int, int]:
+def rest_of(code: Any, argument: Any, flags: int) -> tuple[int, int]:
     """The classes that an item may match, and those it matches completely. The lower case of a character is in the same class."""
     if code is op.ANY:
         return REST, REST
     if code is op.NOT_LITERAL:
-        may, _ = _part(op.LITERAL, what, flags)
+        may, _ = _part(op.LITERAL, argument, flags)
         return REST, REST & ~may
     if code is not op.IN:
-        return _part(code, what, flags)
+        return _part(code, argument, flags)
     may = must = 0
     negated = False
-    for part, value in what:
+    for part, value in argument:
         if part is op.NEGATE:
             negated = True
         else:
@@ -107,13 +107,13 @@ def rest_of(code: Any, what: Any, flags: int) -> tuple[int, int]:
     return (REST & ~must, REST & ~may) if negated else (may, must)
 
 
-def _part(code: Any, what: Any, flags: int) -> tuple[int, int]:
+def _part(code: Any, argument: Any, flags: int) -> tuple[int, int]:
     if code is op.CATEGORY:
-        mask = _CATEGORIES[what]
+        mask = _CATEGORIES[argument]
         if flags & re.ASCII:
-            mask = REST if what in _NEGATIVE else 0
+            mask = REST if argument in _NEGATIVE else 0
         return mask, mask
-    highest = what[1] if code is op.RANGE else what
+    highest = argument[1] if code is op.RANGE else argument
     if flags & re.IGNORECASE:
         return (REST, 0) if highest > 255 else (WORDS, 0)  # ſ is an s, the sign of kelvin a k
     return (REST, 0) if code is op.RANGE and highest > 255 else (0, 0)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import ValueFault
-from assay.patterns.backtracking import ONE, REPEATS, Text, Tree, parsed, walk
+from assay.patterns.backtracking import ONE, REPEATS, TextFacts, Tree, parse, walk
 from assay.patterns.charsets import alone, compiler, op
 
 STEPS = 600_000  # limit of a search in place: a few milliseconds
@@ -27,7 +27,7 @@ PREFIX = 16  # limit of the characters of a literal prefix
 _one_at_a_time = threading.Lock()
 
 
-class TooLarge(ValueError):
+class PatternTooLarge(ValueError):
     """A pattern that is too large for `re`."""
 
 
@@ -36,7 +36,7 @@ class Search:
 
     def __init__(self, text: str, flags: int = 0) -> None:
         try:
-            parts = parsed(text, flags)
+            parts = parse(text, flags)
             flags = parts.state.flags
             wide = sum(spans(parts)) > WIDE
             self.pattern: re.Pattern[str] | None = None if wide else compiler.compile(parts, flags)
@@ -44,7 +44,7 @@ class Search:
             at = "" if wrong.pos is None else f" at position {wrong.pos}"
             raise ValueError(f"not a regular expression: {wrong.msg}{at}") from None
         except (OverflowError, RecursionError, MemoryError):
-            raise TooLarge("not a regular expression: it is too large or nested too deeply") from None
+            raise PatternTooLarge("not a regular expression: it is too large or nested too deeply") from None
         self._costs: dict[tuple[int, int], float] = {}
         self._guards: dict[int, list[re.Pattern[str]]] = {}
         self.longest = 0  # any text up to this length may be searched in place…
@@ -76,7 +76,7 @@ class Search:
             return True
         if self.pattern is None or length > LOOKED_AT:
             return False
-        size = _rounded(length)
+        size = _round_down(length)
         least = self._cost(size, RUNS[-1])
         if least > STEPS:
             return False  # for every text of this length
@@ -100,26 +100,26 @@ class Search:
         """Steps per character, for texts up to `longest`."""
         return self._cost(self.longest, self.longest)
 
-    def _longest(self, most: int) -> int:
+    def _longest(self, limit: int) -> int:
         """The longest text whose bound is within the limit, found by doubling and then by eighths."""
         length = 0
         for power in range(4, 27):
-            if not self._fits(1 << power, most):
+            if not self._fits(1 << power, limit):
                 break
             length = 1 << power
         return max(
-            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one, most)),
+            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one, limit)),
             default=0,
         )
 
-    def _fits(self, length: int, most: int) -> bool:
-        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= most
+    def _fits(self, length: int, limit: int) -> bool:
+        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= limit
 
     def _cost(self, length: int, run: int) -> float:
         """The bound for a search from one start."""
         found = self._costs.get((length, run))
         if found is None:
-            found = self._costs[length, run] = 1 + self._tree.cost(Text(length, run))
+            found = self._costs[length, run] = 1 + self._tree.cost(TextFacts(length, run))
         return found
 
     def _guards_of(self, run: int) -> "list[re.Pattern[str]]":
@@ -131,7 +131,7 @@ class Search:
         return found
 
 
-def _rounded(length: int) -> int:
+def _round_down(length: int) -> int:
     """Round up to the next eighth of a power of two, so that few lengths need a bound."""
     eighth = max(1, 1 << max(0, length.bit_length() - 4))
     return -(-length // eighth) * eighth
@@ -223,7 +223,7 @@ def task(common: bytes) -> Callable[[bytes], bytes]:
         except re.error as wrong:
             raise ValueFault(f"not a regular expression: {wrong.msg}") from None
 
-    def found(item: bytes) -> bytes:
+    def matches(item: bytes) -> bytes:
         return b"1" if search(item.decode("utf-8", "surrogatepass")) else b""
 
-    return found
+    return matches

@@ -14,15 +14,15 @@ HOST: Final = "host"  # the actor without a credential: the operator's command, 
 START: Final = bytes(32)  # the previous digest of a log's first line
 
 
-class Actor(msgspec.Struct, frozen=True):
+class AuditActor(msgspec.Struct, frozen=True):
     """The principal that the current task works for, and its request id."""
 
     who: str = HOST
     request: str = ""
 
 
-ANONYMOUS: Final = Actor()
-acting: ContextVar[Actor] = ContextVar("acting", default=ANONYMOUS)
+ANONYMOUS: Final = AuditActor()
+acting: ContextVar[AuditActor] = ContextVar("acting", default=ANONYMOUS)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

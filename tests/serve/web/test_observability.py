@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay.backends.telemetry.otel import OtelTracer
-from assay.ports.audit import Actor, acting
+from assay.ports.audit import AuditActor, acting
 from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
 from assay.serve.web import logging as logs
 from support.grpc_client import Client, fep
@@ -330,7 +330,7 @@ def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
     except RuntimeError:
         trouble = sys.exc_info()
     record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, trouble)
-    acting.set(Actor("k1", "asked-1"))
+    acting.set(AuditActor("k1", "asked-1"))
     line = form.format(record)
     assert CANARY not in line
     assert "\n" not in line

@@ -100,13 +100,13 @@ class SyncAgentContext:
         return self.call(tool, arguments)
 
     def usage(self, **usage: Any) -> None:
-        self._wait(lambda: _soon(lambda: self._context.usage(**usage)))
+        self._wait(lambda: _await_soon(lambda: self._context.usage(**usage)))
 
     def used(self, usage: Usage) -> None:
-        self._wait(lambda: _soon(lambda: self._context.used(usage)))
+        self._wait(lambda: _await_soon(lambda: self._context.used(usage)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self._wait(lambda: _soon(lambda: self._context.reason(text, full=full)))
+        self._wait(lambda: _await_soon(lambda: self._context.reason(text, full=full)))
 
     def _wait(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Run a coroutine on the event loop. An abandoned thread may call this after the loop was closed."""
@@ -144,7 +144,7 @@ class SyncMemory:
         return self._wait(lambda: self._memory.write(content, tags=tags, ttl=ttl))
 
 
-async def _soon(work: Callable[[], T]) -> T:
+async def _await_soon(work: Callable[[], T]) -> T:
     """Run it on the event loop, so that steps are recorded in order."""
     return work()
 

@@ -51,7 +51,7 @@ class CommandAgent:
         self.card, self._seconds = card, seconds
         self._words = shlex.split(command)
         self._env = dict(env or {})
-        self._hidden = HiddenWords(self._env)
+        self._redactor = HiddenWords(self._env)
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         return await with_deadline(context, self._seconds, self._invoke(task, context))
@@ -71,7 +71,7 @@ class CommandAgent:
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
-        session = CommandSession(process, context, self._hidden)
+        session = CommandSession(process, context, self._redactor)
         try:
             result = await session.run(self._task_frame(task, context))
             await session.wait_for_exit()
@@ -88,8 +88,8 @@ class CommandAgent:
 class CommandSession:
     """The dialogue with one process."""
 
-    def __init__(self, process: Process, context: AgentContext, hidden: HiddenWords) -> None:
-        self._process, self._context, self._hidden = process, context, hidden
+    def __init__(self, process: Process, context: AgentContext, redactor: HiddenWords) -> None:
+        self._process, self._context, self._redactor = process, context, redactor
         self._stderr = b""  # the end of it
         self._listening = asyncio.ensure_future(self._listen())
         self._answering: set[asyncio.Task[None]] = set()
@@ -109,7 +109,7 @@ class CommandSession:
             if line.isspace():
                 continue
             try:
-                if (result := self._receive(self._hidden.out_of(read_json(line)))) is not None:
+                if (result := self._receive(self._redactor.out_of(read_json(line)))) is not None:
                     await self._wait_for_answers()
                     return result
             except (ProtocolError, ValueError) as wrong:
@@ -173,7 +173,7 @@ class CommandSession:
         code = self._process.returncode
         cause = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
         cause = "closed its output" if code is None else cause
-        last = self._hidden.out_of(self._stderr.decode(errors="replace").strip())
+        last = self._redactor.out_of(self._stderr.decode(errors="replace").strip())
         return _failed(f"it {cause} and gave no result" + (f": {last}" if last else ""))
 
     async def _listen(self) -> None:
@@ -183,5 +183,5 @@ class CommandSession:
             self._stderr = (self._stderr + part)[-STDERR:]
 
 
-def _failed(why: str) -> InvocationResult:
-    return InvocationResult(outcome="failed", error=why)
+def _failed(message: str) -> InvocationResult:
+    return InvocationResult(outcome="failed", error=message)

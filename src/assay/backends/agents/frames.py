@@ -57,9 +57,9 @@ def parse_end(value: Any) -> tuple[FinishFrame, list[str]]:
 def read_end(value: Any, context: AgentContext) -> InvocationResult:
     """Parse the final frame, and record its usage and reasoning. An invalid frame is a ProtocolError."""
     end, names = parse_end(value)
-    for text in _many(end.reasoning):
+    for text in _as_list(end.reasoning):
         context.reason(text)
-    for frame in _many(end.usage):
+    for frame in _as_list(end.usage):
         context.used(frame.usage())
     if not isinstance(end.error, UnsetType):
         return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
@@ -209,7 +209,7 @@ def _words(error: str | dict[str, Any]) -> str:
     return message if isinstance(message, str) else msgspec.json.encode(error).decode()
 
 
-def _many(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if is_list(value) else [value]

@@ -15,7 +15,7 @@ from assay.backends.agents.manifest import ManifestAgent, PackAgent
 from assay.backends.agents.manifest_files import Manifest, open_manifest, read_schema
 from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
-from assay.backends.provider_config import InvalidProviderConfig, expanded
+from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.extras import require
 from assay.ports import CompletionRequest, Model, Providers
@@ -36,23 +36,23 @@ class ConfiguredAgents:
 
     def __init__(
         self,
-        declared: Mapping[str, AgentConfig],
+        configs: Mapping[str, AgentConfig],
         *,
         providers: Providers | None = None,
         models: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._declared = dict(declared)
+        self._configs = dict(configs)
         self._providers, self._models = providers, models or {}
         self._environment = os.environ if environment is None else environment
-        self._made: dict[str, Agent] = {}
+        self._agents: dict[str, Agent] = {}
 
     def cards(self) -> list[AgentCard]:
-        return [self._agent(agent_id).card for agent_id in sorted(self._declared)]
+        return [self._agent(agent_id).card for agent_id in sorted(self._configs)]
 
     def get(self, agent_id: str) -> Agent | None:
         """An agent that is ready to run. The model of a manifest is chosen, or refused, now."""
-        if agent_id not in self._declared:
+        if agent_id not in self._configs:
             return None
         agent = self._agent(agent_id)
         if isinstance(agent, ManifestAgent):
@@ -69,7 +69,7 @@ class ConfiguredAgents:
             return agent
         described = parse_spec(what)
         if described is None:
-            ids = f"; configured are {', '.join(sorted(self._declared))}" if self._declared else ""
+            ids = f"; configured are {', '.join(sorted(self._configs))}" if self._configs else ""
             raise UsageError(f"--agent {what!r}: expected {FORMS}{ids}")
         agent = self.make(*described, f"--agent {what!r}")
         if isinstance(agent, ManifestAgent):
@@ -77,76 +77,76 @@ class ConfiguredAgents:
         return agent
 
     async def close(self) -> None:
-        for agent in self._made.values():
+        for agent in self._agents.values():
             await agent.close()
         if self._providers is not None:
             await self._providers.close()
 
     def _agent(self, agent_id: str) -> Agent:
-        agent = self._made.get(agent_id)
+        agent = self._agents.get(agent_id)
         if agent is None:
-            agent = self._made[agent_id] = self.make(agent_id, self._declared[agent_id])
+            agent = self._agents[agent_id] = self.make(agent_id, self._configs[agent_id])
         return agent
 
-    def make(self, agent_id: str, declared: AgentConfig, path: str | None = None) -> Agent:
+    def make(self, agent_id: str, config: AgentConfig, path: str | None = None) -> Agent:
         """Create the agent of a table. With an empty id, the manifest's id is used."""
         path = path or f'settings: agents."{agent_id}"'
-        if declared.kind == "manifest":
-            return self._manifest(agent_id, declared, path)
+        if config.kind == "manifest":
+            return self._manifest(agent_id, config, path)
         if not re.search(AGENT_ID, agent_id):
             raise UsageError(
                 f"{path}: expected an agent id such as local.shop.bot or vendor.acme.triage.default"
             )
-        card = _card(agent_id, declared, path)
-        if declared.kind == "callable":
-            function = load(declared.target, f"{path}.target")
+        card = _card(agent_id, config, path)
+        if config.kind == "callable":
+            function = load(config.target, f"{path}.target")
             takes = takes_context(function, f"{path}.target")
             card = msgspec.structs.replace(card, takes_tools=takes, takes_memory=takes)
-            return CallableAgent(card, function, seconds=declared.timeout, path=path)
-        if declared.kind == "command":
-            env = self._filled(declared.env, f"{path}.env")
-            return CommandAgent(card, declared.target, env=env, seconds=declared.timeout)
-        if declared.kind == "recorded":
+            return CallableAgent(card, function, seconds=config.timeout, path=path)
+        if config.kind == "command":
+            env = self._expand_table(config.env, f"{path}.env")
+            return CommandAgent(card, config.target, env=env, seconds=config.timeout)
+        if config.kind == "recorded":
             card = msgspec.structs.replace(card, takes_tools=False, takes_memory=False)
-            return RecordedAgent(card, declared.target, path)
-        return self._http(card, declared, path)
+            return RecordedAgent(card, config.target, path)
+        return self._http(card, config, path)
 
-    def _http(self, card: AgentCard, declared: AgentConfig, path: str) -> Agent:
+    def _http(self, card: AgentCard, config: AgentConfig, path: str) -> Agent:
         require(f"{path}: an HTTP agent", "agents", package="aiohttp")
         from assay.backends.agents.http import HttpAgent  # deferred import: an extra
 
         try:
-            url = expanded(declared.target, self._environment, "target")
+            url = expand(config.target, self._environment, "target")
         except InvalidProviderConfig as wrong:
             raise UsageError(f"{path}.target: {wrong}") from None
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"{path}.target: expected an address such as http://localhost:8000/agent")
-        headers = self._filled(declared.headers, f"{path}.headers")
-        return HttpAgent(card, url, headers=headers, seconds=declared.timeout)
+        headers = self._expand_table(config.headers, f"{path}.headers")
+        return HttpAgent(card, url, headers=headers, seconds=config.timeout)
 
-    def _manifest(self, agent_id: str, declared: AgentConfig, path: str) -> Agent:
-        manifest = open_manifest(Path(declared.target), f"{path}.target")
+    def _manifest(self, agent_id: str, config: AgentConfig, path: str) -> Agent:
+        manifest = open_manifest(Path(config.target), f"{path}.target")
         card = manifest.card()
         if agent_id and card.agent_id != agent_id:
             raise UsageError(
-                f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {declared.target}"
+                f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {config.target}"
             )
         told: dict[str, Any] = {
-            name: getattr(declared, name)
+            name: getattr(config, name)
             for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
-            if getattr(declared, name) not in (None, "")
+            if getattr(config, name) not in (None, "")
         }
         card = msgspec.structs.replace(
-            card, version=declared.version, free=declared.free, criteria=declared.criteria, **told
+            card, version=config.version, free=config.free, criteria=config.criteria, **told
         )
         card = msgspec.structs.replace(
             card,
             takes_tools=bool(card.tools),
             takes_memory=card.memory.scratchpad or card.memory.conversation or card.memory.longTerm,
         )
-        choose = self._choice(card, declared, path)
+        choose = self._choice(card, config, path)
         return ManifestAgent(
-            card, manifest.prompt, choose, max_rounds=declared.max_rounds, seconds=declared.timeout
+            card, manifest.prompt, choose, max_rounds=config.max_rounds, seconds=config.timeout
         )
 
     def from_definition(self, definition: AgentDefinition) -> PackAgent:
@@ -155,14 +155,14 @@ class ConfiguredAgents:
             definition.manifest, definition.prompt, definition.task_schema, definition.return_schema
         )
         card = msgspec.structs.replace(manifest.card(), version=definition.version, pack=definition.pack)
-        declared = AgentConfig(kind="manifest", target=definition.pack)
-        return PackAgent(card, definition, self._choice(card, declared, f"agent {card.agent_id}"))
+        config = AgentConfig(kind="manifest", target=definition.pack)
+        return PackAgent(card, definition, self._choice(card, config, f"agent {card.agent_id}"))
 
-    def _choice(self, card: AgentCard, declared: AgentConfig, path: str) -> Choice:
+    def _choice(self, card: AgentCard, config: AgentConfig, path: str) -> Choice:
         """The model of the run, else of the agent, else of its class, else the general one."""
 
         def choose(tuning: ModelOverrides) -> tuple[Model, CompletionRequest]:
-            usual = declared.model or self._models.get(card.model_class) or self._models.get("general")
+            usual = config.model or self._models.get(card.model_class) or self._models.get("general")
             named = tuning.model or usual
             if named is None or self._providers is None:
                 raise UsageError(
@@ -180,32 +180,32 @@ class ConfiguredAgents:
 
         return choose
 
-    def _filled(self, table: Mapping[str, str], path: str) -> dict[str, str]:
+    def _expand_table(self, table: Mapping[str, str], path: str) -> dict[str, str]:
         try:
-            return {name: expanded(text, self._environment, name) for name, text in table.items()}
+            return {name: expand(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:
             raise UsageError(f"{path}.{wrong.member}: {wrong}") from None
 
 
-def _card(agent_id: str, declared: AgentConfig, path: str) -> AgentCard:
+def _card(agent_id: str, config: AgentConfig, path: str) -> AgentCard:
     def schema(name: str, file: str | None) -> dict[str, Any] | None:
         return None if file is None else read_schema(Path(file), f"{path}.{name}")
 
     return AgentCard(
         agent_id=agent_id,
-        version=declared.version,
-        kind=declared.kind,
-        persona=declared.persona or agent_id.rpartition(".")[2],
-        label=declared.label or declared.persona or agent_id.rpartition(".")[2],
-        description=declared.description,
-        model_class=declared.model_class or "general",
-        free=declared.free,
-        tools=declared.tools,
-        memory=declared.memory or MemoryShape(),
-        takes_tools=declared.takes_tools is not False,
-        takes_memory=declared.takes_memory is not False,
-        threshold=declared.threshold,
-        criteria=declared.criteria,
-        task_schema=schema("task_schema", declared.task_schema),
-        return_schema=schema("return_schema", declared.return_schema),
+        version=config.version,
+        kind=config.kind,
+        persona=config.persona or agent_id.rpartition(".")[2],
+        label=config.label or config.persona or agent_id.rpartition(".")[2],
+        description=config.description,
+        model_class=config.model_class or "general",
+        free=config.free,
+        tools=config.tools,
+        memory=config.memory or MemoryShape(),
+        takes_tools=config.takes_tools is not False,
+        takes_memory=config.takes_memory is not False,
+        threshold=config.threshold,
+        criteria=config.criteria,
+        task_schema=schema("task_schema", config.task_schema),
+        return_schema=schema("return_schema", config.return_schema),
     )

@@ -54,7 +54,7 @@ class HttpAgent:
     ) -> None:
         self.card, self._url, self._seconds, self._wait = card, url, seconds, wait
         self._headers = {**(headers or {}), "Content-Type": "application/json", "Accept": "application/json"}
-        self._hidden = HiddenWords(headers or {})
+        self._redactor = HiddenWords(headers or {})
         self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
@@ -80,7 +80,11 @@ class HttpAgent:
             state.callbacks.forget(address)
 
     async def _ask(
-        self, state: _LoopState, request: dict[str, Any], visit: OpenInvocation | None, context: AgentContext
+        self,
+        state: _LoopState,
+        request: dict[str, Any],
+        invocation: OpenInvocation | None,
+        context: AgentContext,
     ) -> InvocationResult:
         body = msgspec.json.encode(request)
         for attempt in range(1, TRIES + 1):
@@ -93,13 +97,13 @@ class HttpAgent:
                     while len(answer) <= BODY and not response.content.at_eof():
                         answer += await response.content.read(BODY + 1 - len(answer))
             except (aiohttp.ClientError, OSError) as lost:
-                if final or (visit and visit.called):
+                if final or (invocation and invocation.called):
                     raise ForeignFault(
-                        self._message(f"could not be reached: {_brief(lost)}"), recoverable=True
+                        self._message(f"could not be reached: {_short_error(lost)}"), recoverable=True
                     ) from None
                 await asyncio.sleep(self._wait * 2 ** (attempt - 1))
                 continue
-            again = response.status in PASSING and not final and not (visit and visit.called)
+            again = response.status in PASSING and not final and not (invocation and invocation.called)
             if not again:
                 return self._read(response.status, answer, context)
             await asyncio.sleep(max(_retry_after(response.headers), self._wait * 2 ** (attempt - 1)))
@@ -111,20 +115,20 @@ class HttpAgent:
         if status in ELSEWHERE or 300 <= status < 400:
             raise ForeignFault(self._message(f"answered {status}"), recoverable=status in PASSING)
         try:
-            finish = read_end(self._hidden.out_of(read_json(answer)), context)
+            finish = read_end(self._redactor.out_of(read_json(answer)), context)
         except ValueError as wrong:  # a ProtocolError, or invalid usage
             why = (
                 str(wrong)
                 if isinstance(wrong, ProtocolError) and status < 400
-                else self._hidden.out_of(answer[:READ].decode(errors="replace"))[:QUOTED]
+                else self._redactor.out_of(answer[:READ].decode(errors="replace"))[:QUOTED]
             )
             return InvocationResult(outcome="failed", error=f"it answered {status}: {why}")
         if status >= 400 and finish.outcome == "completed":
             return InvocationResult(outcome="failed", error=f"it answered {status}")
         return finish
 
-    def _message(self, what: str) -> str:
-        return f"the agent at {redact_text(self._url.partition('?')[0])} {what}"
+    def _message(self, text: str) -> str:
+        return f"the agent at {redact_text(self._url.partition('?')[0])} {text}"
 
     def _state(self) -> _LoopState:
         loop = asyncio.get_running_loop()
@@ -142,7 +146,7 @@ class HttpAgent:
         return state
 
 
-def _brief(lost: BaseException) -> str:
+def _short_error(lost: BaseException) -> str:
     return f"{type(lost).__name__}: {lost}"[:QUOTED] if str(lost) else type(lost).__name__
 
 

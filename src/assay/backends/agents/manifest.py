@@ -43,30 +43,30 @@ class ManifestAgent:
         *,
         max_rounds: int = 8,
         seconds: float | None = None,
-        tuning: ModelOverrides = ModelOverrides(),  # noqa: B008  # a value
+        overrides: ModelOverrides = ModelOverrides(),  # noqa: B008  # a value
     ) -> None:
         self.card, self._prompt, self._choose = card, prompt, choose
-        self._max_rounds, self._seconds, self._tuning = max_rounds, seconds, tuning
-        self._asked: set[Model] = set()
+        self._max_rounds, self._seconds, self._overrides = max_rounds, seconds, overrides
+        self._models: set[Model] = set()
 
     def ready(self) -> None:
         """Refuse before anything runs if there is no model."""
-        self._choose(self._tuning)
+        self._choose(self._overrides)
 
     def with_overrides(self, tuning: ModelOverrides) -> "ManifestAgent":
         agent = copy(self)  # it shares the set of models, so closing the original closes them
-        agent._tuning = tuning
+        agent._overrides = tuning
         agent.ready()
         return agent
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        model, ask = self._choose(self._tuning)
-        self._asked.add(model)
+        model, ask = self._choose(self._overrides)
+        self._models.add(model)
         return await with_deadline(context, self._seconds, self._loop(model, ask, task, context))
 
     async def close(self) -> None:
         """Close this event loop's connections to the models."""
-        for model in self._asked:
+        for model in self._models:
             await model.close()
 
     async def _loop(
@@ -96,7 +96,7 @@ class ManifestAgent:
         if not self.card.takes_memory:
             return [Message("system", self._prompt)]
         entries = await context.memory.list(limit=ENTRIES)
-        told = "\n\nWhat you remember:\n" + "\n".join(map(_remembered, entries)) if entries else ""
+        told = "\n\nWhat you remember:\n" + "\n".join(map(_memory_line, entries)) if entries else ""
         return [Message("system", self._prompt + told)]
 
     def _finish(self, reply: Completion) -> InvocationResult:
@@ -153,7 +153,7 @@ def _usage(reply: Completion) -> Usage:
     )
 
 
-def _remembered(entry: MemoryEntry) -> str:
+def _memory_line(entry: MemoryEntry) -> str:
     return f"- {entry.content}" + (f" ({', '.join(entry.tags)})" if entry.tags else "")
 
 

@@ -20,41 +20,41 @@ class Manifest(NamedTuple):
 
     def card(self) -> AgentCard:
         said = self.said
-        shape = _or(said.memory_shape, MemoryShape())
+        shape = _or_default(said.memory_shape, MemoryShape())
         remembers = shape.scratchpad or shape.conversation or shape.longTerm
         return AgentCard(
             agent_id=said.agent_id,
             kind="manifest",
             persona=said.persona,
-            label=_or(said.label, said.persona),
-            description=_or(said.description, ""),
+            label=_or_default(said.label, said.persona),
+            description=_or_default(said.description, ""),
             model_class=said.model_class,
-            tools=_or(said.tool_allowlist, ()),  # a manifest that names none has none
+            tools=_or_default(said.tool_allowlist, ()),  # a manifest that names none has none
             memory=shape,
-            takes_tools=bool(_or(said.tool_allowlist, ())),
+            takes_tools=bool(_or_default(said.tool_allowlist, ())),
             takes_memory=remembers,
             threshold=None
             if isinstance(said.confidence, UnsetType)
-            else _or(said.confidence.default_threshold, None),
+            else _or_default(said.confidence.default_threshold, None),
             task_schema=self.task_schema,
             return_schema=self.return_schema,
         )
 
 
-def open_manifest(path: Path, place: str) -> Manifest:
+def open_manifest(path: Path, setting: str) -> Manifest:
     """The agent in this file, or everything that is wrong with it."""
-    document = read_document(path, place)
+    document = read_document(path, setting)
     said, problems = read_manifest(document)
     if said is None:
         raise InvalidRequest(
             [
-                Problem(f"{place}: {path}: {problem.place}".rstrip(": "), problem.message)
+                Problem(f"{setting}: {path}: {problem.place}".rstrip(": "), problem.message)
                 for problem in problems
             ]
         )
     prompt, schemas = said.system_prompt, [None, None]
     if isinstance(said.system_prompt_ref, str):
-        prompt = _beside(path, said.system_prompt_ref, f"{place}: {path}: systemPromptRef")
+        prompt = _read_sibling(path, said.system_prompt_ref, f"{setting}: {path}: systemPromptRef")
     if not isinstance(said.handoff, UnsetType):
         refs = {
             "taskSchemaRef": said.handoff.task_schema_ref,
@@ -63,34 +63,34 @@ def open_manifest(path: Path, place: str) -> Manifest:
         schemas = [
             None
             if isinstance(ref, UnsetType)
-            else _schema_beside(path, ref, f"{place}: {path}: handoff.{name}")
+            else _schema_beside(path, ref, f"{setting}: {path}: handoff.{name}")
             for name, ref in refs.items()
         ]
     assert isinstance(prompt, str)
     return Manifest(said, prompt, *schemas)
 
 
-def read_schema(path: Path, place: str) -> dict[str, Any]:
-    schema = read_document(path, place)
+def read_schema(path: Path, setting: str) -> dict[str, Any]:
+    schema = read_document(path, setting)
     if not is_object(schema):
-        raise InvalidRequest(Problem(f"{place}: {path}", "expected a JSON Schema, which is an object"))
+        raise InvalidRequest(Problem(f"{setting}: {path}", "expected a JSON Schema, which is an object"))
     import jsonschema_rs  # deferred import: most agents have none
 
     try:
         jsonschema_rs.meta.validate(schema)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as wrong:
         told = str(wrong).splitlines()[0]
-        raise InvalidRequest(Problem(f"{place}: {path}", f"not a JSON Schema: {told}")) from None
+        raise InvalidRequest(Problem(f"{setting}: {path}", f"not a JSON Schema: {told}")) from None
     return schema
 
 
-def read_document(path: Path, place: str) -> Any:
+def read_document(path: Path, setting: str) -> Any:
     try:
         return msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except OSError as refused:
-        raise InvalidRequest(Problem(place, f"{path} cannot be read: {refused.strerror}")) from None
+        raise InvalidRequest(Problem(setting, f"{path} cannot be read: {refused.strerror}")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise InvalidRequest(Problem(place, f"{path} is not JSON: {wrong}")) from None
+        raise InvalidRequest(Problem(setting, f"{path} is not JSON: {wrong}")) from None
 
 
 def _schema_beside(manifest: Path, ref: str, path: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _schema_beside(manifest: Path, ref: str, path: str) -> dict[str, Any]:
     return read_schema(manifest.parent / ref, path)
 
 
-def _beside(manifest: Path, ref: str, path: str) -> str:
+def _read_sibling(manifest: Path, ref: str, path: str) -> str:
     _check_inside(ref, path)
     try:
         return (manifest.parent / ref).read_text("utf-8-sig")
@@ -106,11 +106,11 @@ def _beside(manifest: Path, ref: str, path: str) -> str:
         raise InvalidRequest(Problem(path, f"{ref} cannot be read: {refused}")) from None
 
 
-def _check_inside(ref: str, place: str) -> None:
+def _check_inside(ref: str, setting: str) -> None:
     path = PurePosixPath(ref)
     if path.is_absolute() or ".." in path.parts or "\\" in ref:
-        raise InvalidRequest(Problem(place, f"{ref!r} leaves the folder of the manifest"))
+        raise InvalidRequest(Problem(setting, f"{ref!r} leaves the folder of the manifest"))
 
 
-def _or(value: Any, usual: Any) -> Any:
-    return usual if value is UNSET else value
+def _or_default(value: Any, default: Any) -> Any:
+    return default if value is UNSET else value

@@ -44,7 +44,7 @@ class RecordedAgent:
             self._add(record, where, f"{path}: {file}: {where}")
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        records = self._of(context.task_id, task)
+        records = self._records_of(context.task_id, task)
         if context.trial >= len(records):
             trial = f"trial {context.trial + 1} of " if records else ""
             raise ForeignFault(f"{self._file} has no answer for {trial}{context.task_id or 'this input'}")
@@ -57,7 +57,7 @@ class RecordedAgent:
 
     def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
         """Every covered task needs one record a trial; a record of a task that the suite does not have is a mistake."""
-        found = [*self._unknown(suite), *self._miscounted(tasks, trials), *self._misshapen(tasks)]
+        found = [*self._unknown(suite), *self._count_problems(tasks, trials), *self._shape_problems(tasks)]
         rest = len(found) - LISTED
         return [*found[:LISTED], *([Problem(self._file, f"and {rest} more like these")] if rest > 0 else [])]
 
@@ -75,9 +75,9 @@ class RecordedAgent:
                 if text not in inputs:
                     yield Problem(record.place, "a record of an input that no task of the suite has")
 
-    def _miscounted(self, tasks: Sequence[EvalTask], trials: int) -> Iterator[Problem]:
+    def _count_problems(self, tasks: Sequence[EvalTask], trials: int) -> Iterator[Problem]:
         for task in tasks:
-            records = self._of(task.task_id, task.input)
+            records = self._records_of(task.task_id, task.input)
             if len(records) != trials:
                 surplus = records[trials:]
                 place = surplus[0].place if surplus else records[-1].place if records else self._file
@@ -85,10 +85,10 @@ class RecordedAgent:
                 need = f"{trials} trial{'' if trials == 1 else 's'}"
                 yield Problem(place, f"task {task.task_id!r} has {have}, and the run asks for {need}")
 
-    def _misshapen(self, tasks: Sequence[EvalTask]) -> Iterator[Problem]:
+    def _shape_problems(self, tasks: Sequence[EvalTask]) -> Iterator[Problem]:
         """A mistake in the file is not an answer of the agent, and gets no score."""
         for task in tasks:
-            for record in self._of(task.task_id, task.input):
+            for record in self._records_of(task.task_id, task.input):
                 try:
                     parse_end(record.end)
                 except ProtocolError as wrong:
@@ -96,16 +96,16 @@ class RecordedAgent:
                         record.place, f"a record of task {task.task_id!r} that is not an answer: {wrong}"
                     )
 
-    def _of(self, task_id: str, task: Any) -> list[Record]:
+    def _records_of(self, task_id: str, task: Any) -> list[Record]:
         """The records of a task, by its id or else by its input."""
         if task_id in self._by_id:
             return self._by_id[task_id]
         return self._by_input.get(canonical(task), []) if self._by_input else []
 
-    def _add(self, record: Any, where: str, path: str) -> None:
+    def _add(self, record: Any, location: str, path: str) -> None:
         if not is_object(record) or not (record.keys() & set(KEYS)):
             raise UsageError(f"{path}: expected an object with taskId or input, and result")
-        entry = Record(where, {name: value for name, value in record.items() if name not in KEYS})
+        entry = Record(location, {name: value for name, value in record.items() if name not in KEYS})
         task_id = record.get("taskId")
         if isinstance(task_id, str):
             self._by_id[task_id].append(entry)
@@ -131,7 +131,7 @@ def _records(file: Path, path: str) -> list[tuple[str, Any]]:
     except ProtocolError as wrong:
         raise UsageError(f"{path}: {file.parent / where}: {wrong}") from None
     if is_object(document):
-        _once(text, f"{path}: {file}")
+        _check_unique(text, f"{path}: {file}")
         return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
     if not is_list(document):
         raise UsageError(
@@ -140,7 +140,7 @@ def _records(file: Path, path: str) -> list[tuple[str, Any]]:
     return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
 
 
-def _once(text: str, path: str) -> None:
+def _check_unique(text: str, path: str) -> None:
     """Refuse a duplicate name in the object: one of the records would be lost."""
     names: list[str] = []
 

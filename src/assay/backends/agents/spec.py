@@ -20,32 +20,32 @@ class AgentSpec(NamedTuple):
     config: AgentConfig
 
 
-def parse_spec(what: str) -> AgentSpec | None:
+def parse_spec(text: str) -> AgentSpec | None:
     """
     Parse a spec; None if the text can only be an id.
 
         parse_spec("shop.bot:answer").agent_id == "local.shop.bot.answer"
         parse_spec("cmd:python bot.py").config.kind == "command"
     """
-    if what.startswith(("http://", "https://")):
-        host = urlsplit(what).hostname or ""
-        return AgentSpec(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=what))
-    if FILE.match(what):
-        file, _, name = what.rpartition(":")
-        return AgentSpec(local_id(_stem(file), name), AgentConfig(kind="callable", target=what))
-    if what.startswith("cmd:") or (what.startswith(("./", "../", "/")) and not what.endswith(".json")):
-        command = what.removeprefix("cmd:").strip()
+    if text.startswith(("http://", "https://")):
+        host = urlsplit(text).hostname or ""
+        return AgentSpec(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=text))
+    if FILE.match(text):
+        file, _, name = text.rpartition(":")
+        return AgentSpec(local_id(_stem(file), name), AgentConfig(kind="callable", target=text))
+    if text.startswith("cmd:") or (text.startswith(("./", "../", "/")) and not text.endswith(".json")):
+        command = text.removeprefix("cmd:").strip()
         words = shlex.split(command)
         if not words:
-            raise UsageError(f"--agent {what!r}: expected a command, as in cmd:python bot.py")
+            raise UsageError(f"--agent {text!r}: expected a command, as in cmd:python bot.py")
         return AgentSpec(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
-    if what.startswith("recorded:"):
-        file = what.removeprefix("recorded:")
+    if text.startswith("recorded:"):
+        file = text.removeprefix("recorded:")
         return AgentSpec(local_id("recorded", _stem(file)), AgentConfig(kind="recorded", target=file))
-    if what.endswith(".json") and Path(what).suffix:
-        return AgentSpec("", AgentConfig(kind="manifest", target=what))  # it contains its id
-    if FUNCTION.match(what):
-        return AgentSpec(local_id(*what.split(":")), AgentConfig(kind="callable", target=what))
+    if text.endswith(".json") and Path(text).suffix:
+        return AgentSpec("", AgentConfig(kind="manifest", target=text))  # it contains its id
+    if FUNCTION.match(text):
+        return AgentSpec(local_id(*text.split(":")), AgentConfig(kind="callable", target=text))
     return None
 
 

@@ -107,13 +107,13 @@ def read_keys(setting: Secret) -> dict[str, bytes]:
             raise UsageError(f"evidence_key: key {number}: {_EXPECTED}")
         if id in keys:
             raise UsageError(f"evidence_key: key {number}: there are two of the id {id!r}")
-        keys[id] = _decoded(encoded, f"evidence_key: key {id!r}")
+        keys[id] = _decode_key(encoded, f"evidence_key: key {id!r}")
     if not keys:
         raise UsageError(f"evidence_key: there is no key in it; {_EXPECTED}")
     return keys
 
 
-def _decoded(encoded: str, place: str) -> bytes:
+def _decode_key(encoded: str, setting: str) -> bytes:
     try:
         key = base64.b64decode(
             encoded + "=" * (-len(encoded) % 4),
@@ -121,7 +121,7 @@ def _decoded(encoded: str, place: str) -> bytes:
             validate=True,
         )
     except (binascii.Error, ValueError):
-        raise UsageError(f"{place} is not base64; {_EXPECTED}") from None
+        raise UsageError(f"{setting} is not base64; {_EXPECTED}") from None
     if len(key) != 32:
-        raise UsageError(f"{place}: expected 32 bytes, got {len(key)}")
+        raise UsageError(f"{setting}: expected 32 bytes, got {len(key)}")
     return key

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.backends.embedders.token_shares import added, shares
+from assay.backends.embedders.token_shares import shares, sum_known
 from assay.backends.models.cached import DiskCache, key_of
 from assay.ports import Embedder, Embeddings, Provider
 
@@ -34,12 +34,12 @@ class CachedEmbedder:
         }
         entries = await asyncio.gather(*(self._cache.get(key, _CachedVector) for key in keys.values()))
         kept = {text: entry for text, entry in zip(keys, entries, strict=True) if entry is not None}
-        saved = added([entry.cost_usd for entry in kept.values()]) if kept else None
+        saved = sum_known([entry.cost_usd for entry in kept.values()]) if kept else None
         new = [text for text in keys if text not in kept]
         if not new:
             vectors = tuple(kept[text].vector for text in texts)
             model = kept[texts[0]].model if texts else model
-            tokens = added([entry.tokens for entry in kept.values()])
+            tokens = sum_known([entry.tokens for entry in kept.values()])
             return Embeddings(
                 vectors=vectors,
                 model=model,
@@ -50,7 +50,7 @@ class CachedEmbedder:
                 cached=True,
             )
         sent = await self._inner.embed(new, model=model, dimensions=dimensions)
-        fresh = _apart(new, sent)
+        fresh = _split(new, sent)
         await asyncio.gather(*(self._cache.put(keys[text], entry) for text, entry in fresh.items()))
         known = kept | fresh
         return msgspec.structs.replace(
@@ -61,7 +61,7 @@ class CachedEmbedder:
         await self._inner.close()
 
 
-def _apart(texts: list[str], sent: Embeddings) -> dict[str, _CachedVector]:
+def _split(texts: list[str], sent: Embeddings) -> dict[str, _CachedVector]:
     tokens = shares(sent.tokens, texts)
     costs = [
         None if sent.cost_usd is None or part is None else sent.cost_usd * part / (sent.tokens or 1)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from assay.backends.embedders.token_shares import added, shares
+from assay.backends.embedders.token_shares import shares, sum_known
 from assay.backends.models.client import ProviderClient, ProviderResponse
 from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
@@ -40,7 +40,7 @@ class _Part(NamedTuple):
     delivered: ProviderResponse
 
 
-class _Pile(NamedTuple):
+class _PendingBatch(NamedTuple):
     """The texts of the next request, each with its waiting callers."""
 
     loop: asyncio.AbstractEventLoop
@@ -59,12 +59,12 @@ class OpenAICompatibleEmbedder:
     def __init__(self, line: ProviderClient, *, batching: Batching = BATCHING) -> None:
         need_prices(line.provider)
         self._line, self._batching = line, batching
-        self._piles: dict[tuple[Any, ...], _Pile] = {}
+        self._piles: dict[tuple[Any, ...], _PendingBatch] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embeddings:
         loop = asyncio.get_running_loop()
-        pile = self._pile(_Pile(loop, model, dimensions, {}))
+        pile = self._join_batch(_PendingBatch(loop, model, dimensions, {}))
         waiting: dict[str, asyncio.Future[_Part]] = {}
         mine: set[str] = set()
         for text in dict.fromkeys(texts):
@@ -78,13 +78,13 @@ class OpenAICompatibleEmbedder:
             )  # not gather: a caller that gives up may not cancel a batch of others
         parts = {text: future.result() for text, future in waiting.items()}
         paid = [parts[text] for text in mine]
-        tokens = added([part.tokens for part in paid])
+        tokens = sum_known([part.tokens for part in paid])
         return Embeddings(
             vectors=tuple(parts[text].vector for text in texts),
             model=next((part.model for part in parts.values()), model),
             provider=self._line.provider.name,
             tokens=None if tokens is None else int(tokens),
-            cost_usd=added([part.cost_usd for part in paid]),
+            cost_usd=sum_known([part.cost_usd for part in paid]),
             seconds=max((part.delivered.seconds for part in parts.values()), default=0.0),
             attempts=max((part.delivered.attempts for part in parts.values()), default=1),
         )
@@ -95,7 +95,7 @@ class OpenAICompatibleEmbedder:
                 task.cancel()
         await self._line.close()
 
-    def _pile(self, new: _Pile) -> _Pile:
+    def _join_batch(self, new: _PendingBatch) -> _PendingBatch:
         """The open batch for these; a new one is sent when its window ends."""
         key = new[:3]
         pile = self._piles.get(key)
@@ -111,10 +111,10 @@ class OpenAICompatibleEmbedder:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(self, pile: _Pile, texts: list[str]) -> None:
-        waiting = [pile.texts[text] for text in texts]
+    async def _send(self, batch: _PendingBatch, texts: list[str]) -> None:
+        waiting = [batch.texts[text] for text in texts]
         try:
-            parts = await self._ask(texts, pile.model, pile.dimensions)
+            parts = await self._ask(texts, batch.model, batch.dimensions)
         except Fault as fault:
             for future in waiting:
                 future.set_exception(fault)
@@ -146,15 +146,15 @@ class OpenAICompatibleEmbedder:
             for each, part in zip(said.data, tokens, strict=True)
         ]
 
-    def _read(self, body: bytes, wanted: int) -> "_Response":
+    def _read(self, body: bytes, count: int) -> "_Response":
         who = f"provider {self._line.provider.name!r}"
         try:
             said = _response.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
             raise ForeignFault(f"{who} answered 200 without embeddings: {wrong}") from None
         said.data.sort(key=lambda each: each.index)
-        if [each.index for each in said.data] != list(range(wanted)):
-            raise ForeignFault(f"{who} sent {len(said.data)} vectors for {wanted} texts")
+        if [each.index for each in said.data] != list(range(count)):
+            raise ForeignFault(f"{who} sent {len(said.data)} vectors for {count} texts")
         if len({len(each.embedding) for each in said.data}) != 1:
             raise ForeignFault(f"{who} sent vectors of different lengths")
         if not all(math.isfinite(number) for each in said.data for number in each.embedding):
@@ -181,14 +181,14 @@ class _Vector(msgspec.Struct):
     embedding: Annotated[list[float], msgspec.Meta(min_length=1)]
 
 
-class _Used(msgspec.Struct):
+class _TokenUsage(msgspec.Struct):
     prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class _Response(msgspec.Struct):
     data: list[_Vector]
     model: str | None = None
-    usage: _Used | None = None
+    usage: _TokenUsage | None = None
 
 
 _response = msgspec.json.Decoder(_Response)

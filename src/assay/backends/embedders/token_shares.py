@@ -21,7 +21,7 @@ def shares(total: int | None, texts: Sequence[str]) -> list[int | None]:
     return parts
 
 
-def added(parts: Sequence[float | None]) -> float | None:
+def sum_known(parts: Sequence[float | None]) -> float | None:
     """The sum; None if any part is unknown."""
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None

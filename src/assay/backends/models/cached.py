@@ -28,8 +28,8 @@ class DiskCache:
     An entry that cannot be read is a miss; one that cannot be written is said in the log and costs nothing else.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     async def get(self, key: str, type: type[T]) -> T | None:
         return await asyncio.to_thread(self._get, key, type)
@@ -60,7 +60,7 @@ class DiskCache:
             log.warning("the cache could not store an answer: %s", refused)
 
     def _path(self, key: str) -> Path:
-        return self._folder / key[:2] / f"{key[2:]}.json"
+        return self._directory / key[:2] / f"{key[2:]}.json"
 
 
 def key_of(kind: str, provider: Provider, **parts: Any) -> str:
@@ -82,7 +82,7 @@ class CachedModel:
 
     async def complete(self, request: CompletionRequest) -> Completion:
         asked = {name: getattr(request, name) for name in request.__struct_fields__ if name not in NO_PART}
-        asked["messages"] = [_plain(message) for message in request.messages]
+        asked["messages"] = [_message_key(message) for message in request.messages]
         asked |= {"tools": msgspec.to_builtins(request.tools)} if request.tools else {}
         key = key_of("reply", self._provider, **asked)
         kept = await self._cache.get(key, Completion)
@@ -97,7 +97,7 @@ class CachedModel:
         await self._inner.close()
 
 
-def _plain(message: Message) -> list[Any]:
+def _message_key(message: Message) -> list[Any]:
     """Two words where two say all: the keys of plain questions are as old as the cache."""
     calls = [[call.id, call.tool, call.arguments] for call in message.tool_calls]
     more = [calls, message.tool_call_id] if calls or message.tool_call_id else []

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.backends.models.faults import fault, spent, unwrapped, waited
-from assay.backends.models.key_scrubbing import checked_key
-from assay.backends.models.rate_limit import AdaptiveLimiter, Rate
-from assay.backends.models.retry import BACKOFF, Backoff, asked_pause, may_pass, pause, throttles
+from assay.backends.models.faults import fault, queue_timeout_fault, spent, unwrap_error
+from assay.backends.models.key_scrubbing import valid_key
+from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
+from assay.backends.models.retry import BACKOFF, Backoff, may_pass, pause, retry_after, throttles
 from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport, open_transport
 from assay.ports import Provider
 
@@ -50,11 +50,11 @@ class ProviderClient:
         *,
         backoff: Backoff = BACKOFF,
         max_bytes: int = 64 * 1024 * 1024,
-        roll: Callable[[], float] = random.random,
+        random_fraction: Callable[[], float] = random.random,
     ) -> None:
         self.provider = provider
-        self._key = checked_key(provider)
-        self._backoff, self._max_bytes, self._roll = backoff, max_bytes, roll
+        self._key = valid_key(provider)
+        self._backoff, self._max_bytes, self._random_fraction = backoff, max_bytes, random_fraction
         self._tickets = itertools.count()
         self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
@@ -87,14 +87,14 @@ class ProviderClient:
                 "provider %s, attempt %d: %s; next attempt in %.2f s",
                 self.provider.name,
                 attempt,
-                _brief(outcome),
+                _short_outcome(outcome),
                 wait,
             )
             if throttled:  # it waits at the closed gate, where its ticket puts it first
                 patience = await self._enter(gate, ticket, patience)
                 in_line += loop.time() - now
                 end += loop.time() - now
-            elif not await self._again(gate, ticket, wait, end):
+            elif not await self._wait_to_retry(gate, ticket, wait, end):
                 raise fault(
                     self.provider,
                     self._key,
@@ -116,7 +116,7 @@ class ProviderClient:
             for old in [other for other in self._states if other.is_closed()]:
                 del self._states[old]
             per_minute = self.provider.requests_per_minute
-            ceiling = Rate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
+            ceiling = RequestRate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
             state = _LoopState(
                 AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes)
             )
@@ -124,30 +124,30 @@ class ProviderClient:
         return state
 
     async def _attempt(
-        self, gate: AdaptiveLimiter, wire: Transport, path: str, body: bytes, attempt: int, end: float
+        self, gate: AdaptiveLimiter, transport: Transport, path: str, body: bytes, attempt: int, end: float
     ) -> tuple[Outcome, float]:
         """The outcome, and the wait before another attempt. The limiter adapts before its slot is released."""
         loop = asyncio.get_running_loop()
         sent = loop.time()
         try:
-            outcome = await self._try(wire, path, body, limit=min(self.provider.timeout, end - sent))
+            outcome = await self._try(transport, path, body, limit=min(self.provider.timeout, end - sent))
             wait = self._wait(outcome, attempt)
             if throttles(outcome):  # a wait beyond the queue timeout does not close the gate
                 short = wait < self.provider.queue_timeout
-                gate.throttled(sent=sent, until=loop.time() + wait if short else sent)
+                gate.on_throttle(sent=sent, until=loop.time() + wait if short else sent)
             elif isinstance(outcome, HttpAnswer) and outcome.ok:
-                gate.answered()
+                gate.on_success()
         finally:
             gate.leave()
         return outcome, wait
 
-    async def _try(self, wire: Transport, path: str, body: bytes, *, limit: float) -> Outcome:
+    async def _try(self, transport: Transport, path: str, body: bytes, *, limit: float) -> Outcome:
         try:
             async with asyncio.timeout(limit):
-                outcome = await wire.send(path, body)
+                outcome = await transport.send(path, body)
         except TimeoutError:
             return TimedOut(limit)
-        return unwrapped(outcome) if isinstance(outcome, HttpAnswer) else outcome
+        return unwrap_error(outcome) if isinstance(outcome, HttpAnswer) else outcome
 
     def _wait(self, outcome: Outcome, attempt: int) -> float:
         """Seconds until the next attempt; infinite: do not retry."""
@@ -155,21 +155,23 @@ class ProviderClient:
             isinstance(outcome, HttpAnswer) and outcome.status == 429 and spent(outcome)
         ):
             return math.inf
-        asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, HttpAnswer) else None
-        return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
+        asked = retry_after(outcome.headers, datetime.now(UTC)) if isinstance(outcome, HttpAnswer) else None
+        return pause(
+            attempt, retry_after=asked, backoff=self._backoff, random_fraction=self._random_fraction()
+        )
 
-    async def _enter(self, gate: AdaptiveLimiter, ticket: int, patience: float) -> float:
+    async def _enter(self, gate: AdaptiveLimiter, ticket: int, timeout: float) -> float:
         """Wait for a slot and return the remaining queue time; a TimeFault if none is left."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await gate.enter(ticket)
         except TimeoutError:
-            raise waited(self.provider) from None
-        return patience - (loop.time() - began)
+            raise queue_timeout_fault(self.provider) from None
+        return timeout - (loop.time() - began)
 
-    async def _again(self, gate: AdaptiveLimiter, ticket: int, wait: float, end: float) -> bool:
+    async def _wait_to_retry(self, gate: AdaptiveLimiter, ticket: int, wait: float, end: float) -> bool:
         """Wait, then queue again; False if the deadline comes first."""
         try:
             async with asyncio.timeout_at(end):
@@ -180,5 +182,5 @@ class ProviderClient:
         return True
 
 
-def _brief(outcome: Outcome) -> str:
+def _short_outcome(outcome: Outcome) -> str:
     return str(outcome.status) if isinstance(outcome, HttpAnswer) else type(outcome).__name__.lower()

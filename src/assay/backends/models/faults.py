@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.backends.models.key_scrubbing import scrubbed
+from assay.backends.models.key_scrubbing import scrub
 from assay.backends.models.retry import BUSY, may_pass
 from assay.backends.models.transport import (
     OPENAI,
@@ -49,7 +49,7 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
             took = f"in {last:.3g} s" if attempts == 1 else f"{attempts} times, {seconds:.3g} s in all"
             return TimeFault(f"{who} gave no answer {took}; raise its timeout or deadline")
         case ConnectionLost(why):
-            message = f"{who} at {address(provider)} could not be reached{often}: {scrubbed(why, key)[:SAID]}"
+            message = f"{who} at {address(provider)} could not be reached{often}: {scrub(why, key)[:SAID]}"
             return ForeignFault(message, recoverable=True)
         case TooLargeReply(limit):
             return ForeignFault(f"{who} sent more than {limit} bytes in one answer")
@@ -65,7 +65,7 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
             return Rejected(message, status=status, schema=schema, attempts=attempts, seconds=seconds)
 
 
-def waited(provider: Provider) -> Fault:
+def queue_timeout_fault(provider: Provider) -> Fault:
     """The fault of a call that got no slot in time."""
     return TimeFault(
         f"provider {provider.name!r}: the call waited {provider.queue_timeout:.3g} s in the queue; raise its queue_timeout,"
@@ -79,7 +79,7 @@ def address(provider: Provider) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def unwrapped(answer: HttpAnswer) -> HttpAnswer:
+def unwrap_error(answer: HttpAnswer) -> HttpAnswer:
     """Some gateways send an error with status 200: then the error's code counts, or 502 without one."""
     if not (answer.ok and b'"error"' in answer.body[:1024]):
         return answer
@@ -113,7 +113,7 @@ def _error_text(answer: HttpAnswer, key: str) -> str:
             | {"message": str(text)}
             | {"detail": str(text)}
         ):
-            return scrubbed(text, key)[:SAID]
+            return scrub(text, key)[:SAID]
         case _:
             return ""
 

@@ -31,7 +31,7 @@ def read_value(text: str) -> tuple[Any, str | None]:
         return msgspec.UNSET, str(wrong)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -44,4 +44,4 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"contains {name}, which is not a JSON number")
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode
+_decode = json.JSONDecoder(object_pairs_hook=_unique_members, parse_constant=_no_number).decode

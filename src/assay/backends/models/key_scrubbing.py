@@ -17,7 +17,7 @@ LONG = 32  # characters that no text repeats by chance, digits or not
 _KIND = re.compile(r"[A-Za-z]+|[0-9]+")
 
 
-def checked_key(provider: Provider) -> str:
+def valid_key(provider: Provider) -> str:
     """The provider's key, or "". A key that is not valid in a header is refused, without quoting it."""
     key = provider.api_key.reveal() if provider.api_key else ""
     if not all("!" <= character <= "~" for character in key):
@@ -84,7 +84,7 @@ class HiddenWords:
         return value
 
 
-def scrubbed(text: str, key: str) -> str:
+def scrub(text: str, key: str) -> str:
     """
     A failure's message without any word that holds a telling part of the key: some providers quote it masked.
 

@@ -10,7 +10,7 @@ from assay.backends.models.faults import Rejected
 from assay.backends.models.json_reply import read_value
 from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
-from assay.backends.models.tool_calls import RawToolCall, ToolNames, calls_of, offered, tool_messages
+from assay.backends.models.tool_calls import RawToolCall, ToolNames, calls_of, tool_definitions, tool_messages
 from assay.backends.models.transport import to_json
 from assay.errors import ForeignFault, ValueFault
 from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
@@ -33,7 +33,9 @@ class OpenAICompatibleModel:
     def __init__(self, line: ProviderClient) -> None:
         need_prices(line.provider)
         self._line = line
-        self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
+        self._unsupported: set[tuple[str, str]] = (
+            set()
+        )  # (model, schema): a refusal may mean this schema alone
 
     async def complete(self, request: CompletionRequest) -> Completion:
         if taken := RESERVED_PARAMETERS & request.parameters.keys():
@@ -51,9 +53,9 @@ class OpenAICompatibleModel:
             refusal = rejected
         else:
             return self._read(request, delivered, structured=True)
-        if len(self._refused) >= REMEMBERED:
-            self._refused.clear()
-        self._refused.add(_memory(request))
+        if len(self._unsupported) >= REMEMBERED:
+            self._unsupported.clear()
+        self._unsupported.add(_memory(request))
         again = await self._line.post(
             PATH, request_body(request, structured=False), timeout=timeout - refusal.seconds
         )
@@ -65,7 +67,7 @@ class OpenAICompatibleModel:
     def _may_structure(self, ask: CompletionRequest) -> bool:
         if ask.schema is None or not self._line.provider.structured:
             return False
-        return not self._refused or _memory(ask) not in self._refused
+        return not self._unsupported or _memory(ask) not in self._unsupported
 
     def _read(
         self,
@@ -120,7 +122,7 @@ def request_body(ask: CompletionRequest, *, structured: bool) -> bytes:
         messages = _with_schema(messages, ask.schema)
     if ask.tools:
         names = ToolNames(ask.tools)
-        body["tools"] = offered(ask.tools, names)
+        body["tools"] = tool_definitions(ask.tools, names)
         body["messages"] = [tool_messages(message, names) for message in messages]
     else:
         body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
@@ -189,14 +191,14 @@ class _Details(msgspec.Struct):
     cached_tokens: Tokens | None = None
 
 
-class _Used(msgspec.Struct):
+class _TokenUsage(msgspec.Struct):
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
     prompt_tokens_details: _Details | None = None
 
 
 _completion = msgspec.json.Decoder(_Completion)
-_used = msgspec.json.Decoder(_Used | None)
+_used = msgspec.json.Decoder(_TokenUsage | None)
 
 
 def _usage(raw: msgspec.Raw) -> TokenCounts:

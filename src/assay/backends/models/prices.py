@@ -29,13 +29,13 @@ def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> flo
     if usage.input is None or usage.output is None:
         return None
     if provider.prices is not None:
-        return _configured(provider.prices, usage.input, usage.output)
+        return _configured_price(provider.prices, usage.input, usage.output)
     where = provider.base_url or OPENAI
     priced = next((model for model in models if _has_price(model, where)), None)
-    return None if priced is None else _published(priced, where, usage)
+    return None if priced is None else _published_price(priced, where, usage)
 
 
-def _published(model: str, where: str, usage: TokenCounts) -> float:
+def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float:
     """By URL and model: the same model may cost something else at another provider."""
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
@@ -44,23 +44,23 @@ def _published(model: str, where: str, usage: TokenCounts) -> float:
     counted = Counted(
         input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.cached, read)
     )
-    return float(calc_price(counted, model, provider_api_url=where).total_price)
+    return float(calc_price(counted, model, provider_api_url=provider_url).total_price)
 
 
-def _names(model: str, where: str) -> int:
-    return len(model) + len(where)
+def _names(model: str, provider_url: str) -> int:
+    return len(model) + len(provider_url)
 
 
 @memoize(1 << 20, _names)  # a name may come from a request
-def _has_price(model: str, where: str) -> bool:
+def _has_price(model: str, provider_url: str) -> bool:
     try:
-        _published(model, where, TokenCounts(0, 0))
+        _published_price(model, provider_url, TokenCounts(0, 0))
     except LookupError:
         return False
     return True
 
 
-def _configured(prices: Prices, read: int, written: int) -> float:
+def _configured_price(prices: Prices, read: int, written: int) -> float:
     million = Decimal(1_000_000)
     return float(
         Decimal(str(prices.input)) * read / million + Decimal(str(prices.output)) * written / million

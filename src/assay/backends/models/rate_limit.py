@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 
-class Rate(NamedTuple):
+class RequestRate(NamedTuple):
     """`slots` requests at once and `rate` per second; `failed` is the concurrency that was last too high."""
 
     slots: float
@@ -17,7 +17,7 @@ class Rate(NamedTuple):
 PROBING = 0.1  # how much slower it goes from where it failed
 
 
-def adjust(pace: Rate, event: Literal["answered", "throttled"], ceiling: Rate) -> Rate:
+def adjust(rate: RequestRate, event: Literal["answered", "throttled"], ceiling: RequestRate) -> RequestRate:
     """
     Half of the rate when throttled, and a quarter of the slots: from 64 to one in three attempts, which every call may
     make (`max_retries`). Half of the slots where they are near the last failure. Never less than one slot; back by a slot
@@ -27,15 +27,15 @@ def adjust(pace: Rate, event: Literal["answered", "throttled"], ceiling: Rate) -
     each answer; one that was never set stays infinite.
     """
     if event == "throttled":
-        part = 2 if pace.slots > pace.failed - 1 else 4
-        return Rate(max(1.0, pace.slots / part), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
-    step = (1.0 if pace.slots + 1 < pace.failed else PROBING) / pace.slots
-    return Rate(
-        min(ceiling.slots, pace.slots + step), min(ceiling.rate, pace.rate + ceiling.rate / 50), pace.failed
+        part = 2 if rate.slots > rate.failed - 1 else 4
+        return RequestRate(max(1.0, rate.slots / part), max(ceiling.rate / 64, rate.rate / 2), rate.slots)
+    step = (1.0 if rate.slots + 1 < rate.failed else PROBING) / rate.slots
+    return RequestRate(
+        min(ceiling.slots, rate.slots + step), min(ceiling.rate, rate.rate + ceiling.rate / 50), rate.failed
     )
 
 
-def spacing(due: float, now: float, rate: float) -> tuple[float, float]:
+def spacing(next_slot: float, now: float, rate: float) -> tuple[float, float]:
     """
     How long the next request waits, and when the one after it is due (GCRA).
 
@@ -45,20 +45,20 @@ def spacing(due: float, now: float, rate: float) -> tuple[float, float]:
         return 0.0, now
     gap = 1 / rate
     slack = max(1.0, rate) * gap
-    after = max(due, now) + gap
+    after = max(next_slot, now) + gap
     return max(0.0, after - slack - now), after
 
 
 class AdaptiveLimiter:
     """The queue of requests to one provider, in the order of their tickets, on one event loop."""
 
-    def __init__(self, ceiling: Rate) -> None:
+    def __init__(self, ceiling: RequestRate) -> None:
         self.pace = ceiling
         self._ceiling = ceiling
         self._loop = asyncio.get_running_loop()
         self._line: list[tuple[int, asyncio.Future[None]]] = []
         self._out = 0
-        self._due = 0.0
+        self._next_slot = 0.0
         self._closed_until = 0.0
         self._slowed_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -80,11 +80,11 @@ class AdaptiveLimiter:
         self._out -= 1
         self._admit()
 
-    def answered(self) -> None:
+    def on_success(self) -> None:
         self.pace = adjust(self.pace, "answered", self._ceiling)
         self._admit()
 
-    def throttled(self, *, sent: float, until: float) -> None:
+    def on_throttle(self, *, sent: float, until: float) -> None:
         """Admit no request before `until`. Failures of requests sent before the slowdown do not slow it down again."""
         self._closed_until = max(self._closed_until, until)
         if sent >= self._slowed_at:
@@ -100,14 +100,14 @@ class AdaptiveLimiter:
             if self._out >= int(self.pace.slots):
                 return
             now = self._loop.time()
-            wait, due = spacing(self._due, now, self.pace.rate)
+            wait, due = spacing(self._next_slot, now, self.pace.rate)
             wait = max(wait, self._closed_until - now)
             if wait > 0:
                 self._wake(now + wait)
                 return
             heapq.heappop(self._line)
             self._out += 1
-            self._due = due
+            self._next_slot = due
             turn.set_result(None)
 
     def _wake(self, when: float) -> None:

@@ -37,13 +37,13 @@ def throttles(outcome: Outcome) -> bool:
     return outcome.status in BUSY or (outcome.status == 503 and "retry-after" in outcome.headers)
 
 
-def pause(attempt: int, *, asked: float | None, backoff: Backoff, roll: float) -> float:
+def pause(attempt: int, *, retry_after: float | None, backoff: Backoff, random_fraction: float) -> float:
     """Seconds before the next attempt: at least what the provider asks, else between half and all of the backoff."""
     whole = min(backoff.cap, backoff.base * 2 ** (attempt - 1))
-    return max(asked or 0.0, whole * (0.5 + roll / 2))
+    return max(retry_after or 0.0, whole * (0.5 + random_fraction / 2))
 
 
-def asked_pause(headers: Mapping[str, str], now: datetime) -> float | None:
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds from `Retry-After` (seconds or an HTTP date, RFC 9110) or `retry-after-ms`; None if neither is valid."""
     if (millis := _seconds(headers.get("retry-after-ms"))) is not None:
         return millis / 1000

@@ -87,9 +87,9 @@ class ScriptedProvider:
         )
 
 
-def _fits(line: _Line, heard: str, turn: int) -> bool:
+def _fits(line: _Line, prompt: str, turn: int) -> bool:
     phrases = [line.when] if isinstance(line.when, str) else line.when
-    return (line.turn is None or line.turn == turn) and all(phrase in heard for phrase in phrases)
+    return (line.turn is None or line.turn == turn) and all(phrase in prompt for phrase in phrases)
 
 
 def _read(provider: Provider) -> list[_Line]:

@@ -39,7 +39,7 @@ class RawToolCall(msgspec.Struct):
     id: str | None = None
 
 
-def offered(tools: Iterable[ToolSpec], names: ToolNames) -> list[dict[str, Any]]:
+def tool_definitions(tools: Iterable[ToolSpec], names: ToolNames) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
@@ -78,7 +78,7 @@ def calls_of(calls: list[RawToolCall], names: ToolNames) -> tuple[ToolCall, ...]
     return tuple(_call(call, at, names) for at, call in enumerate(calls, 1))
 
 
-def _call(call: RawToolCall, at: int, names: ToolNames) -> ToolCall:
+def _call(call: RawToolCall, index: int, names: ToolNames) -> ToolCall:
     arguments = call.function.arguments
     value, problem = (
         (arguments or {}, None) if not isinstance(arguments, str) else read_value(arguments or "{}")
@@ -86,7 +86,7 @@ def _call(call: RawToolCall, at: int, names: ToolNames) -> ToolCall:
     if problem is None and not is_object(value):
         problem = "is not an object"
     return ToolCall(
-        id=call.id or f"call-{at}",
+        id=call.id or f"call-{index}",
         tool=names.back.get(call.function.name, call.function.name),
         arguments=value if problem is None else {},
         problem=problem,

@@ -31,13 +31,15 @@ class DirectTransport:
         self._address = address = urlsplit((provider.base_url or OPENAI).rstrip("/"))
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
         self._host, self._port = address.hostname or "", address.port or (443 if self._tls else 80)
-        self._heads: dict[str, bytes] = {}  # made once: there are two of them
+        self._request_heads: dict[str, bytes] = {}  # made once: there are two of them
         self._idle: deque[DirectConnection] = deque()
 
     async def send(self, path: str, body: bytes) -> Outcome:
         try:
-            head = self._heads.get(path) or self._heads.setdefault(path, self._head(path))
-            connection = self._idle_connection() or await self._opened()
+            head = self._request_heads.get(path) or self._request_heads.setdefault(
+                path, self._request_head(path)
+            )
+            connection = self._idle_connection() or await self._connect()
         except (OSError, UnicodeError) as lost:  # a name that is none is not even looked up
             return ConnectionLost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
         outcome = await connection.ask(b"%s%d\r\n\r\n%s" % (head, len(body), body))
@@ -61,7 +63,7 @@ class DirectTransport:
                 return connection
         return None
 
-    async def _opened(self) -> DirectConnection:
+    async def _connect(self) -> DirectConnection:
         made = partial(DirectConnection, self._loop, self._limit)
         if _is_number(self._host):
             _, connection = await self._loop.create_connection(made, self._host, self._port, ssl=self._tls)
@@ -76,7 +78,7 @@ class DirectTransport:
             unless_taken.pop_all()
         return connection
 
-    def _head(self, path: str) -> bytes:
+    def _request_head(self, path: str) -> bytes:
         """The request's head up to the length; a UnicodeError if the host is not a valid name."""
         host = f"[{self._host}]" if ":" in self._host else self._host.encode("idna").decode()
         fields = {

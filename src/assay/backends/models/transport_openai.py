@@ -28,7 +28,7 @@ class OpenAITransport:
         except openai.APIStatusError as told:
             response = told.response
         except openai.APIConnectionError as lost:
-            return ConnectionLost(_why(lost.__cause__ or lost))
+            return ConnectionLost(_error_message(lost.__cause__ or lost))
         except _TooMuch:
             return TooLargeReply(self._limit)
         if len(response.content) > self._limit:  # it was compressed without a request for it
@@ -39,11 +39,11 @@ class OpenAITransport:
         await self._client.close()
 
 
-def _why(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream, self._limit = stream, limit
 
@@ -75,7 +75,7 @@ def _headers(provider: Provider) -> dict[str, Any]:
 def _client(provider: Provider, max_bytes: int) -> openai.AsyncOpenAI:
     async def bound(response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream, max_bytes)
+        response.stream = _BoundedStream(response.stream, max_bytes)
 
     many = httpx2.Limits(max_connections=None, max_keepalive_connections=provider.max_concurrency)
     return openai.AsyncOpenAI(

@@ -58,15 +58,15 @@ def apply(
             out.runs[entry.run] = run = _erased(entry, there, now)
             out.ends.append(run.events)
             continue
-        run = _opened(entry, entry.opens, there, now) if entry.opens else _admitted(entry, there)
+        run = _create(entry, entry.opens, there, now) if entry.opens else _check_admission(entry, there)
         out.events += [(run.id, sequence, event) for sequence, event in enumerate(entry.events, run.events)]
         out.pieces += [(run.id, piece) for piece in entry.evidence]
-        out.runs[run.id] = run = _advanced(run, entry, now)
+        out.runs[run.id] = run = _advance(run, entry, now)
         out.ends.append(run.events)
     for change in batch.documents:
         name = name_of(change)
         before = out.documents[name] if name in out.documents else documents.get(name)
-        out.documents[name] = _changed(change, before, now)
+        out.documents[name] = _apply_change(change, before, now)
     return out
 
 
@@ -91,20 +91,20 @@ def free(run: Run, holder: str, now: datetime) -> bool:
     return run.status in ACTIVE and (run.holder in (None, holder) or run.leased is None or run.leased <= now)
 
 
-def ahead(run: Run, holder: str, now: datetime) -> bool:
+def lease_ahead(run: Run, holder: str, now: datetime) -> bool:
     """Whether another holder's lease was granted in the future: the clock was set back, so its end is meaningless."""
     other = run.status in ACTIVE and run.holder not in (None, holder)
     return other and run.granted is not None and run.granted > now
 
 
-def anchored(run: Run, now: datetime) -> Run:
+def anchor_lease(run: Run, now: datetime) -> Run:
     """Restart the lease now, with the same length. A live holder renews it before its end."""
     assert run.leased
     assert run.granted
     return msgspec.structs.replace(run, granted=now, leased=now + (run.leased - run.granted))
 
 
-def taken(run: Run, holder: str, now: datetime, seconds: float) -> Run:
+def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     """Give the lease to the holder. If another holder had not released it, this is a takeover."""
     lost = run.holder not in (None, holder)
     leased = now + timedelta(seconds=seconds)
@@ -113,7 +113,7 @@ def taken(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     )
 
 
-def released(run: Run) -> Run:
+def release_lease(run: Run) -> Run:
     return msgspec.structs.replace(run, holder=None, leased=None, granted=None)
 
 
@@ -163,15 +163,15 @@ def _bad_name(name: str) -> list[Problem]:
     return [Problem("", f"{name[:40]!r} is not a valid name: it contains a NUL")] if "\0" in name else []
 
 
-def _opened(entry: RunUpdate, opens: CreateRun, there: Run | None, now: datetime) -> Run:
-    if there is not None:
+def _create(entry: RunUpdate, creation: CreateRun, existing: Run | None, now: datetime) -> Run:
+    if existing is not None:
         raise Conflict("exists", f"run {entry.run}", "a run of that id exists already")
     if entry.expected:
         raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
-    leased = now + timedelta(seconds=opens.seconds) if opens.holder else None
+    leased = now + timedelta(seconds=creation.seconds) if creation.holder else None
     return Run(
-        id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased,
-        granted=now if opens.holder else None,
+        id=entry.run, tenant=creation.tenant, kind=creation.kind, name=creation.name, created=now, holder=creation.holder, leased=leased,
+        granted=now if creation.holder else None,
     )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _erased(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
     return run if run.erased else msgspec.structs.replace(run, head=run.head | {ERASED: moment})
 
 
-def _admitted(entry: RunUpdate, run: Run | None) -> Run:
+def _check_admission(entry: RunUpdate, run: Run | None) -> Run:
     place = f"run {entry.run}"
     if run is None:
         raise Conflict("missing", place, "there is no such run")
@@ -202,7 +202,7 @@ def _admitted(entry: RunUpdate, run: Run | None) -> Run:
     return run
 
 
-def _advanced(run: Run, entry: RunUpdate, now: datetime) -> Run:
+def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
     status = entry.status or run.status
     held = status in ACTIVE
     return msgspec.structs.replace(
@@ -219,13 +219,15 @@ def _advanced(run: Run, entry: RunUpdate, now: datetime) -> Run:
     )
 
 
-def _changed(change: PutDocument | DeleteDocument, before: Document | None, now: datetime) -> Document | None:
-    version = before.version if before else 0
+def _apply_change(
+    change: PutDocument | DeleteDocument, existing: Document | None, now: datetime
+) -> Document | None:
+    version = existing.version if existing else 0
     if change.version is not None and change.version != version:
         place = f"{change.kind} {change.key!r}"
         if change.version == 0:
             raise Conflict("exists", place, f"it exists already, at version {version}")
-        if before is None:
+        if existing is None:
             raise Conflict("missing", place, f"expected version {change.version}, but it does not exist")
         raise Conflict("version", place, f"it is at version {version}, not {change.version}")
     if isinstance(change, DeleteDocument):

@@ -32,24 +32,28 @@ class Checkpoints:
     few remaining pages; the next commit then restarts the log.
     """
 
-    def __init__(self, engine: Engine, *, grown: int = GROWN, long: int = LONG) -> None:
+    def __init__(self, engine: Engine, *, growth: int = GROWN, limit: int = LONG) -> None:
         self._engine, self._ours = engine, engine.dialect.name == "sqlite"
-        self._enough, self._most = grown, long
-        self._grown = 0
+        self._threshold, self._limit = growth, limit
+        self._growth = 0
         self.due = self._long = (
             False  # the next transaction restarts the log, or should: it waits for the disk
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
-        self._beside: Future[None] | None = None
+        self._background: Future[None] | None = None
         self._turn = threading.Lock()  # SQLite refuses a second checkpoint at once
 
     def grew(self, size: int) -> None:
         """Called after a transaction."""
-        self._grown += size
-        if self._grown >= self._enough and self._ours and (self._beside is None or self._beside.done()):
-            self._grown = 0
-            self._beside = self._thread.submit(self._catch_up)
-            self._beside.add_done_callback(_log_failure)
+        self._growth += size
+        if (
+            self._growth >= self._threshold
+            and self._ours
+            and (self._background is None or self._background.done())
+        ):
+            self._growth = 0
+            self._background = self._thread.submit(self._catch_up)
+            self._background.add_done_callback(_log_failure)
 
     def catch_up(self) -> None:
         """Called before a transaction, on a thread that may wait for the disk."""
@@ -77,7 +81,7 @@ class Checkpoints:
 
     def _catch_up(self) -> None:
         log = self.write_back()
-        if log.pages >= self._most:
+        if log.pages >= self._limit:
             log = self.write_back()  # what was committed during the first
             self._long = log.written < log.pages
         self.due = self._long or log.written == log.pages

@@ -47,45 +47,49 @@ class RecordCodec:
     """Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off."""
 
     def __init__(self, cipher: Cipher | None = None, *, sealing: bool = True) -> None:
-        self._opens, self._seals = cipher, cipher if sealing else None
+        self._cipher, self._encrypt_with = cipher, cipher if sealing else None
 
     @property
     def key_id(self) -> str:
         """The id of the encrypting key; empty: records are not encrypted."""
-        return self._seals.key_id if self._seals else ""
+        return self._encrypt_with.key_id if self._encrypt_with else ""
 
     @property
     def ids(self) -> frozenset[str]:
-        return self._opens.ids if self._opens else frozenset()
+        return self._cipher.ids if self._cipher else frozenset()
 
-    def seal(self, data: bytes, *place: str | int) -> EncodedBlob:
+    def seal(self, data: bytes, *location: str | int) -> EncodedBlob:
         coding = PLAIN
         if len(data) >= WORTH_COMPRESSING:
             smaller = _zstd.compress(data)
             if len(smaller) < len(data):
                 coding, data = ZSTD, smaller
-        if self._seals is None:
+        if self._encrypt_with is None:
             return EncodedBlob(coding, "", data)
-        return EncodedBlob(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
+        return EncodedBlob(
+            coding, self._encrypt_with.key_id, self._encrypt_with.seal(data, _label(coding, location))
+        )
 
-    def open(self, sealed: EncodedBlob, *place: str | int) -> bytes:
+    def open(self, sealed: EncodedBlob, *location: str | int) -> bytes:
         data = sealed.data
         if sealed.key_id:
-            data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
+            data = self._decrypt(sealed.key_id, data, _label(sealed.coding, location), location)
         try:
             return _zstd.decompress(data) if sealed.coding == ZSTD else data
         except (zstandard.ZstdError, MemoryError) as wrong:  # a frame contains its own size
             raise EnvironmentFailure(
-                f"{_row_name(place)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
+                f"{_row_name(location)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
             ) from None
 
     def seal_run(self, run: Run) -> tuple[str, bytes]:
         """The columns `name` and `head` of a run."""
-        if self._seals is None:
+        if self._encrypt_with is None:
             return run.name, _encode(run.head)
-        id = self._seals.key_id
-        sealed = self._seals.seal(_encode(EncodedHead(run.name, run.head)), _label(PLAIN, ("runs", run.id)))
-        name = self._seals.blind(run.name)[0] if run.name else ""
+        id = self._encrypt_with.key_id
+        sealed = self._encrypt_with.seal(
+            _encode(EncodedHead(run.name, run.head)), _label(PLAIN, ("runs", run.id))
+        )
+        name = self._encrypt_with.blind(run.name)[0] if run.name else ""
         return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
 
     def open_run(self, run: str, name: str, head: bytes) -> tuple[str, dict[str, Any]]:
@@ -93,22 +97,22 @@ class RecordCodec:
             return name, _plain(head)
         id, data = _parts(head)
         place = "runs", run
-        opened = _head(self._opened(id, data, _label(PLAIN, place), place))
+        opened = _head(self._decrypt(id, data, _label(PLAIN, place), place))
         return opened.name, opened.head
 
     def names(self, name: str) -> list[str]:
         """The values of the column `name` that stand for a name."""
-        return [name, *(self._opens.blind(name) if self._opens else ())]
+        return [name, *(self._cipher.blind(name) if self._cipher else ())]
 
-    def _opened(self, id: str, data: bytes, label: bytes, place: tuple[str | int, ...]) -> bytes:
-        if self._opens is None:
+    def _decrypt(self, id: str, data: bytes, label: bytes, location: tuple[str | int, ...]) -> bytes:
+        if self._cipher is None:
             raise EnvironmentFailure(
-                f"{_row_name(place)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
+                f"{_row_name(location)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
             )
         try:
-            return self._opens.open(id, data, label)
+            return self._cipher.open(id, data, label)
         except EnvironmentFailure as wrong:
-            raise EnvironmentFailure(f"{_row_name(place)}: {wrong}") from None
+            raise EnvironmentFailure(f"{_row_name(location)}: {wrong}") from None
 
 
 def key_of(head: bytes) -> str:
@@ -121,9 +125,9 @@ def _parts(head: bytes) -> tuple[str, bytes]:
     return head[2:end].decode(), head[end:]
 
 
-def _label(coding: int, place: tuple[str | int, ...]) -> bytes:
-    return "\0".join(map(str, (coding, *place))).encode()
+def _label(coding: int, location: tuple[str | int, ...]) -> bytes:
+    return "\0".join(map(str, (coding, *location))).encode()
 
 
-def _row_name(place: tuple[str | int, ...]) -> str:
-    return f"{place[0]} {place[1]}"
+def _row_name(location: tuple[str | int, ...]) -> str:
+    return f"{location[0]} {location[1]}"

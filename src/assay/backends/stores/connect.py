@@ -127,30 +127,30 @@ class RetryPolicy:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._gone = threading.Event()
+        self._abandoned = threading.Event()
 
     def lose(self) -> None:
         """The store closes: try no more."""
-        self._gone.set()
+        self._abandoned.set()
 
-    def over(self, work: Callable[[], T], *, until: Callable[[], float] | None = None) -> T:
-        """Run `work` with retries. Integrity errors, and exceptions of other kinds, pass through."""
+    def over(self, call: Callable[[], T], *, until: Callable[[], float] | None = None) -> T:
+        """Run `call` with retries. Integrity errors, and exceptions of other kinds, pass through."""
         latest = time.monotonic() + self.seconds
         pause = 0.02
         while True:
             try:
-                return work()
+                return call()
             except IntegrityError:
                 raise
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) == _LOCKED:
                     raise Locked("the database") from error
                 if not _passes(error):
-                    raise EnvironmentFailure(_plainly(error, passing=False)) from error
+                    raise EnvironmentFailure(_plain_message(error, passing=False)) from error
                 deadline = latest if until is None else until()
-                if time.monotonic() + pause > deadline or self._gone.is_set():
-                    raise DatabaseUnavailable(_plainly(error, passing=True)) from error
-            self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not retry at the same time
+                if time.monotonic() + pause > deadline or self._abandoned.is_set():
+                    raise DatabaseUnavailable(_plain_message(error, passing=True)) from error
+            self._abandoned.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not retry at the same time
             pause = min(1.0, pause * 2)
 
 
@@ -164,7 +164,7 @@ def _passes(error: DBAPIError) -> bool:
     return not any(said in str(original) for said in _HOPELESS)  # no answer: the server is unreachable
 
 
-def _plainly(error: DBAPIError, *, passing: bool) -> str:
+def _plain_message(error: DBAPIError, *, passing: bool) -> str:
     original: Any = error.orig
     primary = getattr(getattr(original, "diag", None), "message_primary", None)  # its details may quote a row
     said = " ".join(str(primary or original).split())

@@ -62,18 +62,18 @@ class GroupCommitter:
         self._write_lock = threading.Lock()  # from taking tasks off the queue until they are written
         self._closed = self._waking = False
         self._threads = True  # whether the thread must write the queue
-        self._looks = self._seen = 0
+        self._looks = self._arrivals = 0
         self._later: list[_Task] = []  # locked by another process; only the thread uses it
-        self._due = 0.0
+        self._next_write = 0.0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
     def write(self, batch: Transaction) -> asyncio.Future[Changes]:
-        return self._give(batch)
+        return self._enqueue(batch)
 
-    def do(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
+    def do(self, statement: Callable[[Connection], T]) -> asyncio.Future[T]:
         """Run work in its own database transaction. It may run twice if the connection is lost."""
-        return self._give(work)
+        return self._enqueue(statement)
 
     def close(self) -> None:
         """Write the queue, then stop the thread."""
@@ -82,8 +82,8 @@ class GroupCommitter:
             self._news.notify()
         self._thread.join()
 
-    def _give(self, what: Transaction | Work) -> asyncio.Future[Any]:
-        task = _Task(what, self._loop.create_future(), time.monotonic(), store_patience.get())
+    def _enqueue(self, work: Transaction | Work) -> asyncio.Future[Any]:
+        task = _Task(work, self._loop.create_future(), time.monotonic(), store_patience.get())
         with self._news:
             if self._closed:
                 raise EnvironmentFailure("the store is closed")
@@ -114,11 +114,11 @@ class GroupCommitter:
 
     def _more_comes(self) -> bool:
         """Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper."""
-        added, self._seen = len(self._queue) > self._seen, len(self._queue)
+        added, self._arrivals = len(self._queue) > self._arrivals, len(self._queue)
         self._looks += 1
         if added and self._looks <= LOOKS:
             return True
-        self._looks = self._seen = 0
+        self._looks = self._arrivals = 0
         return False
 
     def _write_on_loop(self) -> bool:
@@ -138,7 +138,7 @@ class GroupCommitter:
             return False
         with self._news:
             self._queue.clear()
-        _tell(group, outcomes)
+        _resolve(group, outcomes)
         self._reach("commit.told")
         self._checkpoints.grew(OVERHEAD * len(batches) + size)
         return True
@@ -157,17 +157,17 @@ class GroupCommitter:
         """Wait until the thread has something to write; False at the end."""
         with self._news:
             while not self._closed and not (self._queue and self._threads):
-                left = self._due - time.monotonic()
+                left = self._next_write - time.monotonic()
                 if self._later and left <= 0:
                     break
                 self._news.wait(left if self._later else None)
-            if self._closed or time.monotonic() >= self._due:
+            if self._closed or time.monotonic() >= self._next_write:
                 self._queue.extendleft(reversed(self._later))
                 self._later.clear()
             return bool(self._queue)
 
     def _write_some(self) -> None:
-        group = [task for task in self._take() if not task.answer.done()]
+        group = [task for task in self._next_group() if not task.answer.done()]
         if not group:
             return
         try:
@@ -178,9 +178,9 @@ class GroupCommitter:
             self._checkpoints.grew(sum(OVERHEAD + _weight(task.what) for task in group))
         except Exception as surprise:  # noqa: BLE001 - a bug in assay or a driver: callers must not wait for ever
             log_crash("writer", surprise)
-            self._tell(group, [surprise] * len(group))  # callers with an answer are skipped
+            self._resolve_on_loop(group, [surprise] * len(group))  # callers with an answer are skipped
 
-    def _take(self) -> list[_Task]:
+    def _next_group(self) -> list[_Task]:
         """Take the next group off the queue, in order."""
         with self._news:
             group: list[_Task] = []
@@ -200,7 +200,7 @@ class GroupCommitter:
                 self._conclude(group, self._write(group))
             else:
                 until = time.monotonic() + RETRY_SECONDS
-                self._conclude(group, [self._retry.over(lambda: self._do(work), until=lambda: until)])
+                self._conclude(group, [self._retry.over(lambda: self._execute(work), until=lambda: until)])
         except Locked as locked:
             if len(group) == 1:
                 self._conclude(group, [locked])
@@ -225,14 +225,18 @@ class GroupCommitter:
         now = time.monotonic()
         for task, outcome in zip(group, outcomes, strict=True):
             retried = isinstance(outcome, Locked | DatabaseUnavailable)
-            if retried and not self._closed and now < self._until(task, locked=isinstance(outcome, Locked)):
+            if (
+                retried
+                and not self._closed
+                and now < self._deadline_of(task, locked=isinstance(outcome, Locked))
+            ):
                 self._later.append(task)
-                self._due = now + RETRY_SECONDS
+                self._next_write = now + RETRY_SECONDS
             else:
                 done.append((task, outcome))
-        self._tell([task for task, _ in done], [outcome for _, outcome in done])
+        self._resolve_on_loop([task for task, _ in done], [outcome for _, outcome in done])
 
-    def _until(self, task: _Task, *, locked: bool) -> float:
+    def _deadline_of(self, task: _Task, *, locked: bool) -> float:
         """The time limit of a task: an executor may wait longer than a request."""
         if isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries):
             return task.since + self._retry.seconds
@@ -242,7 +246,7 @@ class GroupCommitter:
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
         uncertain, soon = UncertainCommit(), time.monotonic() + RETRY_SECONDS
-        longest = max(self._until(task, locked=False) for task in group)
+        longest = max(self._deadline_of(task, locked=False) for task in group)
 
         def until() -> float:  # a commit with an unknown outcome must not be written again as if it were new
             return soon if uncertain.transaction is None else longest
@@ -264,26 +268,26 @@ class GroupCommitter:
                 continue  # now the other process's write is visible
         return Conflict("exists", "batch", "some of its evidence exists already")
 
-    def _tell(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
+    def _resolve_on_loop(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(_tell, group, outcomes)
+            self._loop.call_soon_threadsafe(_resolve, group, outcomes)
 
-    def _do(self, work: Work) -> Any:
+    def _execute(self, work: Work) -> Any:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             return work(connection)
 
 
-def _weight(what: Transaction | Work) -> int:
-    if not isinstance(what, Transaction):
+def _weight(work: Transaction | Work) -> int:
+    if not isinstance(work, Transaction):
         return 0
     size = 0
-    for entry in what.entries:
+    for entry in work.entries:
         for piece in entry.evidence:
             size += len(piece.data)
     return size
 
 
-def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
+def _resolve(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
     for task, outcome in zip(group, outcomes, strict=True):
         if task.answer.done():
             continue  # its caller was cancelled

@@ -14,39 +14,39 @@ WORD = b"assay"
 HOW = "add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
 
 
-def compare(engine: Engine, vault: RecordCodec) -> None:
+def compare(engine: Engine, codec: RecordCodec) -> None:
     """Refuse a store that these keys cannot decrypt; record the encrypting key."""
     with engine.connect() as connection, connection.begin():
-        marked = _marked(connection)
+        marked = _read_markers(connection)
     for id, row in marked.items():
-        if id not in vault.ids:
-            there = f"; it has only {', '.join(sorted(vault.ids))}" if vault.ids else ""
+        if id not in codec.ids:
+            there = f"; it has only {', '.join(sorted(codec.ids))}" if codec.ids else ""
             raise UsageError(f"this store has records encrypted with key {id!r}: {HOW}{there}")
-        _try(vault, id, row)
-    if vault.key_id and vault.key_id not in marked:
-        _mark(engine, vault)
+        _try(codec, id, row)
+    if codec.key_id and codec.key_id not in marked:
+        _mark(engine, codec)
 
 
-def _marked(connection: Connection) -> dict[str, Row[Any]]:
+def _read_markers(connection: Connection) -> dict[str, Row[Any]]:
     query = select(documents).where(documents.c.tenant == TENANT, documents.c.kind == KIND)
     return {row.key: row for row in connection.execute(query)}
 
 
-def _try(vault: RecordCodec, id: str, row: Row[Any]) -> None:
+def _try(codec: RecordCodec, id: str, row: Row[Any]) -> None:
     try:
-        vault.open(EncodedBlob(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
+        codec.open(EncodedBlob(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
     except EnvironmentFailure:
         raise UsageError(
             f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that encrypted this store"
         ) from None
 
 
-def _mark(engine: Engine, vault: RecordCodec) -> None:
-    id = vault.key_id
-    sealed = vault.seal(WORD, "documents", TENANT, KIND, id)
+def _mark(engine: Engine, codec: RecordCodec) -> None:
+    id = codec.key_id
+    sealed = codec.seal(WORD, "documents", TENANT, KIND, id)
     row = {"tenant": TENANT, "kind": KIND, "key": id, "version": 1, "updated": 0, **sealed._asdict()}
     try:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             connection.execute(insert(documents), row)
     except IntegrityError:
-        compare(engine, vault)  # another process was first: compare with its key
+        compare(engine, codec)  # another process was first: compare with its key

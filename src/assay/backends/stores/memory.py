@@ -35,8 +35,8 @@ class MemoryStore:
         self._evidence: dict[str, dict[Place, EvidenceChunk]] = {}
         self._documents: dict[rules.Name, Document] = {}
         self._audit: list[AuditRecord] = []
-        self._heads: dict[str, LaneHead] = {}
-        self._notifier = RunNotifier(self._look)
+        self._lane_heads: dict[str, LaneHead] = {}
+        self._notifier = RunNotifier(self._positions)
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
@@ -46,11 +46,11 @@ class MemoryStore:
         for run, sequence, event in settled.events:
             self._events.setdefault(run, []).append(msgspec.structs.replace(event, sequence=sequence))
         for run, piece in settled.pieces:
-            self._evidence.setdefault(run, {})[_place(piece)] = piece
+            self._evidence.setdefault(run, {})[_chunk_key(piece)] = piece
         for line in settled.lines:
             self._write_line(line)
         for run in settled.runs:
-            self._notifier.ring(run, _tally(self._runs[run]))
+            self._notifier.notify(run, _tally(self._runs[run]))
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
@@ -119,7 +119,7 @@ class MemoryStore:
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         found = self._runs.get(run)
-        return next(iter(self._take([found] if found else [], holder, seconds)), None)
+        return next(iter(self._claim_all([found] if found else [], holder, seconds)), None)
 
     async def adopt(
         self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
@@ -130,28 +130,28 @@ class MemoryStore:
             for run in self._runs.values()
             if run.takeovers != sparing
             and run.holder != holder
-            and (rules.free(run, holder, now) or rules.ahead(run, holder, now))
+            and (rules.free(run, holder, now) or rules.lease_ahead(run, holder, now))
         ]
-        return self._take(sorted(lost, key=_age)[:limit], holder, seconds)
+        return self._claim_all(sorted(lost, key=_age)[:limit], holder, seconds)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         held = [run for run in self._runs.values() if run.holder == holder]
-        return {run.id: run.status for run in self._take(held, holder, seconds)}
+        return {run.id: run.status for run in self._claim_all(held, holder, seconds)}
 
     async def release(self, run: str, holder: str) -> None:
         found = self._runs.get(run)
         if found and found.holder == holder:
-            self._runs[run] = rules.released(found)
+            self._runs[run] = rules.release_lease(found)
 
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:
         found = [line for line in self._audit if tenant in (None, line.tenant)]
-        rest = [line for line in found if following is None or _written(line) > _written(following)]
-        return sorted(rest, key=_written)[:limit]
+        rest = [line for line in found if following is None or _audit_order(line) > _audit_order(following)]
+        return sorted(rest, key=_audit_order)[:limit]
 
     async def heads(self, tenant: str | None = None) -> list[LaneHead]:
-        return [head for head in self._heads.values() if tenant in (None, head.tenant)]
+        return [head for head in self._lane_heads.values() if tenant in (None, head.tenant)]
 
     async def misfits(self, tenant: str | None = None) -> int:
         return 0
@@ -161,10 +161,10 @@ class MemoryStore:
 
     def _write_line(self, line: AuditEntry) -> None:
         new = LaneHead(tenant=line.tenant, lane=0, lines=0, digest=START, root=b"")
-        head = self._heads.get(line.tenant, new)
+        head = self._lane_heads.get(line.tenant, new)
         written = next_record(head, self._clock.now(), line)
         self._audit.append(written)
-        self._heads[line.tenant] = next_head(head, written)
+        self._lane_heads[line.tenant] = next_head(head, written)
 
     async def ping(self) -> None:
         """Memory always answers."""
@@ -179,26 +179,26 @@ class MemoryStore:
     def _refuse_taken(self, pieces: Iterable[tuple[str, EvidenceChunk]]) -> None:
         seen: set[tuple[str, Place]] = set()
         for run, piece in pieces:
-            place = _place(piece)
+            place = _chunk_key(piece)
             if (run, place) in seen or place in self._evidence.get(run, {}):
                 raise Conflict("exists", f"run {run}", "it has that chunk of evidence already")
             seen.add((run, place))
 
-    def _take(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
+    def _claim_all(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
         """Take the leases of the free runs."""
         now = self._clock.now()
-        ahead = [run for run in runs if rules.ahead(run, holder, now)]
-        self._runs.update({run.id: rules.anchored(run, now) for run in ahead})
+        ahead = [run for run in runs if rules.lease_ahead(run, holder, now)]
+        self._runs.update({run.id: rules.anchor_lease(run, now) for run in ahead})
         free = [run for run in runs if run not in ahead and rules.free(run, holder, now)]
-        taken = [rules.taken(run, holder, now, seconds) for run in free]
+        taken = [rules.take_lease(run, holder, now, seconds) for run in free]
         self._runs.update({run.id: run for run in taken})
         return taken
 
-    async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:
+    async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
         return {run: _tally(self._runs[run]) for run in runs if run in self._runs}
 
 
-def _place(piece: EvidenceChunk) -> Place:
+def _chunk_key(piece: EvidenceChunk) -> Place:
     return piece.kind, piece.key, piece.first
 
 
@@ -222,5 +222,5 @@ def _matches(run: Run, query: RunQuery) -> bool:
     )
 
 
-def _written(line: AuditRecord) -> tuple[str, datetime, int, int]:
+def _audit_order(line: AuditRecord) -> tuple[str, datetime, int, int]:
     return line.tenant, line.at, line.lane, line.number

@@ -23,16 +23,19 @@ class RunNotifier:
     """
 
     def __init__(
-        self, look: Callable[[Sequence[str]], Awaitable[dict[str, RunPosition]]], *, every: float = 0.2
+        self,
+        read_positions: Callable[[Sequence[str]], Awaitable[dict[str, RunPosition]]],
+        *,
+        interval: float = 0.2,
     ) -> None:
-        self._look, self._every = look, every
+        self._read_positions, self._interval = read_positions, interval
         self._waiting: dict[str, dict[asyncio.Future[None], int]] = {}
-        self._seen: dict[str, RunPosition | None] = {}  # of the runs waited for, what the last look said
+        self._positions: dict[str, RunPosition | None] = {}  # of the runs waited for, what the last look said
         self._news = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
 
     async def wait(self, run: str, after: int, timeout: float) -> bool:
-        if run in self._seen and _arrived(self._seen[run], after):
+        if run in self._positions and _has_news(self._positions[run], after):
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if run not in self._waiting:
@@ -50,17 +53,17 @@ class RunNotifier:
             self._forget(run, future)
         return True
 
-    def ring(self, run: str, tally: RunPosition | None) -> None:
+    def notify(self, run: str, tally: RunPosition | None) -> None:
         """Report a run's position; None: there is no such run."""
         waiting = self._waiting.get(run)
         if waiting is None:
             return
-        seen = self._seen.get(run)
+        seen = self._positions.get(run)
         if tally and seen and tally.events < seen.events:
             return  # a look that began before a commit ended
-        self._seen[run] = tally
+        self._positions[run] = tally
         for future, after in waiting.items():
-            if _arrived(tally, after) and not future.done():
+            if _has_news(tally, after) and not future.done():
                 future.set_result(None)
 
     def fail(self, error: BaseException) -> None:
@@ -78,7 +81,7 @@ class RunNotifier:
         while self._waiting:
             self._news.clear()
             runs = list(self._waiting)
-            trouble = await run_guarded("bell", self._see(runs), Refusal)
+            trouble = await run_guarded("bell", self._poll(runs), Refusal)
             if trouble is not None:  # the followers get it, and may follow again
                 self.fail(
                     trouble
@@ -87,22 +90,22 @@ class RunNotifier:
                 )
                 return
             try:
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(self._interval):
                     await self._news.wait()
             except TimeoutError:
                 pass
 
-    async def _see(self, runs: Sequence[str]) -> None:
-        tallies = await self._look(runs)
+    async def _poll(self, runs: Sequence[str]) -> None:
+        tallies = await self._read_positions(runs)
         for run in runs:
-            self.ring(run, tallies.get(run))
+            self.notify(run, tallies.get(run))
 
     def _forget(self, run: str, future: asyncio.Future[None]) -> None:
         self._waiting[run].pop(future)
         if not self._waiting[run]:
             del self._waiting[run]
-            self._seen.pop(run, None)
+            self._positions.pop(run, None)
 
 
-def _arrived(tally: RunPosition | None, after: int) -> bool:
+def _has_news(tally: RunPosition | None, after: int) -> bool:
     return tally is None or tally.closed or tally.events > after + 1

@@ -42,13 +42,13 @@ _DOCUMENT_NAMES = select(*_DOCUMENT_NAME).where(
 
 
 def find_runs(
-    connection: Connection, vault: RecordCodec, ids: Sequence[str], *, lock: bool = False
+    connection: Connection, codec: RecordCodec, ids: Sequence[str], *, lock: bool = False
 ) -> list[Run]:
     query = _RUNS_LOCKED if lock else _RUNS
-    return [run for some in _portions(ids) for run in _read_runs(connection, vault, query, {"ids": some})]
+    return [run for some in _portions(ids) for run in _read_runs(connection, codec, query, {"ids": some})]
 
 
-def list_runs(connection: Connection, vault: RecordCodec, wanted: RunQuery) -> list[Run]:
+def list_runs(connection: Connection, codec: RecordCodec, wanted: RunQuery) -> list[Run]:
     conditions: list[ColumnElement[bool]] = [
         column == value
         for column, value in (
@@ -58,7 +58,7 @@ def list_runs(connection: Connection, vault: RecordCodec, wanted: RunQuery) -> l
         if value is not None
     ]
     if wanted.name is not None:
-        conditions.append(runs.c.name.in_(vault.names(wanted.name)))
+        conditions.append(runs.c.name.in_(codec.names(wanted.name)))
     if wanted.statuses is not None:
         conditions.append(runs.c.status.in_(sorted(wanted.statuses)))
     if wanted.since is not None:
@@ -71,12 +71,12 @@ def list_runs(connection: Connection, vault: RecordCodec, wanted: RunQuery) -> l
     query = (
         select(runs).where(*conditions).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.limit)
     )
-    return _read_runs(connection, vault, query)
+    return _read_runs(connection, codec, query)
 
 
-def held_runs(connection: Connection, vault: RecordCodec, holder: str, *, lock: bool) -> list[Run]:
+def held_runs(connection: Connection, codec: RecordCodec, holder: str, *, lock: bool) -> list[Run]:
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder).order_by(runs.c.id)
-    return _read_runs(connection, vault, query.with_for_update(skip_locked=True) if lock else query)
+    return _read_runs(connection, codec, query.with_for_update(skip_locked=True) if lock else query)
 
 
 def locked_runs(connection: Connection, ids: Sequence[str]) -> set[str]:
@@ -93,11 +93,11 @@ def locked_documents(
 
 def lost_runs(
     connection: Connection,
-    vault: RecordCodec,
+    codec: RecordCodec,
     holder: str,
     now: datetime,
     limit: int,
-    sparing: int | None = None,
+    max_takeovers: int | None = None,
 ) -> list[Run]:
     """
     Active runs without a valid lease; rows that another process has locked are skipped.
@@ -108,9 +108,9 @@ def lost_runs(
     over = or_(runs.c.leased <= at, runs.c.granted > at)
     free = or_(runs.c.holder.is_(None), and_(runs.c.holder != holder, over))
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), free).order_by(runs.c.created, runs.c.id)
-    if sparing is not None:
-        query = query.where(runs.c.takeovers != sparing)
-    return _read_runs(connection, vault, query.limit(limit).with_for_update(skip_locked=True))
+    if max_takeovers is not None:
+        query = query.where(runs.c.takeovers != max_takeovers)
+    return _read_runs(connection, codec, query.limit(limit).with_for_update(skip_locked=True))
 
 
 def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, RunPosition]:
@@ -141,7 +141,7 @@ def list_chunk_infos(
 
 def list_chunks(
     connection: Connection,
-    vault: RecordCodec,
+    codec: RecordCodec,
     run: str,
     kind: str,
     key: str,
@@ -162,37 +162,37 @@ def list_chunks(
             key=key,
             first=row.first,
             last=row.last,
-            data=vault.open(_sealed(row), "evidence", run, kind, key, row.first),
+            data=codec.open(_sealed(row), "evidence", run, kind, key, row.first),
         )
         for row in connection.execute(query.order_by(evidence.c.first).limit(limit))
     ]
 
 
 def list_contents(
-    connection: Connection, vault: RecordCodec, run: str, kind: str, keys: Sequence[str]
+    connection: Connection, codec: RecordCodec, run: str, kind: str, keys: Sequence[str]
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for at in range(0, len(keys), _MOST):
         some = keys[at : at + _MOST]
         here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key.in_(some)
         for row in connection.execute(select(evidence).where(*here).order_by(evidence.c.first.desc())):
-            found[row.key] = vault.open(_sealed(row), "evidence", run, kind, row.key, row.first)
+            found[row.key] = codec.open(_sealed(row), "evidence", run, kind, row.key, row.first)
     return found
 
 
 def find_documents(
-    connection: Connection, vault: RecordCodec, names: Sequence[tuple[str, str, str]], *, lock: bool = False
+    connection: Connection, codec: RecordCodec, names: Sequence[tuple[str, str, str]], *, lock: bool = False
 ) -> list[Document]:
     query = _DOCUMENTS_LOCKED if lock else _DOCUMENTS
     return [
-        _read_document(row, vault)
+        _read_document(row, codec)
         for some in _portions(names)
         for row in connection.execute(query, {"names": some})
     ]
 
 
 def list_documents(
-    connection: Connection, vault: RecordCodec, tenant: str, kind: str, prefix: str, after: str, limit: int
+    connection: Connection, codec: RecordCodec, tenant: str, kind: str, prefix: str, after: str, limit: int
 ) -> list[Document]:
     query = select(documents).where(documents.c.tenant == tenant, documents.c.kind == kind)
     if after:
@@ -202,7 +202,7 @@ def list_documents(
         if (end := _past(prefix)) is not None:
             query = query.where(documents.c.key < end)
     rows = connection.execute(query.order_by(documents.c.key).limit(limit))
-    return [_read_document(row, vault) for row in rows]
+    return [_read_document(row, codec) for row in rows]
 
 
 def _past(prefix: str) -> str | None:
@@ -216,13 +216,13 @@ def _portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _read_runs(
-    connection: Connection, vault: RecordCodec, query: Select[Any], given: dict[str, Any] | None = None
+    connection: Connection, codec: RecordCodec, query: Select[Any], parameters: dict[str, Any] | None = None
 ) -> list[Run]:
-    return [read_run(row, vault) for row in connection.execute(query, given)]
+    return [read_run(row, codec) for row in connection.execute(query, parameters)]
 
 
-def read_run(row: Row[Any], vault: RecordCodec) -> Run:
-    name, head = vault.open_run(row.id, row.name, row.head)
+def read_run(row: Row[Any], codec: RecordCodec) -> Run:
+    name, head = codec.open_run(row.id, row.name, row.head)
     return Run(
         id=row.id,
         tenant=row.tenant,
@@ -241,13 +241,13 @@ def read_run(row: Row[Any], vault: RecordCodec) -> Run:
     )
 
 
-def _read_document(row: Row[Any], vault: RecordCodec) -> Document:
+def _read_document(row: Row[Any], codec: RecordCodec) -> Document:
     return Document(
         tenant=row.tenant,
         kind=row.kind,
         key=row.key,
         version=row.version,
-        data=vault.open(_sealed(row), "documents", row.tenant, row.kind, row.key),
+        data=codec.open(_sealed(row), "documents", row.tenant, row.kind, row.key),
         updated=moment(row.updated),
     )
 

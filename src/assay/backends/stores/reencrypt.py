@@ -15,7 +15,7 @@ DRAWERS = (evidence, documents, runs)
 STEP = {evidence: 16, documents: 200, runs: 500}
 
 
-class _Place(msgspec.Struct, array_like=True):
+class _Cursor(msgspec.Struct, array_like=True):
     """The cursor: the table, and the last row."""
 
     drawer: int = 0
@@ -23,18 +23,18 @@ class _Place(msgspec.Struct, array_like=True):
 
 
 class Reencryption:
-    def __init__(self, vault: RecordCodec) -> None:
-        self._vault = vault
+    def __init__(self, codec: RecordCodec) -> None:
+        self._codec = codec
 
     def step(self, connection: Connection, following: str) -> ReencryptStep:
-        place = msgspec.json.decode(following, type=_Place) if following else _Place()
+        place = msgspec.json.decode(following, type=_Cursor) if following else _Cursor()
         if place.drawer == len(DRAWERS):
             self._tidy(connection)
             return ReencryptStep(0, "")
         table = DRAWERS[place.drawer]
         rows = self._rows(connection, table, place.row)
-        many = sum(self._anew(connection, table, row) for row in rows)
-        after = _Place(place.drawer, _key(table, rows[-1])) if rows else _Place(place.drawer + 1)
+        many = sum(self._reencrypt_row(connection, table, row) for row in rows)
+        after = _Cursor(place.drawer, _key(table, rows[-1])) if rows else _Cursor(place.drawer + 1)
         return ReencryptStep(many, msgspec.json.encode(after).decode())
 
     def _rows(self, connection: Connection, table: Table, after: list[str | int]) -> list[Row[Any]]:
@@ -43,21 +43,21 @@ class Reencryption:
         if after:
             query = query.where(tuple_(*table.primary_key.columns) > tuple_(*after))
         if table is not runs:
-            query = query.where(table.c.key_id != self._vault.key_id)
+            query = query.where(table.c.key_id != self._codec.key_id)
         return list(connection.execute(query.with_for_update()))
 
-    def _anew(self, connection: Connection, table: Table, row: Row[Any]) -> bool:
+    def _reencrypt_row(self, connection: Connection, table: Table, row: Row[Any]) -> bool:
         if table is runs:
-            if key_of(row.head) == self._vault.key_id:
+            if key_of(row.head) == self._codec.key_id:
                 return False
-            name, head = self._vault.seal_run(queries.read_run(row, self._vault))
+            name, head = self._codec.seal_run(queries.read_run(row, self._codec))
             self._put(connection, table, row, {"name": name, "head": head})
             return True
         if table is documents and (row.tenant, row.kind) == (markers.TENANT, markers.KIND):
             return False  # each belongs to its own key
-        place = table.name, *_place(table, row)
-        sealed = self._vault.seal(
-            self._vault.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
+        place = table.name, *_primary_key(table, row)
+        sealed = self._codec.seal(
+            self._codec.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
         )
         self._put(connection, table, row, sealed._asdict())
         return True
@@ -75,12 +75,12 @@ class Reencryption:
             delete(documents).where(
                 documents.c.tenant == markers.TENANT,
                 documents.c.kind == markers.KIND,
-                documents.c.key != self._vault.key_id,
+                documents.c.key != self._codec.key_id,
             )
         )
 
 
-def _place(table: Table, row: Row[Any]) -> list[str | int]:
+def _primary_key(table: Table, row: Row[Any]) -> list[str | int]:
     """The row's position for the codec."""
     if table is evidence:
         return [row.run, row.kind, row.key, row.first]

@@ -60,19 +60,19 @@ class SqlStore:
         self,
         engine: Engine,
         writing: Engine,
-        vault: RecordCodec,
+        codec: RecordCodec,
         clock: Clock,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         reach: Reach,
     ) -> None:
-        self._engine, self._writing, self._codec, self._patience = engine, writing, vault, patience
-        self._sql_writer = SqlWriter(writing, vault, clock, reach)
-        self._reencryption = Reencryption(vault)
+        self._engine, self._writing, self._codec, self._retry_policy = engine, writing, codec, retry_policy
+        self._sql_writer = SqlWriter(writing, codec, clock, reach)
+        self._reencryption = Reencryption(codec)
         self._checkpoints = Checkpoints(engine)
-        self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, patience, reach)
+        self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, retry_policy, reach)
         self._ping = DatabasePing(engine, writing)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
-        self._notifier = RunNotifier(self._look)
+        self._notifier = RunNotifier(self._positions)
 
     @classmethod
     async def open(
@@ -109,7 +109,7 @@ class SqlStore:
         if telemetry.on:
             _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
-            self._notifier.ring(run.id, RunPosition(run.events, run.status in CLOSED))
+            self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
@@ -149,7 +149,7 @@ class SqlStore:
         )
 
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        count = await self._do(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
+        count = await self._execute(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
         if not count:
             await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
         return count
@@ -174,29 +174,29 @@ class SqlStore:
         )
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        return await self._do(lambda connection: self._sql_writer.sweep(connection, kind, before, limit))
+        return await self._execute(lambda connection: self._sql_writer.sweep(connection, kind, before, limit))
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
-        def work(connection: Connection) -> list[Run]:
+        def claim_runs(connection: Connection) -> list[Run]:
             now = self._sql_writer.transaction_start(connection)[1]
             found = queries.find_runs(connection, self._codec, [run], lock=True)
-            return self._take(connection, found, holder, now, seconds)
+            return self._claim_all(connection, found, holder, now, seconds)
 
-        taken = await self._do(work)
+        taken = await self._execute(claim_runs)
         return taken[0] if taken else None
 
     async def adopt(
         self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
     ) -> list[Run]:
-        def work(connection: Connection) -> list[Run]:
+        def adopt_runs(connection: Connection) -> list[Run]:
             now = self._sql_writer.transaction_start(connection)[1]
             lost = queries.lost_runs(connection, self._codec, holder, now, limit, sparing)
-            return self._take(connection, lost, holder, now, seconds)
+            return self._claim_all(connection, lost, holder, now, seconds)
 
-        return await self._do(work)
+        return await self._execute(adopt_runs)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
-        def work(connection: Connection) -> list[Run]:
+        def renew_runs(connection: Connection) -> list[Run]:
             now = self._sql_writer.transaction_start(connection)[1]
             held = queries.held_runs(connection, self._codec, holder, lock=True)
             renewed = self._hold(connection, held, holder, now, seconds)
@@ -205,17 +205,17 @@ class SqlStore:
             )  # and those that are being written
             return list({run.id: run for run in (*ours, *renewed)}.values())
 
-        return {run.id: run.status for run in await self._do(work)}
+        return {run.id: run.status for run in await self._execute(renew_runs)}
 
     async def release(self, run: str, holder: str) -> None:
-        def work(connection: Connection) -> None:
+        def release_runs(connection: Connection) -> None:
             found = queries.find_runs(connection, self._codec, [run], lock=True)
             if not found and queries.locked_runs(connection, [run]):
                 raise Locked(f"run {run}")
             held = [one for one in found if one.holder == holder]
-            self._sql_writer.hold(connection, map(rules.released, held))
+            self._sql_writer.hold(connection, map(rules.release_lease, held))
 
-        await self._do(work)
+        await self._execute(release_runs)
 
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
@@ -229,7 +229,7 @@ class SqlStore:
         return await self._read(lambda connection: chain.misfits_of(connection, tenant))
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
-        done = await self._do(lambda connection: self._reencryption.step(connection, cursor))
+        done = await self._execute(lambda connection: self._reencryption.step(connection, cursor))
         if not done.cursor:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
@@ -240,30 +240,30 @@ class SqlStore:
     async def close(self) -> None:
         await self._notifier.close()
         self._ping.close()
-        self._patience.lose()
+        self._retry_policy.lose()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._checkpoints.close)
         await asyncio.to_thread(self._readers.shutdown)
         self._writing.dispose()
         self._engine.dispose()
 
-    def _take(
-        self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
+    def _claim_all(
+        self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
         """Take the leases of the free runs."""
-        ahead = [run for run in found if rules.ahead(run, holder, now)]
-        self._sql_writer.hold(connection, [rules.anchored(run, now) for run in ahead])
-        free = [run for run in found if run not in ahead and rules.free(run, holder, now)]
+        ahead = [run for run in runs if rules.lease_ahead(run, holder, now)]
+        self._sql_writer.hold(connection, [rules.anchor_lease(run, now) for run in ahead])
+        free = [run for run in runs if run not in ahead and rules.free(run, holder, now)]
         return self._hold(connection, free, holder, now, seconds)
 
     def _hold(
-        self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
+        self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
-        held = [rules.taken(run, holder, now, seconds) for run in found]
+        held = [rules.take_lease(run, holder, now, seconds) for run in runs]
         self._sql_writer.hold(connection, held)
         return held
 
-    async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:
+    async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
         store_patience.set(None)  # the notifier's task began in a request and outlives it
         return await self._read(lambda connection: queries.tallies(connection, runs))
 
@@ -273,8 +273,8 @@ class SqlStore:
                 return question(connection)
 
         seconds = store_patience.get()
-        until = time.monotonic() + min(self._patience.seconds, seconds or self._patience.seconds)
-        reading = self._readers.submit(self._patience.over, ask, until=lambda: until)
+        until = time.monotonic() + min(self._retry_policy.seconds, seconds or self._retry_policy.seconds)
+        reading = self._readers.submit(self._retry_policy.over, ask, until=lambda: until)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         reading.add_done_callback(lambda done: _deliver(done, answer))
         try:
@@ -282,8 +282,8 @@ class SqlStore:
         finally:
             reading.cancel()  # if it has not begun
 
-    async def _do(self, work: Callable[[Connection], T]) -> T:
-        return await self._ping.wait(self._writer.do(work))
+    async def _execute(self, statement: Callable[[Connection], T]) -> T:
+        return await self._ping.wait(self._writer.do(statement))
 
 
 def _deliver(done: Future[T], answer: asyncio.Future[T]) -> None:
@@ -303,10 +303,10 @@ def _deliver(done: Future[T], answer: asyncio.Future[T]) -> None:
         answer.get_loop().call_soon_threadsafe(settle)
 
 
-def _count(settled: rules.Changes, seconds: float) -> None:
+def _count(changes: rules.Changes, seconds: float) -> None:
     telemetry.observe("assay_commit_seconds", seconds)
-    if settled.events:
-        telemetry.add("assay_events", len(settled.events))
-    for run in settled.runs.values():
+    if changes.events:
+        telemetry.add("assay_events", len(changes.events))
+    for run in changes.runs.values():
         if run.status in CLOSED:
             telemetry.add("assay_runs", 1, run.kind, run.status)

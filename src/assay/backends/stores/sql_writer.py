@@ -56,8 +56,8 @@ class UncertainCommit:
 
 
 class SqlWriter:
-    def __init__(self, engine: Engine, vault: RecordCodec, clock: Clock, reach: Reach) -> None:
-        self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
+    def __init__(self, engine: Engine, codec: RecordCodec, clock: Clock, reach: Reach) -> None:
+        self._engine, self._codec, self._clock, self._reach = engine, codec, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = AuditChain()
         self._insert = {
@@ -65,22 +65,22 @@ class SqlWriter:
             for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
-    def write(self, batches: Sequence[Transaction], doubt: UncertainCommit) -> list[Outcome]:
+    def write(self, batches: Sequence[Transaction], uncertain: UncertainCommit) -> list[Outcome]:
         """Write durably and return each outcome. Called again after a lost connection, it skips what was written."""
         with self._engine.connect().execution_options(writes=True) as connection:
-            if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
-                return doubt.outcomes
-            doubt.transaction = None
+            if uncertain.transaction is not None and self._is_committed(connection, uncertain.transaction):
+                return uncertain.outcomes
+            uncertain.transaction = None
             with connection.begin():
                 transaction, now = self.transaction_start(connection)
                 outcomes = self._write(connection, batches, now)
                 lanes = self._audit(connection, outcomes, now)
                 self._reach("commit.written")
-                doubt.transaction, doubt.outcomes = transaction, outcomes
+                uncertain.transaction, uncertain.outcomes = transaction, outcomes
                 self._chain.forget(lanes)  # if it is not known what became of them, others begin
             self._chain.keep(lanes)
             self._reach("commit.after")
-            doubt.transaction = None
+            uncertain.transaction = None
             return outcomes
 
     @property
@@ -102,7 +102,7 @@ class SqlWriter:
         """Write transactions that need no reads; None: nothing was written, and `write` must wait or report why."""
         now = self._clock.now()
         known: dict[str, Run] = {}
-        outcomes = settled(batches, known, {}, now)
+        outcomes = apply_all(batches, known, {}, now)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
         rows = {
@@ -149,11 +149,11 @@ class SqlWriter:
         old = select(*name).where(documents.c.kind == kind, documents.c.updated < stamp(before))
         return connection.execute(delete(documents).where(tuple_(*name).in_(old.limit(limit)))).rowcount
 
-    def hold(self, connection: Connection, held: Iterable[Run]) -> None:
+    def hold(self, connection: Connection, runs: Iterable[Run]) -> None:
         """Write the leases of these runs."""
-        self._execute_rows(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
+        self._execute_rows(connection, _UPDATE_RUN, [self._changed_run(run) for run in runs])
 
-    def _arrived(self, connection: Connection, transaction: str) -> bool:
+    def _is_committed(self, connection: Connection, transaction: str) -> bool:
         for _ in range(100):
             with connection.begin():
                 state = connection.execute(_ENDED, {"id": transaction}).scalar()
@@ -166,14 +166,14 @@ class SqlWriter:
 
     def _write(self, connection: Connection, batches: Sequence[Transaction], now: datetime) -> list[Outcome]:
         run_names, document_names = rules.names(batches)
-        known = {run.id: run for run in queries.find_runs(connection, self._vault, run_names, lock=True)}
+        known = {run.id: run for run in queries.find_runs(connection, self._codec, run_names, lock=True)}
         kept = {
             (document.tenant, document.kind, document.key): document
-            for document in queries.find_documents(connection, self._vault, document_names, lock=True)
+            for document in queries.find_documents(connection, self._codec, document_names, lock=True)
         }
         old_runs, old_documents = set(known), set(kept)
-        locked = self._locked(connection, batches, known, kept) if self._postgres else {}
-        outcomes = settled(batches, known, kept, now, locked)
+        locked = self._locked_names(connection, batches, known, kept) if self._postgres else {}
+        outcomes = apply_all(batches, known, kept, now, locked)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
@@ -182,18 +182,18 @@ class SqlWriter:
         self._put_documents(connection, changed, old_documents)
         return outcomes
 
-    def _locked(
+    def _locked_names(
         self,
         connection: Connection,
         batches: Sequence[Transaction],
-        known: Mapping[str, Run],
-        kept: Mapping[rules.Name, Document],
+        runs: Mapping[str, Run],
+        documents: Mapping[rules.Name, Document],
     ) -> dict[str | rules.Name, str]:
         """Rows that exist and are locked by another process, with their descriptions."""
-        absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - known.keys()
+        absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - runs.keys()
         absent -= {entry.run for batch in batches for entry in batch.entries if entry.opens}
         changes = (change for batch in batches for change in batch.documents if change.version != 0)
-        missing = {rules.name_of(change) for change in changes} - kept.keys()
+        missing = {rules.name_of(change) for change in changes} - documents.keys()
         found: dict[str | rules.Name, str] = {}
         if absent:
             found |= {id: f"run {id}" for id in queries.locked_runs(connection, sorted(absent))}
@@ -220,13 +220,13 @@ class SqlWriter:
     def _put_documents(
         self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
     ) -> None:
-        gone = [_named(name) for name, document in changed.items() if document is None and name in old]
+        gone = [_name_columns(name) for name, document in changed.items() if document is None and name in old]
         self._execute_rows(connection, _DELETE_DOCUMENT, gone)
         made: list[dict[str, Any]] = []
         renewed: list[dict[str, Any]] = []
         for name, document in changed.items():
             if document is not None and name in old:
-                renewed.append(_named(name) | self._document(document))
+                renewed.append(_name_columns(name) | self._document(document))
             elif document is not None:
                 tenant, kind, key = name
                 made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
@@ -255,7 +255,7 @@ class SqlWriter:
             connection.execute(statement, rows)
 
     def _run(self, run: Run) -> Row:
-        name, head = self._vault.seal_run(run)
+        name, head = self._codec.seal_run(run)
         return (
             run.id,
             run.tenant,
@@ -277,7 +277,7 @@ class SqlWriter:
         return {
             "b_id": run.id,
             "status": run.status,
-            "head": self._vault.seal_run(run)[1],
+            "head": self._codec.seal_run(run)[1],
             "started": run.started and stamp(run.started),
             "ended": run.ended and stamp(run.ended),
             "events": run.events,
@@ -289,11 +289,11 @@ class SqlWriter:
 
     def _piece(self, run: str, piece: EvidenceChunk) -> Row:
         data = piece.data
-        sealed = self._vault.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
+        sealed = self._codec.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
         return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
 
     def _document(self, document: Document) -> dict[str, Any]:
-        sealed = self._vault.seal(document.data, "documents", document.tenant, document.kind, document.key)
+        sealed = self._codec.seal(document.data, "documents", document.tenant, document.kind, document.key)
         return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
 
 
@@ -313,40 +313,40 @@ class _Insertion:
         self.statement = self.together[1]
 
 
-def settled(
+def apply_all(
     batches: Iterable[Transaction],
-    known: dict[str, Run],
-    kept: dict[rules.Name, Document],
+    runs: dict[str, Run],
+    documents: dict[rules.Name, Document],
     now: datetime,
     locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
 ) -> list[Outcome]:
-    """Apply the transactions in order. `known` and `kept` are updated to the state after all of them."""
+    """Apply the transactions in order. `runs` and `documents` are updated to the state after all of them."""
     outcomes: list[Outcome] = []
     for batch in batches:
-        if locked and (what := _among(locked, batch)) is not None:
+        if locked and (what := _locked_name(locked, batch)) is not None:
             outcomes.append(Locked(what))
             continue
         try:
-            one = rules.apply(batch, known, kept, now)
+            one = rules.apply(batch, runs, documents, now)
         except Conflict as conflict:
             outcomes.append(conflict)
         else:
-            one.merge_into(known, kept)
+            one.merge_into(runs, documents)
             outcomes.append(one)
     return outcomes
 
 
-def _among(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
+def _locked_name(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
     """The rows that another process has locked."""
     runs, documents = rules.names([batch])
     return next((locked[name] for name in (*runs, *documents) if name in locked), None)
 
 
-def spans(many: int) -> Iterator[tuple[int, int]]:
+def spans(count: int) -> Iterator[tuple[int, int]]:
     """Split the rows into few statements of fixed sizes."""
     start = 0
     for size in TOGETHER:
-        while many - start >= size:
+        while count - start >= size:
             yield start, start + size
             start += size
 
@@ -355,6 +355,6 @@ def _event(run: str, sequence: int, event: Event) -> Row:
     return run, sequence, event.type, stamp(event.at), event.data
 
 
-def _named(name: rules.Name) -> dict[str, Any]:
+def _name_columns(name: rules.Name) -> dict[str, Any]:
     tenant, kind, key = name
     return {"b_tenant": tenant, "b_kind": kind, "b_key": key}

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.backends.provider_config import InvalidProviderConfig, expanded
+from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.backends.tools.python import PythonTool
 from assay.backends.tools.tool import Tool
 from assay.errors import UsageError
@@ -25,7 +25,7 @@ class ConfiguredTools:
         servers: Mapping[str, McpServer],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._declared, self._declared_servers = tools, servers
+        self._configs, self._declared_servers = tools, servers
         self._environment = os.environ if environment is None else environment
         self._tools: dict[str, Tool] = {}
         self._closing: list[Any] = []
@@ -41,13 +41,13 @@ class ConfiguredTools:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         found = self._tool(tool)
         if found is None:
-            there = [*self._declared, *(f"{name}:…" for name in self._declared_servers)]
+            there = [*self._configs, *(f"{name}:…" for name in self._declared_servers)]
             raise ToolFailure("unknown_tool", f"no tool {tool}; there are {', '.join(there) or 'none'}")
         return await found.call(arguments)
 
     def has(self, tool: str) -> bool:
         """Whether the tool, or its MCP server, is configured."""
-        return tool in self._declared or tool.partition(":")[0] in self._declared_servers
+        return tool in self._configs or tool.partition(":")[0] in self._declared_servers
 
     async def close(self) -> None:
         for one in self._closing:
@@ -60,7 +60,7 @@ class ConfiguredTools:
         return tool
 
     def _make(self, id: str) -> Tool:
-        declared = self._declared.get(id)
+        declared = self._configs.get(id)
         if declared is None:
             name, _, tool = id.partition(":")
             return self._mcp(id, name, tool, None)
@@ -79,9 +79,11 @@ class ConfiguredTools:
         if self._sessions is None:
             self._sessions = Sessions()
             self._closing.append(self._sessions)
-        return HttpTool(id, declared, self._sessions, self._filled(declared.headers, f"tools.{id!r}.headers"))
+        return HttpTool(
+            id, declared, self._sessions, self._expand_table(declared.headers, f"tools.{id!r}.headers")
+        )
 
-    def _mcp(self, id: str, name: str, tool: str, declared: ToolConfig | None) -> Tool:
+    def _mcp(self, id: str, name: str, tool: str, config: ToolConfig | None) -> Tool:
         require(f"settings: mcp.{name}: an MCP server", "agents", package="mcp")
         from assay.backends.tools.mcp import McpTool, McpTools  # deferred import: half a second
 
@@ -90,22 +92,22 @@ class ConfiguredTools:
             if (server.command is None) == (server.url is None):
                 raise UsageError(f"settings: mcp.{name}: expected exactly one of command and url")
             headers, env = (
-                self._filled(table, f"mcp.{name}.{what}")
+                self._expand_table(table, f"mcp.{name}.{what}")
                 for what, table in (("headers", server.headers), ("env", server.env))
             )
             self._servers[name] = McpTools(name, server, headers, env)
             self._closing.append(self._servers[name])
-        told = declared and ToolSpec(
+        told = config and ToolSpec(
             id=id,
-            description=declared.description,
-            input_schema=declared.input_schema or {},
+            description=config.description,
+            input_schema=config.input_schema or {},
             transport="mcp",
         )
-        return McpTool(id, tool, self._servers[name], declared.timeout if declared else server.timeout, told)
+        return McpTool(id, tool, self._servers[name], config.timeout if config else server.timeout, told)
 
-    def _filled(self, table: Mapping[str, str], path: str) -> dict[str, str]:
+    def _expand_table(self, table: Mapping[str, str], path: str) -> dict[str, str]:
         """Expand `${VARIABLES}` when it is first used."""
         try:
-            return {name: expanded(text, self._environment, name) for name, text in table.items()}
+            return {name: expand(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:
             raise UsageError(f"settings: {path}.{wrong.member}: {wrong}") from None

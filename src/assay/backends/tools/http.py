@@ -47,13 +47,13 @@ class Sessions:
 
 
 class HttpTool:
-    def __init__(self, id: str, declared: ToolConfig, sessions: Sessions, headers: Mapping[str, str]) -> None:
-        self._declared, self._sessions, self._headers = declared, sessions, headers
-        self._hidden = HiddenWords(headers)
+    def __init__(self, id: str, config: ToolConfig, sessions: Sessions, headers: Mapping[str, str]) -> None:
+        self._config, self._sessions, self._headers = config, sessions, headers
+        self._redactor = HiddenWords(headers)
         self.static_spec = ToolSpec(
             id=id,
-            description=declared.description,
-            input_schema=declared.input_schema or {},
+            description=config.description,
+            input_schema=config.input_schema or {},
             transport="http",
         )
 
@@ -61,7 +61,7 @@ class HttpTool:
         return self.static_spec
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        declared = self._declared
+        declared = self._config
         how: dict[str, Any] = (
             {"json": arguments} if declared.method == "POST" else {"params": _query(arguments)}
         )
@@ -84,9 +84,9 @@ class HttpTool:
         except (aiohttp.ClientError, OSError) as lost:
             raise ToolFailure("tool_error", f"could not be reached: {type(lost).__name__}") from None
         if not 200 <= response.status < 300:
-            said = self._hidden.out_of(body[:LOOKED].decode(errors="replace"))[:SAID]
+            said = self._redactor.out_of(body[:LOOKED].decode(errors="replace"))[:SAID]
             raise ToolFailure(CODES.get(response.status, "tool_error"), f"answered {response.status}: {said}")
-        return self._hidden.out_of(_read(body))
+        return self._redactor.out_of(_read(body))
 
 
 def _read(body: bytes) -> Any:

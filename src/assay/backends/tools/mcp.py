@@ -62,7 +62,9 @@ class Session:
                 await self._leave.wait()
         except BaseException as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
             if not self._ready.done():
-                self._ready.set_exception(ForeignFault(f"the MCP server {_why(lost)}", recoverable=True))
+                self._ready.set_exception(
+                    ForeignFault(f"the MCP server {_error_message(lost)}", recoverable=True)
+                )
                 self._ready.exception()  # there may be no caller
 
     @asynccontextmanager
@@ -90,7 +92,7 @@ class McpTools:
         self, name: str, server: McpServer, headers: Mapping[str, str], env: Mapping[str, str]
     ) -> None:
         self.name, self._server, self._headers, self._env = name, server, headers, env
-        self._hidden = HiddenWords(headers, env)
+        self._redactor = HiddenWords(headers, env)
         self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
 
     async def spec(self, tool: str, id: str) -> ToolSpec | None:
@@ -135,14 +137,16 @@ class McpTools:
             if said.error.code == CONNECTION_CLOSED:
                 await self._drop(held)
             code = "timeout" if said.error.code == REQUEST_TIMEOUT else "tool_error"
-            raise ToolFailure(code, self._hidden.out_of(said.error.message)[:SAID]) from None
+            raise ToolFailure(code, self._redactor.out_of(said.error.message)[:SAID]) from None
         except ClosedResourceError:
             await self._drop(held)
             raise
         except Exception as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
             await self._drop(held)
-            raise ToolFailure("tool_error", self._hidden.out_of(f"the MCP server {_why(lost)}")) from None
-        return self._hidden.out_of(_read(answer, self._hidden))
+            raise ToolFailure(
+                "tool_error", self._redactor.out_of(f"the MCP server {_error_message(lost)}")
+            ) from None
+        return self._redactor.out_of(_read(answer, self._redactor))
 
     async def close(self) -> None:
         held = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -158,21 +162,21 @@ class McpTools:
             held = self._sessions[loop] = Session(self._server, self._headers, self._env)
         return held
 
-    async def _drop(self, held: Session) -> None:
+    async def _drop(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
-        if self._sessions.get(loop) is held:
+        if self._sessions.get(loop) is session:
             del self._sessions[loop]
-        await held.close()
+        await session.close()
 
 
 class McpTool:
     """One tool of a server."""
 
     def __init__(
-        self, id: str, name: str, server: McpTools, seconds: float, told: ToolSpec | None = None
+        self, id: str, name: str, server: McpTools, seconds: float, spec: ToolSpec | None = None
     ) -> None:
         self._id, self._name, self._server, self._seconds = id, name, server, seconds
-        self.static_spec = told or ToolSpec(id=id, transport="mcp")
+        self.static_spec = spec or ToolSpec(id=id, transport="mcp")
 
     async def spec(self) -> ToolSpec:
         found = await self._server.spec(self._name, self._id)
@@ -200,11 +204,11 @@ async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
             return tools
 
 
-def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
+def _read(answer: types.CallToolResult, redactor: HiddenWords) -> Any:
     """The structured content; else the only text; else all parts."""
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
     if answer.isError:
-        told = hidden.out_of("\n".join(texts))[:SAID]
+        told = redactor.out_of("\n".join(texts))[:SAID]
         raise ToolFailure("tool_error", told or "the tool failed without a message")
     if answer.structuredContent is not None:
         structure = answer.structuredContent
@@ -214,7 +218,7 @@ def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
     return [part.model_dump(mode="json", exclude_none=True) for part in answer.content]
 
 
-def _why(lost: BaseException) -> str:
+def _error_message(lost: BaseException) -> str:
     """The first cause in an exception group."""
     while isinstance(lost, BaseExceptionGroup):
         lost = cast("BaseExceptionGroup[BaseException]", lost).exceptions[0]

@@ -16,13 +16,13 @@ from assay.protocol.json_types import is_finite
 
 
 class PythonTool:
-    def __init__(self, id: str, declared: ToolConfig) -> None:
-        self._declared = declared
-        self._function = load(declared.target, f"settings: tools.{id!r}.target")
+    def __init__(self, id: str, config: ToolConfig) -> None:
+        self._config = config
+        self._function = load(config.target, f"settings: tools.{id!r}.target")
         self.static_spec = ToolSpec(
             id=id,
-            description=declared.description or (inspect.getdoc(self._function) or "").partition("\n\n")[0],
-            input_schema=_schema(self._function) if declared.input_schema is None else declared.input_schema,
+            description=config.description or (inspect.getdoc(self._function) or "").partition("\n\n")[0],
+            input_schema=_schema(self._function) if config.input_schema is None else config.input_schema,
         )
 
     async def spec(self) -> ToolSpec:
@@ -34,10 +34,10 @@ class PythonTool:
         except (TypeError, ValueError) as wrong:
             raise ToolFailure("invalid_arguments", str(wrong)) from None
         try:
-            async with asyncio.timeout(self._declared.timeout):
-                return _plain(await self._answer(arguments))
+            async with asyncio.timeout(self._config.timeout):
+                return _to_json(await self._answer(arguments))
         except TimeoutError:
-            raise ToolFailure("timeout", f"no answer within {self._declared.timeout:g} s") from None
+            raise ToolFailure("timeout", f"no answer within {self._config.timeout:g} s") from None
         except (ToolFailure, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a tool is foreign code
@@ -50,7 +50,7 @@ class PythonTool:
         return await answer if inspect.isawaitable(answer) else answer
 
 
-def _plain(answer: Any) -> Any:
+def _to_json(answer: Any) -> Any:
     try:
         if is_finite(answer):
             return msgspec.json.decode(msgspec.json.encode(answer))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from assay.auth.audit import audit_read, note_refusal
 from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
 from assay.ports import Clock, Limits, Principal, Run, store_patience
-from assay.ports.audit import Actor, acting
+from assay.ports.audit import AuditActor, acting
 from assay.runs.executor import RunExecutor
 from assay.serve.web.admission import AdmissionControl
 from assay.serve.web.keyed_lock import KeyedLock
@@ -131,13 +131,13 @@ class RequestContext:
         self.target = ""  # the id of the run that the request names
         id = self.header(b"x-request-id")
         self.id = id if id and len(id) <= 64 and NAME.fullmatch(id) else new_request_id()
-        acting.set(Actor(request=self.id))
+        acting.set(AuditActor(request=self.id))
         store_patience.set(STORE_SECONDS)
 
     def set_principal(self, principal: Principal) -> None:
         """Authentication succeeded: audit entries, log lines and worker processes now belong to this principal."""
         self.principal = principal
-        acting.set(Actor(principal.id[:MAX_PRINCIPAL], self.id))
+        acting.set(AuditActor(principal.id[:MAX_PRINCIPAL], self.id))
         pool.owner.set(principal.tenant)
 
     async def audit_read(self, run: Run, *, content: bool = True) -> None:

@@ -283,7 +283,7 @@ def test_a_bar_needs_a_check_that_passes_or_fails(run):
     )
     assert ended.code == 1
     assert ended.told == [
-        "assay: --min-pass-rate: no check has a pass or fail result, so there is no pass rate"
+        "assay: --min-pass-rate: nothing was measured, so there is no pass rate: no check passed or failed"
     ]
 
 

@@ -30,7 +30,7 @@ def context(case, value, **members):
         ("a.csv", "Frage ß,väl,z\nCapital?,Rome,Paris\n", {"input": "Frage ß", "output": "väl", "expected": "z"}, context({}, "Rome")),
         ("a.csv", "id,input,prompt,output,expected\nx,Capital?,p,Rome,Paris\n", None, context({"id": "x", "prompt": "p"}, "Rome")),
         ("a.csv", "question,answer,gold,category\nCapital?,Rome,Paris,a; b\n", None, context({"metadata": {"tags": ["a; b"]}}, "Rome")),
-        ("a.csv", "question,answer,gold,tags\nCapital?,Rome,Paris,a; b\n", None, context({"metadata": {"tags": ["a", "b"]}}, "Rome")),
+        ("a.csv", "question,answer,gold,tags\nCapital?,Rome,Paris,a; b\n", None, context({"tags": ["a", "b"]}, "Rome")),
         (
             "a.csv", "q,answer,gold,src,metadata.k\nCapital?,Rome,Paris,web,v\n", {"input": "q", "metadata.source": "src"},
             context({"metadata": {"k": "v", "source": "web"}}, "Rome"),

@@ -94,7 +94,9 @@ class ColumnMap(NamedTuple):
         case |= row
         metadata = dict(row["metadata"]) if is_object(row.get("metadata")) else {}
         if (tags := parts.pop("tags", _ABSENT)) is not _ABSENT and tags is not None:
-            metadata["tags"] = _tags(tags, self.columns["tags"])
+            # a column that is called tags is a member of the case
+            place = case if self.columns["tags"] == "tags" else metadata
+            place["tags"] = _tags(tags, self.columns["tags"])
         for target, value in parts.items():
             metadata[target.removeprefix("metadata.")] = value
         if metadata:

@@ -137,10 +137,8 @@ def _with_step(
     problems: list[Problem], step: Callable[[], object], checker: type[Checker], path: str
 ) -> list[Problem]:
     """
-    The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`.
-
-    After a problem, literals are missing in the step. So its problems of invalid arguments are left out, and so is an
-    unexpected exception.
+    The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`. After a problem,
+    literals are missing in the step. So its problems of invalid arguments are left out, and so is an unexpected exception.
     """
     try:
         step()

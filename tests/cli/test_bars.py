@@ -134,6 +134,7 @@ def test_repeats_of_a_case_are_one_cluster_of_a_slice():
     sink = SliceSink([read_dimension("tag")])
     for one in result.results:
         sink.write(msgspec.json.encode(one))
+    assert result.case_pass_rate == result.pass_rate == 2 / 3
     a, b = sink.rates()
     assert msgspec.to_builtins(a.statistics) == result.metadata["statistics"]
     assert (a.name, a.pass_rate.cases, b.name, b.pass_rate.cases, b.pass_rate.of) == ("a", 3, "b", 2, 2_000)

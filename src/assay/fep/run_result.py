@@ -43,6 +43,13 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         return sum(answers) / len(answers) if answers else None
 
     @property
+    def case_pass_rate(self) -> float | None:
+        """The share of cases that passed all their checks, over the cases that were measured; None if there is none."""
+        statistics = self.metadata.get("statistics") if self.metadata else None
+        rated = statistics.get("case_pass_rate") if statistics else None
+        return rated["rate"] if rated else None
+
+    @property
     def failed(self) -> list[TestCaseResult]:
         """The cases with a check that failed. Cases that were not measured are in `unmeasured`."""
         return [case for case in self.results if any(_passed(check) is False for check in case.check_results)]

@@ -219,7 +219,7 @@ def test_broken_gzip_keeps_what_could_be_read(run, tmp_path, data, kept):
     ended = run("--contexts", "x.jsonl.gz", *CONTEXTS[2:], x_jsonl_gz=data)
     assert ended.code == 1
     assert ended.err.startswith("assay: x.jsonl.gz: the gzip data is broken: ")
-    assert len(statuses_in(tmp_path)) >= kept
+    assert not kept or len(statuses_in(tmp_path)) >= kept
 
 
 # two files side by side
@@ -497,13 +497,14 @@ def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path, asked,
         ("Quick", "waits", "mine answered coroutine; expected an object"),
         ("Apart", "dies", "mine ended its process (exit code 7)"),
         ("Apart", "is killed", "mine ended its process (killed by signal 9)"),
-        ("Apart", "spins", "no answer within 4 s; its process was killed"),
+        ("Apart", "spins", "no answer within 8 s; its process was killed"),
         ("Apart", "exits", "mine failed with SystemExit: 0"),
         ("Apart", "yes", "mine answered passed: 'yes'"),
     ],
 )
 def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, how, words):
-    seconds = "4" if kind == "Apart" else "0.5"  # a process is slow to answer on a busy machine
+    # a process is slow to answer on a busy machine
+    seconds = "0.5" if kind != "Apart" else "8" if how == "spins" else "60"
     ended = run(
         *CONTEXTS,
         *("--check-module", f"support.bad_checks:{kind}", "--timeout", seconds, "--concurrency", "3"),

@@ -62,6 +62,7 @@ def http_server(
         settings.limits,
         runtime.workflows,
         HostInfo(host_id=settings.host_id),
+        settings.pack_keys,
     )
     routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
     authenticate = runtime.authenticator.authenticate

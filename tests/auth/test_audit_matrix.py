@@ -19,6 +19,7 @@ from assay.errors import EnvironmentFailure
 from assay.fep.request import contexts_of
 from assay.fep.service import EvaluationService
 from assay.fep.service import PlannedEvaluation as AskedFor
+from assay.packs.store import PackStore
 from assay.ports import RunQuery
 from assay.ports.audit import AuditPayload
 from assay.protocol.annotations import AnnotationCreate
@@ -26,6 +27,7 @@ from assay.runs.annotations import annotate, annotations
 from assay.runs.copy import everything, replay
 from assay.serve.http import ROUTES
 from support.evals import AGENT, golden, suite_of
+from support.packs import built, reader, sent
 from support.rest_client import Server, request_of, slow, sqlite
 from support.workflows import ME, House
 
@@ -34,6 +36,8 @@ EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 WAITS = {"workflowId": "conformance-approval"}
 SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
 NEW = ""  # a run that the answer names
+
+PACK = built()
 
 # By operation: a body, and the lines it leaves, as action and what.
 ROWS = {
@@ -79,6 +83,10 @@ ROWS = {
     "listSuites": (None, []),
     "getSuite": (None, []),
     "listRuns": (None, []),
+    "publishPack": (PACK.tarball, [("pack.install", PACK.manifest.key)]),
+    "listPacks": (None, []),
+    "getPack": (None, []),
+    "removePack": (None, [("pack.remove", PACK.manifest.key)]),
 }
 ENDS = {"cancelRun", "cancelRunByVerb", "bulkCancelRuns", "resolveInterrupt"}  # each a run of its own
 
@@ -114,7 +122,11 @@ class Asked:
             naming = {"{evaluation_id}": self.done}
         ours = flow if route.id in ENDS or route.id in ("getVerification", "eraseRun") else self.run
         naming |= {"{run_id}": ours, "{node_id}": "gate", "{agent_id}": AGENT}
-        naming |= {"{workflow_id}": "conformance-noop", "{suite_ref}": SHELVED}
+        naming |= {
+            "{workflow_id}": "conformance-noop",
+            "{suite_ref}": SHELVED,
+            "{pack_ref}": PACK.manifest.key,
+        }
         for name, value in naming.items():
             path = path.replace(name, value)
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
@@ -170,11 +182,9 @@ def test_every_route_leaves_its_lines(asked, route):
             "none": "run-none",
         }
         if route.id == "bulkCancelRuns":
-            body = {"runIds": [known[name] for name in body["runIds"]]}
-        sent = {} if body is None else {"json": body}
-        answer = client.request(
-            route.method, asked.path(route, flow), headers={"X-Request-Id": route.id}, **sent
-        )
+            body = {"runIds": [known["flow"], known["none"]]}
+        client.headers["X-Request-Id"] = route.id
+        answer = client.request(route.method, asked.path(route, flow), **sent(body))
         assert answer.status_code in (200, 201, 202), answer.text
     found = asked.told("ours", route.id)
     who = asked.key.split("_")[1]
@@ -194,11 +204,8 @@ def test_who_names_anothers_run_is_told_of_in_their_own_log(asked, route):
     body = ROWS[route.id][0]
     request = f"not-{route.id}"
     with asked.host.client(asked.other) as client:
-        sent = {} if body is None else {"json": body}
-        path = asked.path(route, asked.run)
-        assert (
-            client.request(route.method, path, headers={"X-Request-Id": request}, **sent).status_code == 404
-        )
+        client.headers["X-Request-Id"] = request
+        assert client.request(route.method, asked.path(route, asked.run), **sent(body)).status_code == 404
     (line,) = asked.told("theirs", request)
     assert (line.action, line.what, line.outcome) == ("refused", asked.run, "not_found")
     assert asked.told("ours", request) == []
@@ -320,6 +327,22 @@ async def shelves(store):
     await SuiteStore(store).put("t", SUITE)
 
 
+async def installs(store):
+    await PackStore(store).install("t", reader().read_archive(PACK.tarball), NOW)
+
+
+async def removes(store):
+    await PackStore(store).remove("t", PACK.manifest.key, NOW)
+
+
+async def has_a_pack(store):
+    return bool(await PackStore(store).list("t"))
+
+
+async def has_no_pack(store):
+    return not await has_a_pack(store)
+
+
 async def has_a_suite(store):
     return bool(await SuiteStore(store).list("t"))
 
@@ -334,6 +357,8 @@ TOGETHER = {  # by what is done: what must be there before, the action, and whet
     answers: (waits, "run.respond", has_been_answered),
     annotates: (evaluation(1), "run.annotate", has_an_annotation),
     shelves: (None, "suite.put", has_a_suite),
+    installs: (None, "pack.install", has_a_pack),
+    removes: (installs, "pack.remove", has_no_pack),
 }
 
 

@@ -139,3 +139,15 @@ def test_a_client_of_the_run_surface(served):
     )  # fmt: skip
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == "same 1.0\nother 0.0\nscore 0.5 not passed\nrecorded 0.5 effective 1.0\n"
+
+
+def test_the_pack_installs_and_runs(tmp_path, command):
+    folder = shutil.copytree(CLIENTS.parent / "pack", tmp_path / "pack")
+    (tmp_path / "built").mkdir()
+    assert command("pack", "build", "triage", "-o", "../built", folder=folder).code == 0
+    tarball = "../built/local.examples.triage-1.0.0"
+    installed = command("pack", "install", f"{tarball}.tgz", "--manifest", f"{tarball}.json", folder=folder)
+    assert installed.code == 0, installed.err
+    ran = command("run", "--agent", "local.examples.triage.default", folder=folder)
+    assert ran.code == 0, ran.err
+    assert "tasks 2 of 2 passed" in ran.out

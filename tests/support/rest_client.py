@@ -21,6 +21,7 @@ from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
 from assay.auth.scopes import DEFAULT
+from assay.backends.agents.from_settings import ConfiguredAgents
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
@@ -28,6 +29,8 @@ from assay.checks.checker import Checker, Text, verdict
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
+from assay.packs.agents import InstalledAgents
+from assay.packs.store import PackStore
 from assay.ports import Limits, Services
 from assay.runs.executor import RunExecutor
 from assay.seams.mock_agent import SEAM_NODES
@@ -85,7 +88,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        loops=None, seeded=False, host=None, critic_seconds=60.0, run=run,
+        loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -95,6 +98,7 @@ class Server:
         self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
         self._run = run
+        self.pack_model, self.pack_keys = pack_model, pack_keys or {}
         self._ready = threading.Event()
         self._trouble = None
 
@@ -123,6 +127,7 @@ class Server:
         kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = EvalDependencies(
             agents=Some(*self.agents),
+            packs=InstalledAgents(PackStore(self.store), self._pack_agents().from_definition),
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
             tools=self.tools,
@@ -151,6 +156,7 @@ class Server:
             self.serving,
             self.limits,
             self.room,
+            pack_keys=self.pack_keys,
         )
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         routes = ROUTES if self.routes is None else self.routes
@@ -169,6 +175,11 @@ class Server:
         await beside
         await self.desk.close(5)
         await self.store.close()
+
+    def _pack_agents(self):
+        """Agents of packs; their model of the class `general` is scripted."""
+        providers = Judges(self.pack_model) if self.pack_model else None
+        return ConfiguredAgents({}, providers=providers, models={"general": "scripted:one"})
 
     def do(self, work):
         """Run a coroutine on the server's loop."""

@@ -16,6 +16,8 @@ SCOPES: dict[str, str] = {  # those that a route needs
     "manifest:read": "read agents and workflows",
     "suites:read": "read suites",
     "suites:write": "store suites",
+    "packs:publish": "install packs",
+    "packs:yank": "remove packs",
     "metrics:read": "read metrics",
 }
 RESERVED: frozenset[str] = (
@@ -27,8 +29,6 @@ RESERVED: frozenset[str] = (
             "deploy:promote",
             "deploy:rollback",
             "keys:manage",
-            "packs:publish",
-            "packs:yank",
             "webhooks:manage",
         }
     )

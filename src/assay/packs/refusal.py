@@ -28,3 +28,5 @@ class PackRefused(InvalidRequest):
 
 class PackTooLarge(PackRefused):
     """A pack above a bound of this host."""
+
+    code: Code = "tarball_too_large"

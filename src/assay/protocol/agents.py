@@ -36,6 +36,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     takes_tools: bool = True  # it can call tools through the host (contract §6.3)
     takes_memory: bool = True
     threshold: float | None = None  # below this confidence it escalates
+    requires: tuple[str, ...] = ()  # capabilities of the host (RFC 0092)
     criteria: tuple[str, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: dict[str, Any] | None = None  # of a hand-off's task
     return_schema: dict[str, Any] | None = None  # of its result

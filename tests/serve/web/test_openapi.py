@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from msgspec import json as wire
 
 from assay import errors
+from assay.packs.refusal import Code
 from assay.serve.fep.schemas import fep_schemas
 from assay.serve.http import ROUTES
 from assay.serve.openwop.schemas import openwop_schemas
@@ -75,6 +76,13 @@ def test_the_rest_page_has_every_status_with_its_codes():
         codes[status] |= {kind.code} if kind is not errors.EnvironmentFailure else {"unavailable"}
     codes[403] = {"forbidden", "mock_provider_forbidden", "force_engine_version_forbidden"}
     codes[400] |= {"unsupported_stream_mode"}
+    too_large = {"tarball_too_large", "tarball_entry_too_large"}
+    with_manifest = {
+        "manifest_name_mismatch",
+        "manifest_version_mismatch",
+    }  # a client sends no version manifest
+    codes[400] |= set(get_args(Code)) - too_large - with_manifest
+    codes[413] |= too_large
     codes[422] = {"invalid_from_seq", "replay_memory_snapshot_unavailable"}
     codes |= {500: {"internal_error"}, 401: set(get_args(errors.KeyTrouble))}
     assert told == codes
@@ -150,6 +158,9 @@ def test_a_head_and_no_lines_is_a_completed_run_with_nothing_in_it(host):
     assert (answer.json()["status"], answer.json()["results"]) == ("completed", [])
 
 
+GZIP = "application/gzip"
+
+
 def as_lines(_, value):
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
@@ -161,6 +172,7 @@ def api():
 
     load_all_checks()
     schemathesis.serializer(LINES)(as_lines)
+    schemathesis.serializer(GZIP)(as_lines)
     return schemathesis.openapi.from_dict(DOCUMENT)
 
 

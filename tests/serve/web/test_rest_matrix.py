@@ -11,12 +11,15 @@ import pytest
 from assay.auth.scopes import DEFAULT
 from assay.serve.http import ROUTES
 from support.evals import AGENT, golden, suite_of
+from support.packs import built, sent
 from support.postgres import server as postgres
 from support.rest_client import Server, request_of, slow, sqlite
 
 EVALUATION = request_of(1)
 SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
+
+PACK = built()
 
 # By operation: the scope it needs (None: open to everybody), a body, whether it names a run.
 ROWS = {
@@ -62,6 +65,10 @@ ROWS = {
     "listSuites": ("suites:read", None, False),
     "getSuite": ("suites:read", None, False),
     "listRuns": ("runs:read", None, False),
+    "publishPack": ("packs:publish", PACK.tarball, False),
+    "listPacks": ("manifest:read", None, False),
+    "getPack": ("manifest:read", None, False),
+    "removePack": ("packs:yank", None, False),
 }
 ALSO = {"forkRun": {"runs:read"}}  # who copies a run reads it, too
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]
@@ -113,7 +120,7 @@ class Ours(NamedTuple):
             path = path.replace("{run_id}", self.flow)
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
-        path = path.replace("{suite_ref}", SUITE["suiteId"])
+        path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
 
 
@@ -132,6 +139,7 @@ def ours(host):
     with host.client() as client:
         done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
+        assert client.post("/v1/host/assay/packs", **sent(PACK.tarball)).status_code == 201
         run = ended(client)
         flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
@@ -143,8 +151,7 @@ def ours(host):
 def ask(client, route, named=UNKNOWN):
     if route.id.startswith("erase"):
         named = named._replace(evaluation=named.erased_evaluation, run=named.erased_run)
-    body = ROWS[route.id][1]
-    return client.request(route.method, named.filled(route.path), **({} if body is None else {"json": body}))
+    return client.request(route.method, named.filled(route.path), **sent(ROWS[route.id][1]))
 
 
 def test_every_route_has_a_row_and_every_row_a_route():

@@ -36,6 +36,7 @@ class Manifest(NamedTuple):
             threshold=None
             if isinstance(said.confidence, UnsetType)
             else _or_default(said.confidence.default_threshold, None),
+            requires=_or_default(said.requires_capabilities, ()),
             task_schema=self.task_schema,
             return_schema=self.return_schema,
         )

@@ -1,13 +1,19 @@
 """Builds the OpenWOP host: discovery and refusals are derived from the same features."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from assay.agenteval.modes import offered
+from assay.agenteval.pack_reader import pack_reader
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
+from assay.packs.service import PackService
 from assay.packs.store import PackStore
 from assay.ports import Limits, Store
+from assay.ports.config import PackKeyConfig
 from assay.protocol.agents import AgentCard
 from assay.serve.openwop.capabilities import Capabilities, EvalCapability
 from assay.serve.openwop.evals import EvalRuns
@@ -19,6 +25,8 @@ from assay.version import __version__
 from assay.workflow.execution_model import HostInfo
 from assay.workflow.service import WorkflowService
 
+NO_KEYS: Mapping[str, PackKeyConfig] = MappingProxyType({})
+
 
 def build_host(
     store: Store,
@@ -28,6 +36,7 @@ def build_host(
     limits: Limits,
     workflows: WorkflowService | None = None,
     host: HostInfo = HostInfo(),  # noqa: B008  # a value
+    pack_keys: Mapping[str, PackKeyConfig] = NO_KEYS,
 ) -> OpenWopHost:
     """A kind of run stays readable when its feature is off: existing runs can still be read."""
     suites, packs = SuiteStore(store), PackStore(store)
@@ -56,7 +65,7 @@ def build_host(
             max_body_bytes=min(serving.max_body_bytes, serving.max_document_bytes),
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
             evals=eval_capability if features.offer_evals else None,
-            agents=bool(cards()),
+            agents=features.offer_agents,
             live=tuple(source for source, enabled in sources if enabled),
             feedback=features.offer_feedback,
             replay=("replay", "branch") if features.offer_replay else (),
@@ -74,6 +83,9 @@ def build_host(
         feedback=features.offer_feedback,
         replay=features.offer_replay,
         cards=cards,
+        pack_agents=evals.dependencies.packs,
+        packs=PackService(packs, pack_reader(pack_keys, limits), offered=features.offer_packs),
+        agents=features.offer_agents,
     )
     evals.dependencies.progress.tell = lambda run, data: openwop.feeds.publish(run, "progress", data)
     return openwop

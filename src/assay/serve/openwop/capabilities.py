@@ -18,7 +18,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     max_body_bytes: int
     max_run_ms: int
     evals: EvalCapability | None = None
-    agents: bool = False  # at least one agent is configured (contract §7.7)
+    agents: bool = False  # the inventory, which is that of the tenant (contract §7.7)
     live: tuple[str, ...] = ()  # how agents can be invoked (RFC 0077)
     feedback: bool = False
     replay: tuple[str, ...] = ()

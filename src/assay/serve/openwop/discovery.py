@@ -60,7 +60,7 @@ def _agents(capabilities: Capabilities) -> dict[str, Any]:
             ),
         }
     if capabilities.agents:
-        agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "host"}
+        agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "tenant"}
     if capabilities.agents and capabilities.live:
         agents["liveRuntime"] = {
             "supported": True,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from assay.errors import Forbidden, NotFound, Refusal
+from assay.packs.refusal import PackTooLarge
 from assay.serve.web.responses import STATUS
 
 
@@ -91,5 +92,10 @@ class NotScored(NotFound):
         return {"reason": "eval_not_completed"}
 
 
-OPENWOP_STATUS: dict[type[Exception], int] = {NotEnded: 409, NotProvided: 501, MockForbidden: 403}
+OPENWOP_STATUS: dict[type[Exception], int] = {
+    NotEnded: 409,
+    NotProvided: 501,
+    MockForbidden: 403,
+    PackTooLarge: 413,
+}
 STATUS.update(OPENWOP_STATUS)  # a refusal of this file cannot be raised before this line has run

@@ -8,6 +8,7 @@ class OpenWopFeatures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     offer_evals: bool = True  # agents.evalSuite: eval runs
     offer_agents: bool = True  # agents.manifestRuntime: the inventory
+    offer_packs: bool = True  # packs of tenants: publish, list, show, remove
     offer_feedback: bool = True  # annotations
     offer_replay: bool = True  # forks
     offer_workflows: bool = True  # ordinary runs: multiAgent, agents.orchestrator, agents.dispatch

@@ -7,7 +7,9 @@ from msgspec import UNSET
 
 from assay.agenteval.suite_store import SuiteStore
 from assay.errors import InvalidRequest, NotFound, Problem
+from assay.packs.service import PackService
 from assay.ports import Principal, PutDocument, Run, Store
+from assay.ports.agents import PackAgents
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.serve.openwop.capabilities import Capabilities
@@ -73,11 +75,23 @@ class OpenWopHost:
         feedback: bool = True,
         replay: bool = True,
         cards: Callable[[], list[AgentCard]] = list,
+        pack_agents: PackAgents | None = None,
+        packs: PackService | None = None,
+        agents: bool = True,
     ) -> None:
         self.store, self.kinds, self.capabilities = store, kinds, capabilities
         self.evals, self.workflows, self.suites, self.cards = evals, workflows, suites, cards
         self.feedback, self.replay = feedback, replay
+        self.packs, self.offers_agents, self._pack_agents = packs, agents, pack_agents
         self.feeds = RunFeeds(store, annotations=feedback)
+
+    async def tenant_cards(self, tenant: str) -> list[AgentCard]:
+        """The agents of the host, and those of the tenant's packs whose ids the host does not have; by id."""
+        cards = {card.agent_id: card for card in self.cards()}
+        if self._pack_agents is not None and self.offers_agents:
+            for card in await self._pack_agents.cards(tenant):
+                cards.setdefault(card.agent_id, card)
+        return [cards[id] for id in sorted(cards)]
 
     def stop(self) -> None:
         self.feeds.close()

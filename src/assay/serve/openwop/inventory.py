@@ -6,8 +6,10 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
+from assay.protocol.json_types import is_object
 from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body
+from assay.serve.openwop.discovery import document
 from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
@@ -38,25 +40,42 @@ def agent_document(card: AgentCard) -> dict[str, Any]:
     return entry
 
 
-def _cards(host: OpenWopHost) -> list[AgentCard]:
-    cards = host.cards()
-    if not cards:
-        raise NotFound("this host has no agents; [agents] in assay.toml configures them")
-    return sorted(cards, key=lambda card: card.agent_id)
+def _advertises(capabilities: Any, name: str) -> bool:
+    """Whether the discovery document has this dotted capability, and does not say that it is not supported."""
+    for part in name.split("."):
+        capabilities = capabilities.get(part) if is_object(capabilities) else None
+    return bool(capabilities.get("supported", True) if is_object(capabilities) else capabilities)
+
+
+def _entry(host: OpenWopHost, card: AgentCard) -> dict[str, Any]:
+    """An entry, with the capabilities that the agent requires and this host does not have."""
+    entry = agent_document(card)
+    if card.requires:
+        advertised = document(host.capabilities())
+        missing = [name for name in card.requires if not _advertises(advertised, name)]
+        entry |= {"degraded": missing} if missing else {}
+    return entry
+
+
+async def _cards(call: HttpRequest) -> list[AgentCard]:
+    host = host_of(call)
+    if not host.offers_agents:
+        raise NotFound("this host does not offer an inventory of agents")
+    return await host.tenant_cards(call.tenant)
 
 
 async def list_agents(call: HttpRequest) -> Response:
     call.query()
-    cards = _cards(host_of(call))
-    return answer({"agents": [agent_document(card) for card in cards], "total": len(cards)})
+    host, cards = host_of(call), await _cards(call)
+    return answer({"agents": [_entry(host, card) for card in cards], "total": len(cards)})
 
 
 async def get_agent(call: HttpRequest) -> Response:
     call.query()
     (ref,) = call.scope["path_params"].values()
-    for card in _cards(host_of(call)):
+    for card in await _cards(call):
         if card.agent_id == ref:
-            return answer(agent_document(card))
+            return answer(_entry(host_of(call), card))
     raise NotFound(f"there is no agent {ref[:256]!r}")
 
 
@@ -66,8 +85,8 @@ async def put_suite(call: HttpRequest) -> Response:
     body_format(call)
     body = await read_document(call)
     limits = call.server.limits
-    document = await off_loop(len(body), lambda: decode_body(_any, body, limits))
-    entry, new = await host_of(call).suites.put(call.tenant, document)
+    content = await off_loop(len(body), lambda: decode_body(_any, body, limits))
+    entry, new = await host_of(call).suites.put(call.tenant, content)
     headers = ((b"location", f"/v1/host/assay/suites/{entry.suite_id}@{entry.version}".encode()),)
     return answer(entry, 201 if new else 200, headers)
 

@@ -8,6 +8,7 @@ from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
+from assay.serve.openwop.packs import PACK_ROUTES
 from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, delete_run, get_run
 from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
 from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
@@ -375,4 +376,5 @@ OPENWOP = [
             TOKEN,
         ),
     ),
+    *PACK_ROUTES,
 ]

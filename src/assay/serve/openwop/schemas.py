@@ -4,6 +4,7 @@ from typing import Any
 
 from assay.agenteval.detail import EvalDetail
 from assay.agenteval.suite_store import SuiteEntry
+from assay.packs.store import PackRecord
 from assay.protocol import annotations, runs, scorecard, suite, verification
 from assay.serve.web.openapi import components
 
@@ -38,6 +39,7 @@ _OPEN: dict[str, Any] = {
     ),
     "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
     "AnnotationList": _open("annotations", annotations=_list("Annotation")),
+    "PackRecordList": _open("packs", packs=_list("PackRecord")),
     "SuiteEntryList": _open("suites", suites=_list("SuiteEntry")),
     "RunEntry": _open("runId", "workflowId", "status", "createdAt"),
     "RunList": _open("runs", runs=_list("RunEntry"), nextPageToken=TEXT),
@@ -90,6 +92,7 @@ def openwop_schemas() -> dict[str, Any]:
         runs.RunRequest,
         scorecard.EvalSummary,
         SuiteEntry,
+        PackRecord,
         suite.AgentEvalSuite,
         verification.VerificationReport,
     )

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, UnsupportedMediaType
@@ -51,6 +51,15 @@ async def read_document(call: HttpRequest) -> bytes:
     body = await _read_all(call, serving.max_document_bytes, "max_document_bytes")
     check_elements(body, serving.max_elements)
     return body
+
+
+async def read_binary(call: HttpRequest, types: Sequence[str], limit: int, setting: str) -> bytes:
+    """Read a body of one of these content types, unchanged and within `limit` bytes."""
+    header = call.header(b"content-type") or ""
+    if header.partition(";")[0].strip().lower() not in types:
+        got = repr(header[:100]) if header else "no content type"
+        raise UnsupportedMediaType(f"expected a body of {' or '.join(types)}, got {got}", list(types))
+    return await _read_all(call, limit, setting)
 
 
 async def _read_all(call: HttpRequest, limit: int, setting: str) -> bytes:

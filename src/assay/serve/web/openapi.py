@@ -24,7 +24,11 @@ ERRORS = {
     501: "The server does not offer this capability: `details.capability`.",
     503: "The server is stopping, or its database is unavailable; retry after Retry-After.",
 }
-PATTERNS = {"agent_id": "^[A-Za-z0-9_.-]{3,256}$", "suite_ref": "^[a-z0-9.-]{1,200}(@[0-9.]{1,40})?$"}
+PATTERNS = {
+    "agent_id": "^[A-Za-z0-9_.-]{3,256}$",
+    "suite_ref": "^[a-z0-9.-]{1,200}(@[0-9.]{1,40})?$",
+    "pack_ref": "^[A-Za-z0-9_.-]{1,256}(@[0-9A-Za-z.-]{1,64})?$",
+}
 HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {"description": "The id of this request.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}},
@@ -47,6 +51,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/"),
     ),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
+    "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),
     "agents and workflows": ("What this host can run.", ("/v1/agents", "/v1/workflows")),
     "runs": (
         "OpenWOP: run agent evals and workflows, read and erase them.",
@@ -105,7 +110,7 @@ def _operation(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
         operation["security"] = []
     if parameters := [*_in_path(route.path), *map(_parameter, route.parameters)]:
         operation["parameters"] = parameters
-    if route.body:
+    if route.body or route.media:
         operation["requestBody"] = {"required": not route.optional, "content": _body(route, schemas)}
     responses = {status: _response(spec) for status, spec in route.responses.items()}
     responses |= {status: _error(status) for status in errors}
@@ -136,6 +141,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _body(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    if route.media:
+        return {route.media: {"schema": {"type": "string", "format": "binary"}}}
     content: dict[str, Any] = {"application/json": {"schema": _ref(route.body)}}
     if examples := schemas[route.body].get("examples"):
         content["application/json"]["example"] = examples[0]

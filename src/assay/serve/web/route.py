@@ -33,6 +33,7 @@ class RouteSpec(Struct, frozen=True, kw_only=True):
     id: str
     summary: str
     body: str = ""  # the schema of the request body
+    media: str = ""  # the content type of a body that is not JSON
     lines: bool = False  # the body may be NDJSON
     optional: bool = False  # the body may be missing
     responses: dict[int, ResponseSpec]

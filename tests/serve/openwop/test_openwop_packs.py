@@ -1,0 +1,222 @@
+"""Packs over HTTP: publish, list, show, remove; every refusal; and runs of their agents and suites."""
+
+import gzip
+import json
+
+import httpx
+import pytest
+
+from assay.packs.archive import write_tarball
+from assay.packs.integrity import integrity_of
+from assay.ports import Limits
+from assay.ports.config import PackKeyConfig
+from assay.serve.openwop.features import OpenWopFeatures
+from support.openwop_client import asked, ended
+from support.packs import (
+    KEY,
+    PUBLIC_PEM,
+    REAL,
+    REAL_NAMES,
+    agent_of,
+    built,
+    files_of,
+    needs_real_packs,
+    sent,
+    suite_document,
+)  # fmt: skip
+from support.rest_client import Server, sqlite
+from support.spec_files import fits
+
+PATH = "/v1/host/assay/packs"
+SMALL = 60_000  # bytes of a tarball here
+
+
+@pytest.fixture(scope="module")
+def host(database, tmp_path_factory):
+    keys = {}
+    team = tmp_path_factory.mktemp("keys") / "team.pub"
+    team.write_bytes(PUBLIC_PEM)
+    keys["team"] = PackKeyConfig(file=str(team), namespaces=("vendor.acme",))
+    if REAL.is_dir():
+        keys["openwop-team-1"] = PackKeyConfig(file=str(REAL / "openwop-team-1.pub"))
+    limits = Limits(max_pack_bytes=SMALL)
+    with Server(database, pack_model=["Paris"] * 20, pack_keys=keys, limits=limits) as server:
+        yield server
+
+
+def publish(client, tarball, integrity=None, media="application/gzip"):
+    headers = {"content-type": media} | ({} if integrity is None else {"pack-integrity": integrity})
+    return client.post(PATH, content=tarball, headers=headers)
+
+
+def pack(name, **changes):
+    """A pack of its own, so that tests share a server."""
+    return built(files_of(f"local.acme.{name}", **changes))
+
+
+def test_a_pack_is_published_listed_shown_run_and_removed(host):
+    one = pack(
+        "whole",
+        agents=[agent_of("local.acme.whole", requiresCapabilities=["host.canvas", "agents.evalSuite"])],
+    )
+    bot, key = "local.acme.whole.bot", "local.acme.whole@1.0.0"
+    with host.client(tenant="whole") as client, host.client(tenant="other") as other:
+        assert client.get("/v1/agents").json()["total"] == 1
+        created = publish(client, one.tarball)
+        assert (created.status_code, created.headers["location"]) == (201, f"{PATH}/{key}")
+        again = publish(client, one.tarball, one.integrity, "application/octet-stream")
+        assert (again.status_code, again.json()) == (200, created.json())
+        assert created.json()["integrity"] == one.integrity
+        assert client.get(PATH).json() == {"packs": [created.json()]}
+        assert client.get(PATH, params={"after": key}).json() == {"packs": []}
+        for ref in (key, "local.acme.whole"):
+            assert client.get(f"{PATH}/{ref}").json() == created.json()
+        inventory = client.get("/v1/agents").json()
+        fits("agent-inventory-response", inventory)
+        entry = client.get(f"/v1/agents/{bot}").json()
+        assert entry in inventory["agents"]
+        assert (entry["packName"], entry["packVersion"], entry["degraded"]) == (
+            "local.acme.whole",
+            "1.0.0",
+            ["host.canvas"],
+        )
+        assert "briefly" not in json.dumps(inventory)  # the prompt
+        assert other.get(PATH).json() == {"packs": []}  # another tenant sees nothing of it
+        assert bot not in other.get("/v1/agents").text
+        assert other.get(f"{PATH}/{key}").status_code == other.get(f"/v1/agents/{bot}").status_code == 404
+        assert other.delete(f"{PATH}/{key}").status_code == 404
+        suite = created.json()["suites"][0]
+        runs = []
+        for ref in (
+            suite["suiteId"],
+            f"{suite['suiteId']}@1.0.0",
+            f"pack:{key}/evals/bot.json",
+            "evals/bot.json",
+        ):
+            started = client.post("/v1/runs", json=asked(ref, bot))
+            assert started.status_code == 201, started.text
+            runs.append(started.json()["runId"])
+            assert ended(client, runs[-1])["outputs"]["passed"] is True
+            report = client.get(f"/v1/host/assay/runs/{runs[-1]}/eval-report").json()
+            assert (report["suiteSource"], report["suiteFileDigest"]) == (
+                f"pack:{key}/evals/bot.json",
+                suite["digest"],
+            )
+            assert report["agentPack"] == key
+        assert other.post("/v1/runs", json=asked(f"pack:{key}/evals/bot.json", bot)).status_code == 400
+        removed = client.delete(f"{PATH}/{key}")
+        assert removed.status_code == 200
+        assert removed.json()["removedAt"]
+        for gone in (
+            client.get(f"{PATH}/{key}"),
+            client.delete(f"{PATH}/{key}"),
+            client.get(f"/v1/agents/{bot}"),
+        ):
+            assert gone.status_code == 404
+        assert (
+            client.post("/v1/runs", json=asked("evals/bot.json", bot)).json()["details"]["field"] == "agentId"
+        )
+        assert client.get(f"/v1/runs/{runs[0]}/eval-summary").status_code == 200  # the runs stay whole
+        forked = client.post(f"/v1/runs/{runs[0]}:fork", json={"mode": "replay"})
+        assert forked.status_code == 201, forked.text
+        changed = publish(client, pack("whole", description="other").tarball)
+        assert (changed.status_code, changed.json()["error"]) == (409, "conflict")
+        assert "was installed and removed" in changed.json()["message"]
+
+
+SIGNED = built(files_of("vendor.acme.shop"), KEY)
+FOREIGN = built(files_of("vendor.other.shop"), KEY)
+HUGE = gzip.compress(bytes(5 * SMALL))
+
+
+@pytest.mark.parametrize(
+    ("tarball", "integrity", "status", "code", "words"),
+    [
+        (b"not gzip", None, 400, "tarball_gunzip_failed", "not gzip"),
+        (b"", None, 400, "tarball_gunzip_failed", "cut off"),
+        (gzip.compress(b"x" * 600), None, 400, "tarball_tar_parse_failed", "USTAR"),
+        (bytes(SMALL + 1), None, 413, "payload_too_large", "ASSAY_MAX_PACK_BYTES"),
+        (HUGE, None, 413, "tarball_too_large", "unpacked"),
+        (write_tarball({"README.md": b""}), None, 400, "tarball_manifest_missing", "pack.json"),
+        (write_tarball({"pack.json": b"{"}), None, 400, "tarball_manifest_not_json", "pack.json"),
+        (write_tarball({"pack.json": b"{}"}), None, 400, "invalid_manifest", "pack.json: name: is required"),
+        (write_tarball(files_of(agents=[agent_of("local.acme.shop", systemPromptRef="p.md")])), None, 400, "tarball_entry_missing", "p.md"),
+        (write_tarball(files_of(agents=[agent_of("local.acme.shop", systemPromptRef="../p.md")])), None, 400, "tarball_path_traversal", "'..'"),
+        (write_tarball(files_of(nodes=[{"typeId": "x"}])), None, 400, "unsupported_runtime", "no nodes"),
+        (SIGNED.tarball, None, 400, "pack_integrity_failure", "Pack-Integrity"),
+        (SIGNED.tarball, "sha256-x", 400, "pack_integrity_failure", "Pack-Integrity: expected sha256-"),
+        (SIGNED.tarball, FOREIGN.integrity, 400, "pack_integrity_failure", "Pack-Integrity: the digest of the tarball is"),
+        (FOREIGN.tarball, FOREIGN.integrity, 400, "pack_integrity_failure", "may sign packs of vendor.acme"),
+        (SIGNED.tarball, SIGNED.integrity, 201, "", ""),
+    ],
+    ids=lambda value: "" if isinstance(value, bytes) else None,
+)  # fmt: skip
+def test_a_refused_pack_has_a_published_code_and_leaves_nothing(
+    host, tarball, integrity, status, code, words
+):
+    with host.client(tenant="refused") as client:
+        answer = publish(client, tarball, integrity)
+        assert answer.status_code == status, answer.text
+        if status != 201:
+            assert answer.json()["error"] == code
+            assert words in answer.json()["message"]
+            assert client.get(PATH).json() == {"packs": []}
+
+
+def test_the_requests_themselves_are_checked(host):
+    with host.client(tenant="requests") as client:
+        for media in ("application/json", "text/plain"):
+            refused = publish(client, b"{}", media=media)
+            assert (refused.status_code, refused.json()["error"]) == (415, "unsupported_media_type")
+        for limit in ("0", "x", "1001"):
+            assert client.get(PATH, params={"limit": limit}).status_code == 400
+        assert client.get(PATH, params={"surprise": "1"}).status_code == 400
+        assert client.get(f"{PATH}/local.acme.none@1.0.0").status_code == 404
+        assert client.put(PATH).status_code == 405
+
+
+def test_a_conflict_names_the_files(host):
+    with host.client(tenant="conflict") as client:
+        assert publish(client, pack("two").tarball).status_code == 201
+        suite = suite_document("local.acme.two", value="Rome")
+        changed = publish(client, pack("two", suite=suite).tarball)
+        assert changed.status_code == 409
+        assert "other content of evals/bot.json" in changed.json()["message"]
+        upload = client.post("/v1/host/assay/suites", json=suite)
+        assert upload.status_code == 409
+
+
+def test_an_agent_whose_model_the_host_does_not_have_is_refused_before_anything_runs(host):
+    with host.client(tenant="class") as client:
+        agents = [agent_of("local.acme.coder", modelClass="coding")]
+        assert publish(client, pack("coder", agents=agents).tarball).status_code == 201
+        agent = client.get("/v1/agents/local.acme.coder.bot").json()
+        assert agent["modelClass"] == "coding"
+        started = client.post("/v1/runs", json=asked("evals/bot.json", "local.acme.coder.bot"))
+        assert started.status_code == 201  # `general` is the default
+
+
+@needs_real_packs
+@pytest.mark.parametrize("name", REAL_NAMES)
+def test_the_published_packs_are_installed(host, name):
+    data = (REAL / f"{name}.tgz").read_bytes()
+    with host.client(tenant="real") as client:
+        created = publish(client, data, integrity_of(data))
+        assert created.status_code == 201, created.text
+        (agent,) = created.json()["agents"]
+        entry = client.get(f"/v1/agents/{agent}").json()
+        assert (entry["packName"], entry["packVersion"]) == (created.json()["name"], "1.0.0")
+
+
+def test_where_packs_are_off_they_cannot_be_published_or_read(tmp_path):
+    offer = OpenWopFeatures(offer_packs=False)
+    with Server(sqlite(tmp_path), offer=offer) as host, host.client() as client:
+        key = "local.acme.shop@1.0.0"
+        refused: list[httpx.Response] = [
+            client.post(PATH, **sent(built().tarball)),
+            client.delete(f"{PATH}/{key}"),
+        ]
+        assert {(one.status_code, one.json()["error"]) for one in refused} == {
+            (501, "capability_not_provided")
+        }
+        assert client.get(PATH).status_code == client.get(f"{PATH}/{key}").status_code == 404

@@ -209,6 +209,8 @@ def build_evals(
     services: Services,
     agents: Agents,
     checks: Plan | None = None,
+    *,
+    pack_tools: bool = True,
 ) -> AgentEvalService:
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     dependencies = EvalDependencies(
@@ -220,6 +222,7 @@ def build_evals(
         memory=lambda tenant, agent: live_memory(store, services.clock, tenant, agent),
         limits=limits_of(settings.limits),
         checks=checks,
+        pack_tools=pack_tools,
     )
     return AgentEvalService(store, dependencies)
 
@@ -294,7 +297,7 @@ async def open_runtime(
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         all_agents = _with_conformance_agents(agents(settings, deps.providers))
         kind, connect = build_workflows(settings, opened, checks, deps, all_agents)
-        evals = build_evals(settings, opened, checks, deps, all_agents)
+        evals = build_evals(settings, opened, checks, deps, all_agents, pack_tools=False)
         kinds = (
             EvaluationKind(opened, checks, deps, options),
             AgentEvalKind(opened, evals.dependencies),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
 from assay.errors import Conflict, EnvironmentFailure, InvalidRequest, NotFound
@@ -171,3 +172,16 @@ ORDER = ["0.9.0", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-bet
 def test_versions_have_the_order_of_semver(one, two):
     assert (precedence(ORDER[one]) < precedence(ORDER[two])) == (one < two)
     assert precedence(ORDER[one] + "+build") == precedence(ORDER[one])
+
+
+async def test_a_run_of_the_version_before_is_read():
+    """Its request has no definition of an agent and no file of a suite."""
+    before = {
+        "suite_id": "local.a.evals.b", "suite_version": "1.0.0", "suite_ref": "x", "suite_digest": "d", "agent_id": "local.a.b",
+        "agent_version": "0.0.0", "modes": ["golden"], "total": 1, "seconds": 1.0,
+    }  # fmt: skip
+    header = msgspec.json.decode(json.dumps(before), type=EvalHeader)
+    assert (header.definition, header.suite_source, header.suite_file_digest) == (None, "", "")
+    assert json.loads(msgspec.json.encode(header)).keys() <= before.keys() | {
+        "thresholds"
+    }  # and written as before

@@ -128,6 +128,7 @@ class Server:
         means = EvalDependencies(
             agents=Some(*self.agents),
             packs=InstalledAgents(PackStore(self.store), self._pack_agents().from_definition),
+            pack_tools=False,
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
             tools=self.tools,

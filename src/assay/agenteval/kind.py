@@ -37,6 +37,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
 
     agents: Agents
     packs: PackAgents | None = None
+    pack_tools: bool = True  # False: agents of packs may not call the live tools of this host
     registry: Registry
     services: Services
     tools: ToolBox | None = None
@@ -154,7 +155,7 @@ class AgentEvalKind:
             time_budget=self._time_budget(known, request),
             plan=Plan(None, dependencies.registry, dependencies.services),
             services=dependencies.services,
-            tools=dependencies.tools,
+            tools=dependencies.tools if dependencies.pack_tools or request.definition is None else None,
             memory=memory,
             judge={"model": request.judge} if request.judge else {},
             checks=self._checks(request),

@@ -67,12 +67,21 @@ class AgentEvalService:
         self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
         planned = plan(request, await self.gather(request, tenant, suite), self.dependencies.limits)
+        if planned.definition is not None and planned.live and planned.card.tools:
+            self._check_pack_tools(planned.card.agent_id)
         agent = self.dependencies.agents.get(planned.card.agent_id)
         if isinstance(agent, Coverage):
             problems = agent.problems(planned.suite.tasks, planned.tasks, request.trials)
             if problems:
                 raise EvalRefused(problems, field="agentId")
         return planned
+
+    def _check_pack_tools(self, agent_id: str) -> None:
+        """A tenant wrote the allow-list of its pack, so it does not open the tools that the operator configured for other agents."""
+        if not self.dependencies.pack_tools:
+            place = "configurable.evalModes"
+            message = f"live-shadow calls live tools, and agent {agent_id} of a pack may not call the tools of this host"
+            raise EvalRefused(Problem(place, message), field=place)
 
     async def submit(
         self,

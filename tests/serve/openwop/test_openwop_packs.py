@@ -196,6 +196,20 @@ def test_an_agent_whose_model_the_host_does_not_have_is_refused_before_anything_
         assert started.status_code == 201  # `general` is the default
 
 
+def test_the_allow_list_of_a_pack_opens_no_live_tool_of_the_host(host):
+    """A tenant writes it; the tools are the operator's, for other agents."""
+    with host.client(tenant="tools") as client:
+        agents = [agent_of("local.acme.tools", toolAllowlist=["shop:orders"])]
+        suite = suite_document("local.acme.tools", modes=["golden", "live-shadow"])
+        assert publish(client, pack("tools", agents=agents, suite=suite).tarball).status_code == 201
+        bot = "local.acme.tools.bot"
+        refused = client.post("/v1/runs", json=asked("evals/bot.json", bot, evalModes=["live-shadow"]))
+        assert (refused.status_code, refused.json()["details"]["field"]) == (400, "configurable.evalModes")
+        assert "may not call the tools of this host" in refused.json()["message"]
+        started = client.post("/v1/runs", json=asked("evals/bot.json", bot, evalModes=["golden"]))
+        assert ended(client, started.json()["runId"])["status"] == "completed"
+
+
 @needs_real_packs
 @pytest.mark.parametrize("name", REAL_NAMES)
 def test_the_published_packs_are_installed(host, name):

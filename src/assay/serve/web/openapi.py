@@ -57,7 +57,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "OpenWOP: run agent evals and workflows, read and erase them.",
         ("/v1/runs", "/v1/host/assay/runs"),
     ),
-    "conformance": ("Only for OpenWOP's conformance suite.", ("/v1/",)),
+    "conformance": ("Only for OpenWOP's conformance suite.", ("/",)),
 }
 
 

@@ -84,6 +84,7 @@ ROWS = {
     "getSuite": (None, []),
     "listRuns": (None, []),
     "publishPack": (PACK.tarball, [("pack.install", PACK.manifest.key)]),
+    "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),
     "getPack": (None, []),
     "removePack": (None, [("pack.remove", PACK.manifest.key)]),

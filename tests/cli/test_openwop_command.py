@@ -63,6 +63,8 @@ def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
     passed = there("run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--json")
     told = json.loads(passed.out)
     assert (told["report"]["total"], told["summary"]["passed"]) == (2, False)
+    by_id = there("run", told["report"]["suiteId"], "--agent", "local.who.answer", *GOLDEN, "--json")
+    assert json.loads(by_id.out)["report"]["total"] == 2, by_id.err  # a suite that the server has
     again = there(
         "run",
         "suite.yaml",
@@ -163,6 +165,9 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
         (("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "run-unknown"), 2, "there is no run"),
         (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".jsonl, .json, .csv, .xlsx or .parquet"),
         (("--resume", "run-unknown"), 2, "there is no run"),
+        (("pack:local.a.b@1.0.0/x.json", "--agent", AGENT), 2, "there is no pack"),
+        (("local.a.evals.b", "--agent", AGENT, "--baseline", "latest"), 2, "needs SUITE as a file"),
+        (("--agent", AGENT), 2, "assay run --server needs a SUITE"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -59,6 +59,11 @@ async def find_suite(
         ) from None
 
 
+def is_reference(suite: str) -> bool:
+    """Whether SUITE cannot be a file of this machine: it is a suite that another host has."""
+    return suite.startswith("pack:") or not (suite == "-" or suite.endswith(FILES) or _is_file(suite))
+
+
 def _is_file(name: str) -> bool:
     return Path(name).is_file()
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from assay.agenteval.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.detail import EvalDetail
+from assay.api.pack_refs import is_reference
 from assay.api.suites import suite_from
 from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, note_no_baseline, show_comparison
@@ -59,6 +60,8 @@ def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[s
     Start the run. The server compares if the baseline fits the mode `regression`; any other baseline is compared here.
     """
     assert options.suite is not None
+    if is_reference(options.suite):
+        return _start_reference(options, host), None
     suite = suite_from(options.suite, settings)
     modes, baseline = options.modes or suite.modes, None
     if options.baseline is not None:
@@ -71,23 +74,36 @@ def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[s
     if not regression:
         modes = tuple(mode for mode in modes if mode != "regression") or modes
     host.request("POST", "/v1/host/assay/suites", suite)
-    configurable: dict[str, Any] = {"trials": options.trials} if options.trials != 1 else {}
-    configurable |= {} if modes == suite.modes else {"evalModes": list(modes)}
+    configurable: dict[str, Any] = {} if modes == suite.modes else {"evalModes": list(modes)}
+    if regression and baseline is not None:
+        configurable["baselineRunId"] = baseline.run_id
+    return _create(options, host, f"{suite.suite_id}@{suite.version}", configurable), baseline
+
+
+def _start_reference(options: RunOptions, host: HostClient) -> str:
+    """Start a run on a suite that the server has: an uploaded one, or one of a pack."""
+    assert options.suite is not None
+    if options.baseline is not None:
+        raise UsageError("--baseline with --server needs SUITE as a file, to compare the suites")
+    modes = {} if options.modes is None else {"evalModes": list(options.modes)}
+    return _create(options, host, options.suite, modes)
+
+
+def _create(options: RunOptions, host: HostClient, suite_ref: str, configurable: dict[str, Any]) -> str:
+    configurable |= {"trials": options.trials} if options.trials != 1 else {}
     configurable |= {} if options.judge is None else {"judge": options.judge}
     configurable |= {} if options.model is None else {"model": options.model}
     configurable |= {"allowTargetMismatch": True} if options.any_agent else {}
-    if regression and baseline is not None:
-        configurable["baselineRunId"] = baseline.run_id
     body: dict[str, Any] = {
         "mode": "eval",
-        "evalSuiteRef": f"{suite.suite_id}@{suite.version}",
+        "evalSuiteRef": suite_ref,
         "agentId": options.agent,
         "configurable": configurable,
         "tags": list(options.tags),
     }
     headers = {"Idempotency-Key": secrets.token_hex(16)}
     try:
-        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id, baseline
+        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id
     except KeyboardInterrupt:
         raise EnvironmentFailure(
             f"interrupted while the run was starting: {host.address}/v1/host/assay/runs lists it if it did start"

@@ -70,7 +70,7 @@ class PackStore:
 
     async def install(self, tenant: str, pack: Pack, now: datetime) -> tuple[PackRecord, bool]:
         """Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written."""
-        record, key = _described(pack, now), pack.manifest.key
+        record, key = record_of(pack, now), pack.manifest.key
         stored = await self._store.document(tenant, PACK, key)
         if stored is not None:
             known = _record(stored.data)
@@ -204,7 +204,8 @@ class PackStore:
             after = page[-1].key
 
 
-def _described(pack: Pack, now: datetime) -> PackRecord:
+def record_of(pack: Pack, now: datetime) -> PackRecord:
+    """The record that an install of this pack writes."""
     manifest = pack.manifest
     return PackRecord(
         name=manifest.name,

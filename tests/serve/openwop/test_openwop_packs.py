@@ -62,6 +62,9 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
     bot, key = "local.acme.whole.bot", "local.acme.whole@1.0.0"
     with host.client(tenant="whole") as client, host.client(tenant="other") as other:
         assert client.get("/v1/agents").json()["total"] == 1
+        checked = client.post(f"{PATH}:verify", **sent(one.tarball))
+        assert (checked.status_code, checked.json()["integrity"]) == (200, one.integrity)
+        assert client.get(PATH).json() == {"packs": []}  # nothing is written
         created = publish(client, one.tarball)
         assert (created.status_code, created.headers["location"]) == (201, f"{PATH}/{key}")
         again = publish(client, one.tarball, one.integrity, "application/octet-stream")
@@ -161,6 +164,8 @@ def test_a_refused_pack_has_a_published_code_and_leaves_nothing(
             assert answer.json()["error"] == code
             assert words in answer.json()["message"]
             assert client.get(PATH).json() == {"packs": []}
+            again = client.post(f"{PATH}:verify", content=tarball, headers=answer.request.headers)
+            assert (again.status_code, again.json()["error"]) == (status, code)
 
 
 def test_the_requests_themselves_are_checked(host):

@@ -66,6 +66,7 @@ ROWS = {
     "getSuite": ("suites:read", None, False),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
+    "verifyPack": ("packs:publish", PACK.tarball, False),
     "listPacks": ("manifest:read", None, False),
     "getPack": ("manifest:read", None, False),
     "removePack": ("packs:yank", None, False),

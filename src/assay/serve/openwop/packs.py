@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.integrity import expected_digest
+from assay.packs.pack import Pack
 from assay.packs.service import PackService
-from assay.packs.store import PackStore
+from assay.packs.store import PackStore, record_of
 from assay.runs.off_loop import LARGE, off_loop
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
@@ -36,14 +37,25 @@ async def publish_pack(call: HttpRequest) -> Response:
     """201 for a new pack, 200 for the same one again; other files under an existing version are 409."""
     call.query()
     service = _writing(call)
+    pack = await _read(call, service)
+    record, new = await service.packs.install(call.tenant, pack, datetime.now(UTC))
+    return answer(record, 201 if new else 200, ((b"location", f"{PATH}/{record.key}".encode()),))
+
+
+async def verify_pack(call: HttpRequest) -> Response:
+    """The record that an install would write; nothing is written."""
+    call.query()
+    return answer(record_of(await _read(call, _writing(call)), datetime.now(UTC)))
+
+
+async def _read(call: HttpRequest, service: PackService) -> Pack:
+    """The verified pack in the body."""
     limits = service.reader.limits
     body = await read_binary(call, TYPES, limits.tarball, "max_pack_bytes")
     call.reservation.reserve_bytes(min(limits.unpacked, 100 * len(body)))  # of the files
     digest = call.header(b"pack-integrity")
     expected = None if digest is None else expected_digest(digest, "Pack-Integrity")
-    pack = await off_loop(LARGE + 1, lambda: service.reader.read_archive(body, expected))
-    record, new = await service.packs.install(call.tenant, pack, datetime.now(UTC))
-    return answer(record, 201 if new else 200, ((b"location", f"{PATH}/{record.key}".encode()),))
+    return await off_loop(LARGE + 1, lambda: service.reader.read_archive(body, expected))
 
 
 async def list_packs(call: HttpRequest) -> Response:
@@ -71,6 +83,12 @@ async def remove_pack(call: HttpRequest) -> Response:
     return answer(await _writing(call).packs.remove(call.tenant, ref, datetime.now(UTC)))
 
 
+INTEGRITY = Parameter(
+    "Pack-Integrity",
+    {"type": "string", "pattern": "^sha256-[A-Za-z0-9+/]{43}=$"},
+    "The digest of the tarball. Packs outside private. and local. need it, and a signature by a key of the host.",
+    "header",
+)
 PACK_ROUTES = [
     RouteSpec(
         method="POST",
@@ -85,14 +103,21 @@ PACK_ROUTES = [
             201: ResponseSpec("Installed.", "PackRecord", headers=("Location",)),
         },
         errors=(400, 409, 413, 415, 501),
-        parameters=(
-            Parameter(
-                "Pack-Integrity",
-                {"type": "string", "pattern": "^sha256-[A-Za-z0-9+/]{43}=$"},
-                "The digest of the tarball. Packs outside private. and local. need it, and a signature by a key of the host.",
-                "header",
-            ),
-        ),
+        parameters=(INTEGRITY,),
+    ),
+    RouteSpec(
+        method="POST",
+        path=f"{PATH}:verify",
+        endpoint=verify_pack,
+        scope="packs:publish",
+        id="verifyPack",
+        summary="Verify a pack as an install does, and write nothing",
+        media=TYPES[0],
+        responses={
+            200: ResponseSpec("The pack is valid: the record that an install would write.", "PackRecord")
+        },
+        errors=(400, 413, 415, 501),
+        parameters=(INTEGRITY,),
     ),
     RouteSpec(
         method="GET",

@@ -27,7 +27,7 @@ from assay.runs.annotations import annotate, annotations
 from assay.runs.copy import everything, replay
 from assay.serve.http import ROUTES
 from support.evals import AGENT, golden, suite_of
-from support.packs import built, reader, sent
+from support.packs import built, files_of, reader, sent
 from support.rest_client import Server, request_of, slow, sqlite
 from support.workflows import ME, House
 
@@ -37,7 +37,7 @@ WAITS = {"workflowId": "conformance-approval"}
 SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
 NEW = ""  # a run that the answer names
 
-PACK = built()
+PACK, NEWER = built(), built(files_of(version="2.0.0"))
 
 # By operation: a body, and the lines it leaves, as action and what.
 ROWS = {
@@ -83,7 +83,7 @@ ROWS = {
     "listSuites": (None, []),
     "getSuite": (None, []),
     "listRuns": (None, []),
-    "publishPack": (PACK.tarball, [("pack.install", PACK.manifest.key)]),
+    "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),
     "getPack": (None, []),
@@ -99,6 +99,7 @@ class Asked:
         self.host, self.key, self.other = host, host.key(tenant="ours"), host.key(tenant="theirs")
         with host.client(self.key) as client:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
+            assert client.post("/v1/host/assay/packs", **sent(PACK.tarball)).status_code == 201
             self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
             self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
             self.done = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]

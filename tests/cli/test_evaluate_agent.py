@@ -100,7 +100,7 @@ def http_agent():
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_):
+        def log_message(self, format, *args):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

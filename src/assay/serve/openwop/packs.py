@@ -45,7 +45,8 @@ async def publish_pack(call: HttpRequest) -> Response:
 async def verify_pack(call: HttpRequest) -> Response:
     """The record that an install would write; nothing is written."""
     call.query()
-    return answer(record_of(await _read(call, _writing(call)), datetime.now(UTC)))
+    pack = await _read(call, _writing(call))
+    return answer(await off_loop(LARGE + 1, lambda: record_of(pack, datetime.now(UTC))))
 
 
 async def _read(call: HttpRequest, service: PackService) -> Pack:

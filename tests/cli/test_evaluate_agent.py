@@ -183,7 +183,8 @@ def test_trials_repeat_a_case_and_resume_asks_only_what_was_not_measured(evaluat
     write(folder, "cases.jsonl", [case("a", "a"), case("b", "away")])
     first = evaluate("--trials", 3, "-o", "out.jsonl", "--json")
     assert first.code == 1
-    assert json.loads(first.out)["agent"]["outcomes"] == {"completed": 3, "unmeasured": 3}
+    agent = json.loads(first.out)["agent"]
+    assert (agent["cases"], agent["trials"], agent["outcomes"]) == (2, 3, {"completed": 3, "unmeasured": 3})
     trials = [one["execution_context"]["output"]["metadata"]["trial"] for one in results(folder)]
     assert trials == [0, 1, 2, 0, 1, 2]
     (folder / "back").touch()
@@ -283,9 +284,18 @@ def test_fail_fast_stops_at_what_was_not_measured_and_skips_the_rest(evaluate, f
 
 
 def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
-    assert evaluate("--save", "--trials", 2, "--experiment", "capitals").code == 0
-    assert "capitals" in command("list", folder=folder).out
-    assert "4 passed, 2 failed" in command("show", "latest", folder=folder).out
+    write(folder, "checks.json", [*CHECKS, {"type": "exists", "arguments": {"path": "$.output.value"}}])
+    ended = evaluate("--save", "--trials", 2, "--experiment", "capitals")
+    assert ended.code == 0
+    assert ended.out.startswith("capitals: 3 cases, 6 trials, 12 checks in ")
+    assert "4 of 6 trials of 3 cases passed all their checks: 66.7%" in ended.out
+    assert "  b, trials 0 and 1: exact_match: expected 'nope', got 'B'\n" in ended.out
+    row = command("list", folder=folder).out.splitlines()[1].split()
+    assert row[2:6] == ["capitals", "local.mine.answer", "66.7%", "3×2"]
+    (kept,) = json.loads(command("list", "--json", folder=folder).out)
+    assert (kept["casePassRate"], kept["passRate"]) == pytest.approx((2 / 3, 5 / 6))
+    assert kept["trials"] == 2
+    assert "3 cases, 6 trials: 4 passed, 2 failed" in command("show", "latest", folder=folder).out
     assert command("export", "latest", "-o", "all.jsonl", folder=folder).code == 0
     assert command("delete", "latest", "--yes", folder=folder).code == 0
     again = evaluate("--save", "--trials", 2, "--resume")

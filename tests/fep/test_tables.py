@@ -270,6 +270,18 @@ def test_a_result_says_how_good_it_is_and_fits_a_screen():
     assert isinstance(result, assay.EvaluationRunResult)
 
 
+def test_the_repr_of_trials_counts_cases():
+    def wrong(output):
+        return False
+
+    result = assay.evaluate_sync(
+        [{"id": "a", "input": "x"}], agent=lambda task: task, checks=[wrong], trials=2
+    )
+    lines = repr(result).splitlines()
+    assert ": completed, 1 case, 2 trials, pass rate 0.0%" in lines[0]
+    assert lines[2] == "  failed: a (trial 0), a (trial 1)"
+
+
 def test_to_pandas_has_the_rows_of_the_table():
     pandas = pytest.importorskip("pandas")
     frame = evaluate(4).to_pandas()

@@ -67,6 +67,18 @@ def _print(text: str, stream: TextIO) -> None:
     print(text, file=stream)
 
 
+def case_count(results: int, trials: int, noun: str = "case") -> str:
+    """`3 cases`, or `3 cases, 6 trials` where each case has several trials and each trial a result."""
+    if trials == 1:
+        return count_of(results, noun)
+    return f"{count_of(distinct_cases(results, trials), noun)}, {count_of(results, 'trial')}"
+
+
+def distinct_cases(results: int, trials: int) -> int:
+    """The number of cases that have these results; the trials of a case follow one another, and the last may be cut off."""
+    return -(-results // trials)
+
+
 @contextmanager
 def stdout_to_stderr() -> Generator[None]:
     """
@@ -95,10 +107,10 @@ def stdout_to_stderr() -> Generator[None]:
 class ProgressLine:
     """How far an evaluation is: one line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
 
-    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, noun: str = "cases") -> None:
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
-        self._quiet = quiet
+        self._quiet, self._noun = quiet, noun
         self._start = self._last = time.monotonic()
         self._visible = False
 
@@ -114,7 +126,7 @@ class ProgressLine:
             count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
         rate = done / max(now - self._start, 1e-9)
         errored = f"  {errors:,} with errors" if errors else ""
-        self._show(f"{count} cases  {rate:,.0f}/s{errored}")
+        self._show(f"{count} {self._noun}  {rate:,.0f}/s{errored}")
 
     def clear(self) -> None:
         """Remove the line from the terminal."""

@@ -26,7 +26,7 @@ from assay.cli.bars import (
     slice_sink,
     with_check_names,
 )
-from assay.cli.console import ProgressLine, count_of, echo, echo_err, echo_json, stdout_to_stderr
+from assay.cli.console import ProgressLine, case_count, count_of, echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.evaluate_io import (
     BadLines,
     EvaluateOptions,
@@ -95,7 +95,7 @@ def main(options: EvaluateOptions) -> int:
         trouble = refusal
     except KeyboardInterrupt:
         trouble = EnvironmentFailure(
-            f"interrupted after {count_of(tally.cases, 'case')}; the others were not measured"
+            f"interrupted after {case_count(tally.cases, options.trials)}; the others were not measured"
         )
     footer = RunFooter(
         evaluation_id=agent.run or run if agent else run,
@@ -228,7 +228,9 @@ def _report(
         echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
     elif "-" not in options.to:
         name = footer.experiment.name if footer.experiment and footer.experiment.name else None
-        render_table.show(tally, min_pass_rate=overall, seconds=seconds, experiment=name)
+        render_table.show(
+            tally, min_pass_rate=overall, seconds=seconds, experiment=name, trials=options.trials
+        )
         render_slices.show_slices(slices)
         render_slices.show_bars(bars)
         for line in agent.lines() if agent else ():
@@ -247,10 +249,10 @@ def _report(
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")
-    _report_error(tally, bad_lines, error)
+    _report_error(tally, bad_lines, error, options.trials)
 
 
-def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None) -> None:
+def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None, trials: int) -> None:
     if bad_lines.count:
         echo_err(f"{count_of(bad_lines.count, 'invalid line')} skipped and not measured")
     if error is None:
@@ -262,7 +264,7 @@ def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None) -> N
     for line in error.lines:
         echo_err(line)
     if tally.cases and not isinstance(error, EnvironmentFailure):
-        echo_err(f"stopped after {count_of(tally.cases, 'case')}; the others were not measured")
+        echo_err(f"stopped after {case_count(tally.cases, trials)}; the others were not measured")
 
 
 def _exit_code(

@@ -17,7 +17,7 @@ from assay import app
 from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool, open_agent_evaluation
 from assay.api.agents import agent_from
 from assay.checks.registry import Registry
-from assay.cli.console import ProgressLine, echo_err
+from assay.cli.console import ProgressLine, distinct_cases, echo_err
 from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs, flush
 from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
 from assay.fep.agent_output import UNMEASURED
@@ -88,7 +88,9 @@ class AgentExecution:
         with CaseSpool(self.agent) as spool:
             trouble = self._read_cases(spool, plan, inputs, bad)
             spool.check_coverage(self._options.trials)
-            progress = ProgressLine(quiet=self._options.json)
+            progress = ProgressLine(
+                quiet=self._options.json, noun="cases" if self._options.trials == 1 else "trials"
+            )
             try:
                 interrupted = asyncio.run(self._conduct(spool, plan, inputs, tally, sinks, progress))
             finally:
@@ -206,7 +208,8 @@ class AgentExecution:
         """The agent and the outcomes of its invocations, for `--json`."""
         card = self.agent.card
         about: dict[str, Any] = {"agentId": card.agent_id, "agentVersion": card.version}
-        about |= {"trials": self._options.trials, "outcomes": self.outcomes}
+        cases = distinct_cases(sum(self.outcomes.values()), self._options.trials)
+        about |= {"cases": cases, "trials": self._options.trials, "outcomes": self.outcomes}
         return about | ({"first_errors": self.first_errors} if self.first_errors else {})
 
     def lines(self) -> list[str]:

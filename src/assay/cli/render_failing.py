@@ -4,6 +4,7 @@ from assay.cli.console_table import Page
 from assay.fep.failing_cases import FailingCase, FailingCases
 
 MAX_REASON = 300  # characters
+MAX_TRIALS = 5  # numbers of trials in a line
 
 
 def show_failing(failing: FailingCases, run: str | None) -> None:
@@ -20,9 +21,21 @@ def show_failing(failing: FailingCases, run: str | None) -> None:
 
 
 def _lines(case: FailingCase) -> list[str]:
-    name = case.id if case.trial is None else f"{case.id}, trial {case.trial}"
+    name = f"{case.id}{_trials(case.trials)}"
     lines = [f"{name}: {failed.check}: {_short(failed.reason)}" for failed in case.checks]
     return [*lines, f"{name}: {case.more} more of its checks"] if case.more else lines
+
+
+def _trials(numbers: list[int]) -> str:
+    """`, trial 0` or `, trials 0, 1 and 3`; of many the first ones and the number of the others."""
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f", trial {numbers[0]}"
+    listed, last = numbers[:-1], str(numbers[-1])
+    if len(numbers) > MAX_TRIALS:
+        listed, last = numbers[:MAX_TRIALS], f"{len(numbers) - MAX_TRIALS} more"
+    return f", trials {', '.join(map(str, listed))} and {last}"
 
 
 def _short(text: str) -> str:

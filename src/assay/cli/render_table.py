@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.cli.console import count_of
+from assay.cli.console import case_count, count_of
 from assay.cli.console_table import Page, Table, cell
 from assay.fep.spending import Spending, format_usd
 from assay.fep.statistics import CheckStatistics, Statistics
@@ -39,13 +39,21 @@ def percent(share: float) -> str:
     return f"{text}%"
 
 
-def show(tally: Tally, *, min_pass_rate: float | None, seconds: float, experiment: str | None = None) -> None:
-    """Print the table and what follows it on standard output."""
+def show(
+    tally: Tally,
+    *,
+    min_pass_rate: float | None,
+    seconds: float,
+    experiment: str | None = None,
+    trials: int = 1,
+    noun: str = "case",
+) -> None:
+    """Print the table and what follows it on standard output. `trials` is the number of trials of each case."""
     page = Page()
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
-    header = f"{title}{count_of(summary.total_test_cases, 'case')}, {count_of(summary.total_checks or 0, 'check')} in {seconds:.1f} s"
-    page.put(header)
+    cases = case_count(summary.total_test_cases, trials, noun)
+    page.put(f"{title}{cases}, {count_of(summary.total_checks or 0, 'check')} in {seconds:.1f} s")
     if tally.rows:
         _put_rows(page, tally)
     if (rated := _overall(tally, min_pass_rate)) is not None:
@@ -93,7 +101,7 @@ def case_line(statistics: Statistics | None) -> str | None:
         return None
     passed = f"{round(rated.rate * rated.of):,} of"
     cases = count_of(rated.cases, "case")
-    what = cases if rated.of == rated.cases else f"{rated.of:,} repeats of {cases}"
+    what = cases if rated.of == rated.cases else f"{rated.of:,} trials of {cases}"
     return f"{passed} {what} passed all their checks: {rate(rated)}"
 
 
@@ -114,7 +122,7 @@ def _unmeasured_line(tally: Tally) -> str | None:
     ]
     if not any(kinds):
         return None
-    return f"not measured: {' and '.join(filter(None, kinds))} of {totals.total:,} checks"
+    return f"not measured: {' and '.join(filter(None, kinds))} of {count_of(totals.total, 'check')}"
 
 
 def _put_rows(page: Page, tally: Tally) -> None:

@@ -9,8 +9,9 @@ from msgspec import UNSET, Struct
 from assay.agenteval.report import recorded_summary
 from assay.agenteval.run_header import KIND as EVAL
 from assay.cli import render_verdicts
+from assay.cli.console import distinct_cases
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.render_table import overall
+from assay.cli.render_table import overall, percent
 from assay.fep.service import EvaluationService, summary_of
 from assay.fep.spending import format_usd
 from assay.ports import CLOSED, Run, Store
@@ -20,11 +21,12 @@ SHORTEST_ID = 14  # characters of a run id in a narrow table, more where two ids
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """A run in the list. `score` is that of an agent eval, `pass_rate` is of the checks of an evaluation; None: there is none."""
+    """A run in the list. `score` is that of an agent eval, `pass_rate` and `case_pass_rate` are of an evaluation; None: there is none."""
 
     run: Run
     score: float | None = None
-    pass_rate: float | None = None
+    pass_rate: float | None = None  # of its checks
+    case_pass_rate: float | None = None
     passed: bool | None = None
     goal: str | None = None  # of a workflow
     cost_usd: float | None = None
@@ -38,6 +40,11 @@ class RunRow(Struct, frozen=True, kw_only=True):
         return self.run.head.get("agentId")
 
     @property
+    def trials(self) -> int:
+        """The number of trials of each case or task."""
+        return self.run.head.get("trials", 1)
+
+    @property
     def tags(self) -> list[str]:
         return list(self.run.head.get("tags", ()))
 
@@ -47,7 +54,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {
             "score": self.score,
             "passRate": self.pass_rate,
+            "casePassRate": self.case_pass_rate,
             "agentId": self.agent,
+            "trials": self.trials if self.trials > 1 else None,
             "tags": self.tags or None,
             "costUsd": self.cost_usd,
         }
@@ -64,9 +73,12 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
     tally, summary = await evaluations.tally(run), summary_of(run)
     total: int = run.head.get("total", 0)
     stopped = run.status in ("failed", "cancelled")
+    statistics = tally.statistics()
+    rated = statistics.case_pass_rate if statistics else None
     return RunRow(
         run=run,
         pass_rate=overall(tally),
+        case_pass_rate=rated.rate if rated else None,
         cost_usd=tally.spending.cost_usd if tally.spending else None,
         done=summary.total_test_cases - (summary.skipped_test_cases if stopped else 0),
         total=max(total, summary.total_test_cases),
@@ -149,13 +161,18 @@ def _outcome(row: RunRow) -> str:
         return row.goal
     if row.score is not None:
         return f"{row.score:.3f} {'passed' if row.passed else 'not passed'}"
-    return "–" if row.pass_rate is None else f"{100 * row.pass_rate:.1f}%"
+    return "–" if row.case_pass_rate is None else percent(row.case_pass_rate)
 
 
 def _cases(row: RunRow) -> str:
+    """`20`, `7 of 20`, or `3×2`: three cases with two trials each."""
     if row.total is None or row.done is None:
         return "–"
-    return f"{row.done:,} of {row.total:,}" if row.done < row.total else f"{row.total:,}"
+    per_trial = row.trials > 1 and row.run.kind != EVAL  # the counts of an evaluation are of trials
+    if row.done < row.total:
+        return f"{row.done:,} of {row.total:,}{' trials' if per_trial else ''}"
+    repeated = f"×{row.trials}" if row.trials > 1 else ""
+    return f"{distinct_cases(row.total, row.trials) if per_trial else row.total:,}{repeated}"
 
 
 def _cost(row: RunRow) -> str:

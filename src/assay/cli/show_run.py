@@ -11,7 +11,7 @@ from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_reques
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.cli import render_scorecard, render_table
-from assay.cli.console import count_of, echo_json
+from assay.cli.console import case_count, echo_json
 from assay.cli.console_table import Page
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
@@ -47,7 +47,8 @@ async def show_evaluation(
         page.put(f"the run failed: {run.head['error']}", "yellow")
     if (spending := render_table.cost(tally.spending)) is not None:
         page.put(spending)
-    _put_cases(page, selection, options, "case", ERASED if erased else "")
+    cases = case_count(selection.total, run.head.get("trials", 1))
+    _put_cases(page, selection, options, cases, ERASED if erased else "")
 
 
 def _case_of(result: JSON) -> ShownCase:
@@ -93,7 +94,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(render_scorecard.corrected(card.effective))
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
-    _put_cases(page, selection, options, "trial" if request.trials > 1 else "task", "")
+    _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")
 
 
 async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail) -> AsyncIterator[ShownCase]:
@@ -147,11 +148,11 @@ async def _add_trajectories(store: Store, run: Run, request: EvalHeader, cases: 
         ]
 
 
-def _put_cases(page: Page, selection: Selection, options: ShowOptions, noun: str, note: str) -> None:
+def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: str, note: str) -> None:
     counts = (
         f"{selection.passed:,} passed, {selection.failed:,} failed, {selection.unmeasured:,} not measured"
     )
-    page.put(f"{count_of(selection.total, noun)}: {counts}")
+    page.put(f"{count}: {counts}")
     if note:
         page.put(note, "yellow")
     cases = selection.cases

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.fep.check_names import result_label
 from assay.fep.reasons import is_failing, reason_of
@@ -20,12 +21,17 @@ class FailedCheck(Struct, frozen=True):
 
 
 class FailingCase(Struct, frozen=True, omit_defaults=True):
-    """A case that did not pass. `more` is the number of its failing checks that are not listed."""
+    """A case that did not pass, or those of its `trials` that have the same reasons. `more`: failing checks that are not listed."""
 
     id: str
     checks: list[FailedCheck]
-    trial: int | None = None
+    trials: list[int] = []
     more: int = 0
+
+    def repeats(self, other: "FailingCase") -> bool:
+        """Whether this is another trial of the same case, with the same reasons."""
+        same = (self.id, self.checks, self.more) == (other.id, other.checks, other.more)
+        return same and bool(self.trials) and bool(other.trials)
 
 
 class FailingCases:
@@ -58,6 +64,10 @@ class FailingCases:
         case = _failing_case(msgspec.json.decode(line))
         if case is None:
             return
+        for index, earlier in enumerate(self.cases):
+            if case.repeats(earlier):
+                self.cases[index] = replace(earlier, trials=[*earlier.trials, *case.trials])
+                return
         if len(self.cases) == CASES:
             self.complete = False
         else:
@@ -74,6 +84,6 @@ def _failing_case(result: JSON) -> FailingCase | None:
     return FailingCase(
         id=str(context["test_case"].get("id", "")),
         checks=[FailedCheck(result_label(check), reason_of(check)) for check in failing[:CHECKS]],
-        trial=trial if type(trial) is int else None,
+        trials=[trial] if type(trial) is int else [],
         more=max(0, len(failing) - CHECKS),
     )

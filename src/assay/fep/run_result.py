@@ -13,6 +13,7 @@ from assay.fep.data_frame import data_frame
 from assay.fep.reasons import passed_of
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.json_types import is_object
 from assay.protocol.results import CheckResult, EvaluationRunResult, TestCaseResult
 from assay.terminal import one_line
 
@@ -67,7 +68,11 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         """A summary that fits a screen."""
         summary, rate = self.summary, self.pass_rate
         rated = "" if rate is None else f", pass rate {rate:.1%}"
-        lines = [f"RunResult {self.evaluation_id}: {self.status}, {summary.total_test_cases:,} cases{rated}"]
+        counts = f"{summary.total_test_cases:,} case{'' if summary.total_test_cases == 1 else 's'}"
+        if any(_trial(case) for case in self.results):
+            ids = {str(case.execution_context.test_case.get("id", "")) for case in self.results}
+            counts = f"{len(ids):,} case{'' if len(ids) == 1 else 's'}, {summary.total_test_cases:,} trials"
+        lines = [f"RunResult {self.evaluation_id}: {self.status}, {counts}{rated}"]
         rows = Counter((_label(check), _word(check)) for case in self.results for check in case.check_results)
         names = list(dict.fromkeys(name for name, _ in rows))
         for name in names[:MAX_ROWS]:
@@ -75,12 +80,24 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
             lines.append(f"  {name}: {counts}")
         lines += [f"  … {len(names) - MAX_ROWS} more checks"] if len(names) > MAX_ROWS else []
         for title, cases in (("failed", self.failed), ("not measured", self.unmeasured)):
-            ids = [str(case.execution_context.test_case.get("id", "")) for case in cases[:MAX_IDS]]
+            ids = [_name(case) for case in cases[:MAX_IDS]]
             more = f" and {len(cases) - MAX_IDS:,} more" if len(cases) > MAX_IDS else ""
             lines += [f"  {title}: {', '.join(ids)}{more}"] if cases else []
         return "\n".join(
             one_line(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…") for line in lines
         )
+
+
+def _trial(case: TestCaseResult) -> int | None:
+    """The number of the trial, if the output has one."""
+    metadata = case.execution_context.output.get("metadata")
+    trial = metadata.get("trial") if is_object(metadata) else None
+    return trial if type(trial) is int else None
+
+
+def _name(case: TestCaseResult) -> str:
+    id, trial = str(case.execution_context.test_case.get("id", "")), _trial(case)
+    return id if trial is None else f"{id} (trial {trial})"
 
 
 def _passed(check: CheckResult) -> bool | None:

@@ -100,7 +100,7 @@ async def evaluate(many: int, concurrency: int, seconds: float, database: str) -
 async def _run(evals: EvalRuntime, many: int) -> None:
     run = await _start(evals, many)
     ended = await evals.executor.wait(run.id)
-    assert ended.head["passedCount"] == many, ended.head
+    assert ended.metadata["passedCount"] == many, ended.metadata
 
 
 async def _start(evals: EvalRuntime, many: int) -> Run:

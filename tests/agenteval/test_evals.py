@@ -387,7 +387,7 @@ def test_what_was_not_measured_is_no_score_and_the_rest_is_completed_later(fault
             check_the_log(later)
             assert second.status == "completed"
             assert (await hosted.office.summary(second)).aggregate_score == 1
-            assert second.head["sourceRunId"] == first.id
+            assert second.metadata["sourceRunId"] == first.id
             kept = {one["payload"]["invocationId"] for one in of(events, "agent.invocation.started")}
             now = {one["payload"]["invocationId"] for one in of(later, "agent.invocation.started")}
             assert len(kept & now) == 2, "what has a score is copied and not done again"
@@ -406,7 +406,7 @@ def test_a_judge_that_cannot_answer_leaves_its_task_unmeasured():
     run, events, _, _ = doing(lambda _: "x", suite, judge=answers)
     assert run.status == "failed"
     assert events[-1]["payload"]["error"]["details"] == {"taskIds": ["b", "c"]}
-    assert run.head["unmeasured"] == 2
+    assert run.metadata["unmeasured"] == 2
 
 
 def paying(cost):
@@ -459,7 +459,7 @@ def test_a_run_that_takes_too_long_is_cut_short_and_can_be_completed(host, said)
             return run, await hosted.events(run), whole
 
     run, events, whole = asyncio.run(main())
-    assert (run.status, run.head["code"]) == ("failed", "run_timeout")
+    assert (run.status, run.metadata["code"]) == ("failed", "run_timeout")
     assert [event["type"] for event in events[-2:]] == ["cap.breached", "run.failed"]
     breach = events[-2]["payload"]
     assert (breach["kind"], breach["limit"], breach["observed"] > 400) == ("run-duration", 400, True)
@@ -535,7 +535,7 @@ def test_trials_have_one_score_a_task_and_a_record_of_each():
         ]
         assert scored["causationId"] == decided[-1]["eventId"], "the last trial's decision"
         assert len(decided) == 4
-    assert run.head["trials"] == 4
+    assert run.metadata["trials"] == 4
 
 
 def test_a_regression_says_how_much_better_or_worse():
@@ -797,7 +797,7 @@ def test_a_run_that_was_not_taken_in_whole_ends_failed_and_is_not_taken_up_for_e
             await hosted.store.release(torn.id, f"intake-{torn.id}")
             await hosted.desk.open()
             ended = await hosted.desk.wait(torn.id)
-            assert (ended.status, ended.head["done"]) == ("failed", 0)
+            assert (ended.status, ended.metadata["done"]) == ("failed", 0)
             (_, _, last) = await hosted.events(ended)
             assert last["payload"]["error"]["code"] == "internal_error"
 
@@ -871,11 +871,11 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
             await next_one.desk.open()
             ended = await next_one.desk.wait(run.id)
             await next_one.desk.close()
-            assert (ended.status, ended.head["traceparent"]) == ("completed", said)
+            assert (ended.status, ended.metadata["traceparent"]) == ("completed", said)
             with trace_context(other):
                 copy = await replayed(hosted, ended)
-            assert copy.head["traceparent"] == other
-            assert "traceparent" not in (await replayed(hosted, ended)).head
+            assert copy.metadata["traceparent"] == other
+            assert "traceparent" not in (await replayed(hosted, ended)).metadata
 
     telemetry.tracer = tracer
     try:

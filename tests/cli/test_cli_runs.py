@@ -191,8 +191,8 @@ ROWS = {  # what a store holds of a run; its cases, how many were not measured, 
 
 @pytest.mark.parametrize("what", ROWS)
 def test_a_list_says_how_many_cases_were_never_reached(what):
-    kind, status, head, found = ROWS[what]
-    run = Run(id="x", tenant="t", kind=kind, status=status, head=head, created=NOW)
+    kind, status, metadata, found = ROWS[what]
+    run = Run(id="x", tenant="t", kind=kind, status=status, metadata=metadata, created=NOW)
 
     async def read():
         store = await open_store("memory:")
@@ -201,7 +201,10 @@ def test_a_list_says_how_many_cases_were_never_reached(what):
     row = asyncio.run(read())
     assert (_cases(row), row.unmeasured, row.never_reached) == found
     assert row.document.get("neverReached", 0) == found[2]
-    assert (row.document.get("agentId"), row.document.get("tags")) == (head.get("agentId"), head.get("tags"))
+    assert (row.document.get("agentId"), row.document.get("tags")) == (
+        metadata.get("agentId"),
+        metadata.get("tags"),
+    )
 
 
 @pytest.mark.parametrize(

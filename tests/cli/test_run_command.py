@@ -380,12 +380,12 @@ def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_pat
         store = await open_store(f"sqlite:///{tmp_path}/.assay/assay.db")
         try:
             (run, *_) = await store.runs(RunQuery())
-            return run.head, [event.data for event in await store.events(run.id)]
+            return run.metadata, [event.data for event in await store.events(run.id)]
         finally:
             await store.close()
 
-    head, events = asyncio.run(log())
-    assert "checks" not in head
+    metadata, events = asyncio.run(log())
+    assert "checks" not in metadata
     assert not [one for one in events if b"regex" in one or b"checks" in one]
 
 

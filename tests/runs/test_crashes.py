@@ -130,7 +130,7 @@ class Host:
         units = Counter(json.loads(event.data)["unit"] for event in events[1:-1])
         assert set(units.values()) == {1}
         for run in torn:
-            assert (run.status, run.head["error"], self.type) == ("failed", PARTIAL, "prompt")
+            assert (run.status, run.metadata["error"], self.type) == ("failed", PARTIAL, "prompt")
             assert {line["status"] for line in self.results(run)} == {"skip"}
             told = [event.type for event in self.ask("events", run.id)]
             assert told == ["evaluation.started", "evaluation.failed"]

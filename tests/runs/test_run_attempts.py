@@ -86,9 +86,9 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
             ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
             await desk.close()
             assert (ended.status, ended.takeovers) == ("failed", 3)
-            error = ended.head["error"]
+            error = ended.metadata["error"]
             code, said = (
-                (error["code"], error["message"]) if kind is workflow else (ended.head["code"], error)
+                (error["code"], error["message"]) if kind is workflow else (ended.metadata["code"], error)
             )
             assert code == "process_lost"
             assert "3 processes in a row died or hung" in said
@@ -129,7 +129,7 @@ def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, typ
                 time.sleep(0.02)
         assert live().wait(PATIENCE) == 0
         (run,) = asyncio.run(found())
-        assert (run.status, run.head["code"]) == ("failed", "process_lost")
+        assert (run.status, run.metadata["code"]) == ("failed", "process_lost")
         assert len(log.read_text().split()) == 3
 
 

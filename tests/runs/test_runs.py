@@ -102,7 +102,7 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
     statuses = Counter([case["status"] for case in cases])
     assert statuses.total() == 2_000
     assert 0 < statuses["completed"] < 2_000
-    summary = ended.head["summary"]
+    summary = ended.metadata["summary"]
     assert summary["skipped_test_cases"] == statuses["skip"]
     for count in ("total_checks", "completed_checks", "skipped_checks"):
         assert summary[count] == sum(case["summary"][count] for case in cases)
@@ -126,13 +126,15 @@ async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
     await other.desk.open()
     failed = await other.desk.wait(run.id)
     assert failed.status == "failed"
-    assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; there are")
+    assert failed.metadata["error"].startswith("checks[0].type: no check 'stuck'; there are")
     for run in (failed, await other.store.run(stopped.id)):
         cases = [json.loads(line) async for line in other.office.results(run)]
         assert len(cases) == 30
         assert cases[-1]["status"] == "skip"
         assert [check["check_type"] for check in cases[-1]["check_results"]] == ["stuck"]
-        assert run.head["summary"]["total_checks"] == sum(case["summary"]["total_checks"] for case in cases)
+        assert run.metadata["summary"]["total_checks"] == sum(
+            case["summary"]["total_checks"] for case in cases
+        )
     await other.desk.close()
 
 
@@ -200,11 +202,11 @@ async def test_another_process_can_ask_for_the_end_of_a_run(room):
 async def check_it_was_too_late(room, run):
     """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
     ended = await room.desk.wait(run.id)
-    assert (ended.status, ended.head["code"]) == ("failed", "run_timeout")
-    assert "(ASSAY_RUN_SECONDS); finished results are stored" in ended.head["error"]
+    assert (ended.status, ended.metadata["code"]) == ("failed", "run_timeout")
+    assert "(ASSAY_RUN_SECONDS); finished results are stored" in ended.metadata["error"]
     told = [json.loads(line)["status"] async for line in room.office.results(ended)]
     assert told == ["completed"] * 3 + ["skip"] * 17
-    summary = ended.head["summary"]
+    summary = ended.metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
     assert room.office.operation(ended).error.error == "run_timeout"
 

@@ -122,7 +122,7 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
                         with contextlib.suppress(Locked):
                             await store.commit(
                                 Transaction(
-                                    entries=[RunUpdate(run="r", head={"seen": True})],
+                                    entries=[RunUpdate(run="r", metadata={"seen": True})],
                                     lines=[audit_entry("t", "run.cancel", "r")],
                                 )
                             )

@@ -142,7 +142,7 @@ async def fill(store, run="r", many=40):
         run=run,
         opens=opens,
         status="failed",
-        head={"error": f"{CANARY} error"},
+        metadata={"error": f"{CANARY} error"},
         events=[Event("evaluation.failed", b"{}", (await now(store)))],
         evidence=pieces,
     )
@@ -161,7 +161,7 @@ async def now(store):
 async def read(store, run="r", many=40):
     """All of it is there."""
     found = await store.run(run)
-    assert (found.name, found.head) == (f"{CANARY} experiment", {"error": f"{CANARY} error"})
+    assert (found.name, found.metadata) == (f"{CANARY} experiment", {"error": f"{CANARY} error"})
     assert run in [one.id for one in await store.runs(RunQuery(tenant="t", name=f"{CANARY} experiment"))]
     assert await store.runs(RunQuery(tenant="t", name="another")) == []
     assert len(await store.chunks(run, "results", limit=1000)) == many
@@ -268,7 +268,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
     with postgres().database() as address:
         async with opened(address, OLD) as store:
             begin = RunUpdate(
-                run="r", opens=CreateRun(tenant="t", kind="k", name=""), status="running", head={"n": 1}
+                run="r", opens=CreateRun(tenant="t", kind="k", name=""), status="running", metadata={"n": 1}
             )
             await store.commit(Transaction(entries=[begin]))
         async with opened(address, BOTH) as store, opened(address, BOTH) as other:
@@ -276,7 +276,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
             with other._engine.connect() as connection, connection.begin():
                 (row,) = resealing._rows(connection, runs, [])
                 going_on = asyncio.create_task(
-                    store.commit(Transaction(entries=[RunUpdate(run="r", head={"n": 2})]))
+                    store.commit(Transaction(entries=[RunUpdate(run="r", metadata={"n": 2})]))
                 )
                 await asyncio.sleep(0.2)
                 assert not going_on.done()
@@ -284,7 +284,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
             await going_on
             found = await store.run("r")
             assert found
-            assert found.head == {"n": 2}
+            assert found.metadata == {"n": 2}
 
 
 @pytest.mark.anyio

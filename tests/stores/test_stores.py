@@ -77,10 +77,10 @@ def test_names_are_judged_together_as_they_are_one_by_one(names):
 
 
 async def test_a_run_is_what_was_committed_of_it(store):
-    assert await store.commit(opening(name="exp", head={"cases": 3}, events=[event()])) == (1,)
+    assert await store.commit(opening(name="exp", metadata={"cases": 3}, events=[event()])) == (1,)
     await store.commit(entry(status="running"))
     running = await store.run("r")
-    await store.commit(entry(status="completed", head={"cases": 3, "passed": 2}, events=[event(1)]))
+    await store.commit(entry(status="completed", metadata={"cases": 3, "passed": 2}, events=[event(1)]))
     run = await store.run("r")
 
     assert (running.status, running.ended) == ("running", None)
@@ -91,7 +91,7 @@ async def test_a_run_is_what_was_committed_of_it(store):
         "exp",
         "completed",
     )
-    assert (run.head, run.events) == ({"cases": 3, "passed": 2}, 2)
+    assert (run.metadata, run.events) == ({"cases": 3, "passed": 2}, 2)
     assert run.created <= run.started <= run.ended
     assert run.started == running.started
     assert await store.run("r", tenant="t") == run
@@ -131,7 +131,7 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
         (entry("done", events=[event()]), "closed"),
         (entry("done", status="running"), "closed"),
         (entry("done", status="completed"), "closed"),  # not even the same again
-        (entry("done", head={}), "closed"),
+        (entry("done", metadata={}), "closed"),
         (entry("done", evidence=[EvidenceChunk(kind="late", data=b"")]), "closed"),
         (entry("open", evidence=[EvidenceChunk(kind="request", data=b"again")]), "exists"),
         (
@@ -162,7 +162,7 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
     await store.commit(opening("done", status="failed", events=[event()]))
     await store.commit(Transaction(documents=[put("there")]))
     good = RunUpdate(
-        run="free", events=[event()], evidence=[EvidenceChunk(kind="note", data=b"")], head={"good": True}
+        run="free", events=[event()], evidence=[EvidenceChunk(kind="note", data=b"")], metadata={"good": True}
     )
 
     with pytest.raises(Conflict) as refused:
@@ -171,7 +171,7 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
         )
 
     assert refused.value.what == what
-    assert (await store.run("free")).events == (await store.run("free")).head.get("good", 0) == 0
+    assert (await store.run("free")).events == (await store.run("free")).metadata.get("good", 0) == 0
     assert await store.chunk_infos("free", "note") == []
     assert await store.document("t", "suite", "good") is None
     assert (await store.chunks("open", "request"))[0].data == b"first"
@@ -181,7 +181,10 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
 async def test_several_runs_can_move_in_one_batch(store):
     await store.commit(opening("parent"))
     child = RunUpdate(
-        run="child", opens=CreateRun(tenant="t", kind="workflow"), head={"parent": "parent"}, events=[event()]
+        run="child",
+        opens=CreateRun(tenant="t", kind="workflow"),
+        metadata={"parent": "parent"},
+        events=[event()],
     )
     ends = await store.commit(
         Transaction(
@@ -267,7 +270,7 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
 
 
 async def test_a_run_is_marked_as_erased_only_when_it_has_ended(store):
-    await store.commit(opening(head={"total": 1}, status="running", events=[event()]))
+    await store.commit(opening(metadata={"total": 1}, status="running", events=[event()]))
     with pytest.raises(Conflict) as refused:
         await store.commit(entry(erases=True))
     assert refused.value.what == "status"
@@ -278,12 +281,12 @@ async def test_a_run_is_marked_as_erased_only_when_it_has_ended(store):
     ended = await store.run("r")
     assert await store.commit(entry(erases=True)) == (1,)
     marked = await store.run("r")
-    assert (ended.erased, bool(marked.erased), marked.head) == (
+    assert (ended.erased, bool(marked.erased), marked.metadata) == (
         "",
         True,
         {"total": 1, "erased": marked.erased},
     )
-    assert msgspec.structs.replace(marked, head=ended.head) == ended  # and nothing else has changed
+    assert msgspec.structs.replace(marked, metadata=ended.metadata) == ended  # and nothing else has changed
     await store.commit(entry(erases=True))
     assert (await store.run("r")).erased == marked.erased  # the first time
 
@@ -482,7 +485,7 @@ async def test_following_waits_for_what_is_not_there_yet(store):
 
     waiting = [asyncio.create_task(store.wait_for_events("r", after=0, timeout=5)) for _ in range(200)]
     await asyncio.sleep(0.05)
-    await store.commit(entry(head={}))  # nothing to read
+    await store.commit(entry(metadata={}))  # nothing to read
     assert not any(task.done() for task in waiting)
     await store.commit(entry(events=[event()]))
     assert all(await asyncio.gather(*waiting))

@@ -176,7 +176,11 @@ async def resumed(hosted, source):
     """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
     scored = await scored_of(hosted.store, source)
     run = await branch(
-        hosted.store, source, CopySpec(scored.evidence, scored.keep), run=new_id("run-"), head=scored.head
+        hosted.store,
+        source,
+        CopySpec(scored.evidence, scored.keep),
+        run=new_id("run-"),
+        metadata=scored.metadata,
     )
     claimed = await hosted.store.claim(run.id, hosted.desk.executor_id, seconds=10)
     hosted.desk.start(claimed)

@@ -104,7 +104,7 @@ async def test_phase_1_dispatch_loop():
         assert (await house.room.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
         assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
         short = await house.run("conformance-dispatch-loop", configurable={"maxLoopIterations": 1})
-        assert short.head["error"]["code"] == "loop_limit_exceeded"
+        assert short.metadata["error"]["code"] == "loop_limit_exceeded"
 
 
 async def test_phase_1_orchestrator_termination():
@@ -138,13 +138,13 @@ async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(v
     shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
     async with House(Played("test.critic", verdicts), workflows=[read(shown)]) as house:
         run = await house.run("conformance-planned")
-    assert (run.status, run.head["verdict"], run.head["goalSatisfied"]) == (
+    assert (run.status, run.metadata["verdict"], run.metadata["goalSatisfied"]) == (
         status,
         verdict,
         status == "completed",
     )
     if status == "failed":
-        assert run.head["error"]["code"] == "decision_rejected"
+        assert run.metadata["error"]["code"] == "decision_rejected"
 
 
 async def test_phase_1_an_unset_variable_leaves_the_childs_input_absent():
@@ -203,7 +203,7 @@ async def test_phase_1_cancelling_a_parent_cancels_its_child():
 async def test_phase_1_what_cannot_be_dispatched_fails_the_run(decisions, dispatch, code):
     async with House(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
         run = await house.run("conformance-planned")
-        assert (run.status, run.head["error"]["code"]) == ("failed", code)
+        assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
         types = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
         assert ("dispatch.failed" in types) == (code == "unknown_child_workflow")
 
@@ -214,13 +214,15 @@ async def test_phase_1_a_dispatch_without_a_decision_fails():
     shown["edges"] = [shown["edges"][1]]
     async with House(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
         run = await house.run("conformance-backwards")
-        assert run.head["error"]["code"] == "no_pending_decision"
+        assert run.metadata["error"]["code"] == "no_pending_decision"
 
 
 async def test_phase_1_a_workflow_that_starts_itself_ends():
     async with House(workflows=[plan(next_worker("conformance-planned"), END)]) as house:
         assert (await house.run("conformance-planned")).status == "completed"
-        codes = {run.head["error"]["code"] for run in house.store._runs.values() if run.status == "failed"}
+        codes = {
+            run.metadata["error"]["code"] for run in house.store._runs.values() if run.status == "failed"
+        }
     assert codes == {"recursion_limit_exceeded"}
 
 
@@ -462,7 +464,7 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
         await program_mock(house.store, "t", "structured-call", [then])
         run = await house.desk.wait((await fork(house.room, ME, source.id, "replay", 0)).id)
         events = await house.events(run)
-    assert (run.status, run.head["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
+    assert (run.status, run.metadata["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
     (told,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
     kinds = ("valid", "refusal") if first is VALID else ("refusal", "valid")
     assert (told["originalEnvelopeKind"], told["replayEnvelopeKind"]) == kinds
@@ -567,7 +569,7 @@ async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itsel
         mine = [event["sequence"] for event in events if event["payload"].get("agentId") == "test.actor"]
         second = mine[3]  # after the three of its first turn: where its second begins
         run = await house.desk.wait((await fork(house.room, ME, source.id, "branch", second)).id)
-        assert (run.status, run.head["mode"]) == ("completed", "branch")
+        assert (run.status, run.metadata["mode"]) == ("completed", "branch")
         assert worker.tasks[-1]["turn"] == 2  # the first turn was not asked again
         assert len(worker.tasks) == 3
         mine = without_ids(await house.events(run))
@@ -587,8 +589,8 @@ async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the
             ended = await house.desk.wait(made.id)
             snapshot = await house.room.snapshot(ended)
             return ended, (
-                ended.head["error"]["details"]["cap"],
-                ended.head["iteration"],
+                ended.metadata["error"]["details"]["cap"],
+                ended.metadata["iteration"],
                 snapshot["configurable"],
             )
 
@@ -706,7 +708,7 @@ async def test_phase_5_a_held_turn_counts_once_against_the_bound():
         assert run.status == "waiting-approval"
         run = await house.answer(run, "supervisor", {"action": "accept"})
         (breach,) = await house.events(run, "cap.breached")
-    assert (run.head["error"]["code"], breach["payload"]["observed"]) == ("loop_limit_exceeded", 2)
+    assert (run.metadata["error"]["code"], breach["payload"]["observed"]) == ("loop_limit_exceeded", 2)
 
 
 # the seams of the verifier

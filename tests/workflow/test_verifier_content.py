@@ -142,7 +142,7 @@ async def everything(house):
     for run in await house.store.runs(RunQuery(limit=100)):
         events = await house.store.events(run.id, limit=10_000)
         told += [event.data.decode() for event in events]
-        told.append(json.dumps(run.head))
+        told.append(json.dumps(run.metadata))
         told.append(msgspec.json.encode(await house.room.report(run.id, run.tenant)).decode())
         owned.append(json.dumps(await house.events(run)))
         came = await verification_of(house.store, run, house.room.environment)

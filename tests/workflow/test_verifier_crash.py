@@ -240,7 +240,7 @@ async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, c
         gc.collect()
         store.dead = False
         ended = await house.desk.wait(run.id)
-    assert (ended.status, ended.head["goalSatisfied"], unheard) == ("completed", True, [])
+    assert (ended.status, ended.metadata["goalSatisfied"], unheard) == ("completed", True, [])
     told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
     assert told == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]
     assert len(actor.tasks) <= 3  # at most the turn that was under way is taken again
@@ -281,7 +281,7 @@ def test_killed_between_commits_no_turn_is_taken_twice_and_it_ends(zygote, addre
             await store.close()
 
     run, types = asyncio.run(read())
-    assert (run.status, run.head["goalSatisfied"]) == ("completed", True)
+    assert (run.status, run.metadata["goalSatisfied"]) == ("completed", True)
     assert types.count("agent.verified") == 6  # two critics, three turns
     assert types.count("variable.changed") == 1
     turns = [int(line) for line in log.read_text().split()]

@@ -95,8 +95,8 @@ async def test_a_loop_that_never_converges_ends_at_its_bound(max_turns, configur
     run, events, report = await ran(
         actor("bad"), critic("revise"), max_turns=max_turns, configurable=configurable
     )
-    assert (run.status, run.head["error"]["code"]) == ("failed", "loop_limit_exceeded")
-    assert run.head["error"]["details"] == {"cap": cap}
+    assert (run.status, run.metadata["error"]["code"]) == ("failed", "loop_limit_exceeded")
+    assert run.metadata["error"]["details"] == {"cap": cap}
     (breach,) = [event["payload"] for event in events if event["type"] == "cap.breached"]
     assert {name: breach[name] for name in ("kind", "limit", "observed")} == {
         "kind": "loop-iterations", "limit": 2, "observed": 3,
@@ -180,7 +180,7 @@ async def test_with_gating_off_a_verdict_is_only_recorded_and_no_success_is_clai
     run, events, report = await ran(actor("R"), critic(verdict), gating=False)
     assert (run.status, report.committed) == ("completed", True)
     assert not report.goal_satisfied
-    assert run.head["goalSatisfied"] is False
+    assert run.metadata["goalSatisfied"] is False
     last = decisions(events)[-1]["decision"]
     assert (last["successCriteria"], last["reason"]) == ([{"key": "verified", "met": False}], "gave-up")
 
@@ -203,12 +203,12 @@ async def test_a_person_may_grant_another_turn_after_a_fail_and_may_refuse():
     async with verified(actor("bad"), critic("fail")) as house:
         run = await house.run("loop", {"task": "t"})
         run = await house.answer(run, "actor", {"action": "reject"})
-        assert (run.status, run.head["error"]["code"]) == ("failed", "decision_rejected")
+        assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
 
 
 async def test_on_fail_retry_takes_turns_up_to_the_bound():
     run, _, report = await ran(actor("R"), critic("fail"), on_fail="retry", max_turns=3)
-    assert (run.status, run.head["error"]["code"], len(report.verdicts)) == (
+    assert (run.status, run.metadata["error"]["code"], len(report.verdicts)) == (
         "failed",
         "loop_limit_exceeded",
         3,
@@ -259,7 +259,7 @@ async def test_silence_after_an_escalation_is_a_refusal():
         await asyncio.sleep(0.02)
         assert await house.room.expire_waits() == 1
         ended = await house.desk.wait(run.id)
-        assert (ended.status, ended.head["error"]["code"]) == ("failed", "decision_rejected")
+        assert (ended.status, ended.metadata["error"]["code"]) == ("failed", "decision_rejected")
         assert not (await house.room.report(run.id, "t")).committed
 
 
@@ -289,12 +289,12 @@ async def test_self_verification_by_way_of_workflows_is_shown():
             ("test.critic", "between", False),
             ("test.actor", "between", True),
         ]
-        assert run.head["selfVerified"]
+        assert run.metadata["selfVerified"]
         came = await verification_of(house.store, run, house.room.environment)
         assert [one.self_verified for one in came.verdicts] == [False, True]
         fair = await house.run("fair", {"task": "t"})
         assert not (await house.room.report(fair.id, "t")).verdicts[0].self_verified
-        assert "selfVerified" not in fair.head
+        assert "selfVerified" not in fair.metadata
 
 
 @pytest.mark.parametrize(
@@ -444,8 +444,8 @@ async def test_an_agent_may_supervise_and_cannot_end_in_success_on_a_fail():
     declared = loop(supervisor="test.boss", on_fail="retry")
     async with House(actor("R"), critic("fail"), ends, loops={"loop": declared}) as house:
         run = await house.run("loop", {"task": "t"})
-        assert (run.status, run.head["error"]["code"]) == ("failed", "decision_rejected")
-        assert run.head["supervisor"] == "test.boss"
+        assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
+        assert run.metadata["supervisor"] == "test.boss"
     async with House(actor("R"), critic("pass"), ends, loops={"loop": declared}) as house:
         assert (await house.run("loop", {"task": "t"})).status == "completed"
 
@@ -481,9 +481,9 @@ async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
         run = await house.run("loop", {"task": "t"})
         last = decisions(await house.events(run))[-1]["decision"]
         assert (run.status, last.get("reason") if reason else None) == (status, reason)
-        assert run.head["goalSatisfied"] is (reason == "goal-reached")
+        assert run.metadata["goalSatisfied"] is (reason == "goal-reached")
         if status == "failed":
-            assert run.head["error"]["code"] == "decision_rejected"
+            assert run.metadata["error"]["code"] == "decision_rejected"
 
 
 @pytest.mark.parametrize("verdict", ["fail", "revise"])
@@ -493,7 +493,7 @@ async def test_8_5_a_supervisor_does_not_say_that_a_goal_was_reached_which_a_cri
     async with House(*agents, loops={"loop": declared}) as house:
         run = await house.run("loop", {"task": "t"})
         last = decisions(await house.events(run))[-1]["decision"]
-    assert (run.status, run.head["goalSatisfied"], last["reason"]) == ("completed", False, "gave-up")
+    assert (run.status, run.metadata["goalSatisfied"], last["reason"]) == ("completed", False, "gave-up")
 
 
 def go_or_end(task):
@@ -520,7 +520,7 @@ async def test_a_supervisor_that_decides_nothing_fails_the_run(said, code):
     boss = Played("test.boss", [said])
     async with House(actor("R"), boss, loops={"loop": loop(critics=(), supervisor="test.boss")}) as house:
         run = await house.run("loop", {"task": "t"})
-        assert (run.status, run.head["error"]["code"]) == ("failed", code)
+        assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
 
 
 async def test_a_supervisor_may_ask_and_is_told_the_answer():

@@ -298,9 +298,9 @@ async def test_a_run_that_makes_no_sense_is_refused_and_nothing_has_happened(
 
 async def test_failure_path(house):
     run = await house.run("conformance-failure")
-    assert run.head["error"].keys() == {"code", "message"}
+    assert run.metadata["error"].keys() == {"code", "message"}
     failed = {event["type"]: event["payload"] for event in await house.events(run)}
-    assert failed["node.failed"]["error"] == failed["run.failed"]["error"] == run.head["error"]
+    assert failed["node.failed"]["error"] == failed["run.failed"]["error"] == run.metadata["error"]
 
 
 async def test_multi_node_ordering(house):
@@ -332,7 +332,7 @@ async def test_event_ordering(house):
 @pytest.mark.parametrize("limit", [1, 5])
 async def test_cap_breach(house, limit):
     run = await house.run("conformance-cap-breach", configurable={"recursionLimit": limit})
-    assert run.head["error"]["code"] == "recursion_limit_exceeded"
+    assert run.metadata["error"]["code"] == "recursion_limit_exceeded"
     (breach,) = await house.events(run, "cap.breached")
     assert breach["payload"]["kind"] == "node-executions"
     assert (breach["payload"]["limit"], breach["payload"]["observed"]) == (limit, limit + 1)
@@ -340,7 +340,7 @@ async def test_cap_breach(house, limit):
 
 async def test_run_execution_bounds_shape(house):
     run = await house.run("conformance-run-duration-breach", configurable={"runTimeoutMs": 20})
-    assert (run.status, run.head["error"]["code"]) == ("failed", "run_timeout")
+    assert (run.status, run.metadata["error"]["code"]) == ("failed", "run_timeout")
     (breach,) = await house.events(run, "cap.breached")
     assert breach["payload"]["kind"] == "run-duration"
     assert breach["payload"]["observed"] > breach["payload"]["limit"] == 20
@@ -389,7 +389,7 @@ async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
 
 async def test_a_gate_that_is_rejected_fails_the_run(house):
     run = await house.answer(await house.run("conformance-approval"), "gate", {"action": "reject"})
-    assert (run.status, run.head["error"]["code"]) == ("failed", "decision_rejected")
+    assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
     (received,) = await house.events(run, "approval.received")
     assert received["payload"]["decidedBy"] == "key-me"
 
@@ -417,7 +417,7 @@ async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
         with pytest.raises(Conflict):
             await later.room.respond(ME, other.id, "gate", {"action": "accept"})
         ended = await later.desk.wait(other.id)
-        assert (ended.status, ended.head["error"]["code"]) == ("failed", "decision_rejected")
+        assert (ended.status, ended.metadata["error"]["code"]) == ("failed", "decision_rejected")
         third = await later.run("gate-with-an-end")
         later.room._clock = Later(now + timedelta(seconds=200))
         assert await later.room.expire_waits() == 1

@@ -125,7 +125,7 @@ async def detail_of(
     return EvalDetail(
         run_id=run.id,
         status=run.status,
-        error=run.head.get("error", UNSET),
+        error=run.metadata.get("error", UNSET),
         started_at=run.started or run.created,
         ended_at=run.ended or UNSET,
         suite_digest=request.suite_digest,

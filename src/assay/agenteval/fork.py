@@ -43,8 +43,8 @@ class ScoredUnits(msgspec.Struct, frozen=True):
         return node is not UNSET and node.partition(":")[2] in self.tasks
 
     @property
-    def head(self) -> dict[str, Any]:
-        return self.request.head
+    def metadata(self) -> dict[str, Any]:
+        return self.request.run_metadata
 
 
 async def scored_of(store: Store, source: Run) -> ScoredUnits:

@@ -80,21 +80,21 @@ class AgentEvalKind:
         )
 
     def start_events(self, run: Run) -> UnitOutcome:
-        head = run.head
+        metadata = run.metadata
         began = PendingEvent(
             type="run.started",
             payload=payloads.RunStarted(
-                workflow_id=head["suiteId"],
-                owner=payloads.Owner(tenant=run.tenant, principal=head.get("principal", UNSET)),
-                tags=head.get("tags", UNSET),
+                workflow_id=metadata["suiteId"],
+                owner=payloads.Owner(tenant=run.tenant, principal=metadata.get("principal", UNSET)),
+                tags=metadata.get("tags", UNSET),
             ),
         )
         evals = payloads.EvalStarted(
-            suite_id=head["suiteId"],
-            suite_version=head["suiteVersion"],
-            task_count=head["total"],
-            modes=tuple(head["modes"]),
-            baseline_run_id=head.get("baselineRunId", UNSET),
+            suite_id=metadata["suiteId"],
+            suite_version=metadata["suiteVersion"],
+            task_count=metadata["total"],
+            modes=tuple(metadata["modes"]),
+            baseline_run_id=metadata.get("baselineRunId", UNSET),
         )
         facts = [began, PendingEvent(type="eval.started", payload=evals, causation_id=began.id)]
         return split(facts, self._dependencies.services.clock.now())
@@ -121,7 +121,7 @@ class AgentEvalKind:
         error = payloads.ErrorOf(code=code, message=message)
         fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
         events = split([fact], self._dependencies.services.clock.now()).events
-        return Ending("failed", events, {**run.head, "status": "error", "error": message, "code": code})
+        return Ending("failed", events, {**run.metadata, "status": "error", "error": message, "code": code})
 
     async def _environment(self, run: str) -> TrialEnvironment:
         found = self._environments.get(run)

@@ -40,7 +40,7 @@ def progress_of(run: Run, event: Event) -> bytes | None:
     ended = None
     if run.kind == KIND and event.type == "assay.trial.ended":
         ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
-    elif run.kind == KIND and event.type == "eval.scored" and run.head.get("trials", 1) == 1:
+    elif run.kind == KIND and event.type == "eval.scored" and run.metadata.get("trials", 1) == 1:
         ended = msgspec.json.decode(decode_event(event.data).payload, type=EvalScored)
     if ended is None:
         return None

@@ -75,9 +75,9 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return limit if milliseconds is None else min(limit, milliseconds / 1000)
 
     @property
-    def head(self) -> JSON:
+    def run_metadata(self) -> JSON:
         """The metadata for lists and first events. It has no content."""
-        head: JSON = {
+        metadata: JSON = {
             "suiteId": self.suite_id,
             "suiteVersion": self.suite_version,
             "evalSuiteRef": self.suite_ref,
@@ -86,10 +86,10 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "modes": list(self.modes),
             "total": self.total,
         }
-        head |= {"trials": self.trials} if self.trials > 1 else {}
-        head |= {"principal": self.principal} if self.principal else {}
-        head |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
-        return head | ({"tags": list(self.tags)} if self.tags else {})
+        metadata |= {"trials": self.trials} if self.trials > 1 else {}
+        metadata |= {"principal": self.principal} if self.principal else {}
+        metadata |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
+        return metadata | ({"tags": list(self.tags)} if self.tags else {})
 
 
 def request_of(plan: EvalPlan) -> EvalHeader:

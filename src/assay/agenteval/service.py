@@ -99,7 +99,7 @@ class AgentEvalService:
             tenant=tenant,
             kind=KIND,
             name=header.suite_id,
-            head=header.head | propagation_headers(),
+            metadata=header.run_metadata | propagation_headers(),
             request=request_chunk(header),
         )
         return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)

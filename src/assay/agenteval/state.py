@@ -108,17 +108,17 @@ class EvalState:
             return None
         return task_score(trials.values(), bar_of(trial.kind, self._scorecard.request.pass_score))
 
-    def head(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         scorecard = self._scorecard
-        head = {**self._run.head, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
-        return head | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
+        metadata = {**self._run.metadata, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
+        return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         if refusal is not None:
             return self._failed(refusal.code, "the run could not continue")
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
-            return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
+            return Ending("cancelled", split([cancelled], self._clock.now()).events, self.metadata())
         if self._scorecard.cost > self._ceiling:
             return self._breached()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
@@ -142,8 +142,8 @@ class EvalState:
         evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.began)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
-        head = {**self.head(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
-        return Ending("completed", split(facts, self._clock.now()).events, head)
+        metadata = {**self.metadata(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
+        return Ending("completed", split(facts, self._clock.now()).events, metadata)
 
     def _breached(self) -> Ending:
         cap = payloads.CapBreached(
@@ -174,8 +174,8 @@ class EvalState:
         cause = facts[0].id if facts else None
         failed = payloads.RunFailed(error=error, duration_ms=self._duration())
         facts.append(PendingEvent(type="run.failed", payload=failed, causation_id=cause))
-        head = {**self.head(), "error": message, "code": code}
-        return Ending("failed", split(facts, self._clock.now()).events, head)
+        metadata = {**self.metadata(), "error": message, "code": code}
+        return Ending("failed", split(facts, self._clock.now()).events, metadata)
 
     def _duration(self) -> int:
         began = self._run.started or self._run.created

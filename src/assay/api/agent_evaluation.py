@@ -150,20 +150,20 @@ class AgentEvaluation:
             own=spool.checks * request.trials,
             agent=request,
         )
-        head = {
+        metadata = {
             "total": stored.total,
             LOCAL_ONLY: True,
             AGENT: request.agent_id,
             VERSION: request.agent_version,
         }
-        head |= {TRIALS: request.trials} if request.trials > 1 else {}
-        head |= {DIGEST: digest} if digest else {}
+        metadata |= {TRIALS: request.trials} if request.trials > 1 else {}
+        metadata |= {DIGEST: digest} if digest else {}
         new = NewRun(
             run=new_id("eval_"),
             tenant=TENANT,
             kind=KIND,
             name=experiment.name if experiment and experiment.name else "",
-            head=head,
+            metadata=metadata,
             request=request_chunk(stored),
         )
         chunks = context_chunks(spool.lines(request.trials))

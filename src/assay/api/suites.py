@@ -150,7 +150,7 @@ async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
         reasons=reasons,
         results=[read_result(line) async for line in evals.service.results(run)],
         check_results=[read_result(line) async for line in recorded_checks(evals.store, run.id)],
-        error=run.head.get("error"),
+        error=run.metadata.get("error"),
     )
 
 

@@ -188,8 +188,8 @@ class AgentExecution:
             resumed = await evaluation.resume(digest, _report_wait, alone=self._journal is not None)
             if resumed is not None:
                 done, total = (
-                    resumed.head.get("summary", {}).get("total_test_cases", 0),
-                    resumed.head["total"],
+                    resumed.metadata.get("summary", {}).get("total_test_cases", 0),
+                    resumed.metadata["total"],
                 )
                 state = "is complete, nothing is asked again" if is_complete(resumed) else "goes on"
                 echo_err(f"{resumed.id} {state}: {done:,} of {total:,} have a result")
@@ -202,7 +202,7 @@ class AgentExecution:
         self._done = is_complete(ended)
         if ended.status == "failed":
             self._interrupted = True
-            raise EnvironmentFailure(ended.head.get("error", "the run failed"))
+            raise EnvironmentFailure(ended.metadata.get("error", "the run failed"))
 
     def summary(self) -> dict[str, Any]:
         """The agent and the outcomes of its invocations, for `--json`."""

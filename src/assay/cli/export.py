@@ -57,7 +57,7 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
         evaluation_id=run.id,
         started_at=run.started or run.created,
         completed_at=run.ended,
-        status=run.head.get("status", "error"),
+        status=run.metadata.get("status", "error"),
         summary=summary_of(run),
         experiment=request.experiment,
         metadata=await evaluations.metadata(run, request) or None,

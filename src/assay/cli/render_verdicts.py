@@ -109,17 +109,17 @@ def _goal(verification: Verification) -> str:
 
 def goal_of(run: Run) -> str:
     """Whether the run reached its goal, in the few words for a table."""
-    if "waiting" in run.head and run.status.startswith("waiting"):
+    if "waiting" in run.metadata and run.status.startswith("waiting"):
         return "waits for a person"
-    if "goalSatisfied" not in run.head:
+    if "goalSatisfied" not in run.metadata:
         return "–"
-    own = ", self-verified" if run.head.get("selfVerified") else ""
-    return f"goal reached{own}" if run.head["goalSatisfied"] else "goal not reached"
+    own = ", self-verified" if run.metadata.get("selfVerified") else ""
+    return f"goal reached{own}" if run.metadata["goalSatisfied"] else "goal not reached"
 
 
 def respond_hint(run: Run) -> str | None:
     """How to answer a run that waits for a person; None for every other run."""
-    waiting = run.head.get("waiting")
+    waiting = run.metadata.get("waiting")
     if not is_object(waiting) or not run.status.startswith("waiting"):
         return None
     if run.tenant != TENANT:

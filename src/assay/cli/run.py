@@ -215,7 +215,7 @@ async def _resume(evals: EvalRuntime, source: Run) -> Run:
         return claimed
     scored = await scored_of(evals.store, source)
     spec = CopySpec(scored.evidence, scored.keep)
-    run = await branch(evals.store, source, spec, run=new_id("run-"), head=scored.head)
+    run = await branch(evals.store, source, spec, run=new_id("run-"), metadata=scored.metadata)
     echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
     claimed = await evals.store.claim(run.id, evals.executor.executor_id, seconds=evals.executor.lease)
     if claimed is not None:  # else a server with the same store was faster, and does the rest
@@ -225,7 +225,7 @@ async def _resume(evals: EvalRuntime, source: Run) -> Run:
 
 async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     """Wait until the run ends and show its progress; Ctrl-C cancels the run."""
-    progress = RunProgress(run.head["total"], quiet=quiet)
+    progress = RunProgress(run.metadata["total"], quiet=quiet)
     follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
     try:
         ended = await evals.executor.wait(run.id)

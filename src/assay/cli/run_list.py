@@ -37,7 +37,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str | None:
-        return self.run.head.get("agentId")
+        return self.run.metadata.get("agentId")
 
     @property
     def trials(self) -> int:
@@ -46,7 +46,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
     @property
     def tags(self) -> list[str]:
-        return list(self.run.head.get("tags", ()))
+        return list(self.run.metadata.get("tags", ()))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -65,13 +65,13 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
-    """Read what the list shows of a run and its head lacks."""
+    """Read what the list shows of a run that its metadata lacks."""
     if run.kind == WORKFLOW:
         return RunRow(run=run, goal=render_verdicts.goal_of(run))
     if run.kind == EVAL:
         return await _eval_row(evaluations.store, run)
     tally, summary = await evaluations.tally(run), summary_of(run)
-    total: int = run.head.get("total", 0)
+    total: int = run.metadata.get("total", 0)
     stopped = run.status in ("failed", "cancelled")
     statistics = tally.statistics()
     rated = statistics.case_pass_rate if statistics else None
@@ -89,13 +89,13 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 
 async def _eval_row(store: Store, run: Run) -> RunRow:
     summary = None if run.erased else await recorded_summary(store, run)
-    total, done = run.head.get("total", 0), run.head.get("done", 0)
-    failed: int = run.head.get("unmeasured", 0)
+    total, done = run.metadata.get("total", 0), run.metadata.get("done", 0)
+    failed: int = run.metadata.get("unmeasured", 0)
     ended = run.status in CLOSED
     return RunRow(
         run=run,
-        score=run.head.get("aggregateScore"),
-        passed=run.head.get("passed"),
+        score=run.metadata.get("aggregateScore"),
+        passed=run.metadata.get("passed"),
         cost_usd=None if summary is None or summary.total_cost_usd is UNSET else summary.total_cost_usd,
         done=done,
         total=total,

@@ -125,7 +125,7 @@ def _described(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
 
 def _document(run: Run) -> dict[str, Any]:
     """A run of another kind in a list, without content."""
-    return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.head}
+    return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.metadata}
 
 
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
@@ -140,10 +140,10 @@ async def _show_workflow(evaluations: EvaluationService, run: Run, options: Show
 async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
     """The stored tally, and the cases it lacks: those that never started, and those of a command that was killed."""
     tally = await evaluations.tally(run)
-    if run.status not in CLOSED or tally.cases >= run.head.get("total", 0):
+    if run.status not in CLOSED or tally.cases >= run.metadata.get("total", 0):
         return tally
     async for line in evaluations.results(run, tally=tally):
-        if run.head.get(EXTERNALLY_DRIVEN):
+        if run.metadata.get(EXTERNALLY_DRIVEN):
             case = msgspec.json.decode(line)
             tally.count_case(case["status"])
             id, code = case["execution_context"]["test_case"]["id"], 0

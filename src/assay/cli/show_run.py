@@ -43,8 +43,8 @@ async def show_evaluation(
         return
     page = Page()
     page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}")
-    if "error" in run.head:
-        page.put(f"the run failed: {run.head['error']}", "yellow")
+    if "error" in run.metadata:
+        page.put(f"the run failed: {run.metadata['error']}", "yellow")
     if (spending := render_table.cost(tally.spending)) is not None:
         page.put(spending)
     cases = case_count(selection.total, run.head.get("trials", 1))

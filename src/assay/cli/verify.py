@@ -162,7 +162,7 @@ async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcom
         top = await _top_of(store, run)
         agents = await _agents_of(store, top, config)
     async with _open(config, agents) as (workflows, executor):
-        await workflows.respond(PRINCIPAL, run.id, run.head["waiting"]["nodeId"], value)
+        await workflows.respond(PRINCIPAL, run.id, run.metadata["waiting"]["nodeId"], value)
         if top.id != run.id:
             await _claim(workflows, executor, top)  # otherwise another process continues it
         return await _outcome(workflows, executor, top)
@@ -185,7 +185,7 @@ async def _outcome(workflows: WorkflowService, executor: RunExecutor, run: Run) 
     verification = await verification_of(workflows.store, ended, workflows.environment)
     if child is None:
         return ended, verification
-    waiting = {**child.head["waiting"], "runId": child.id}
+    waiting = {**child.metadata["waiting"], "runId": child.id}
     return child, msgspec.structs.replace(verification, waiting=waiting)
 
 
@@ -240,7 +240,7 @@ async def _claim(workflows: WorkflowService, executor: RunExecutor, run: Run) ->
 
 async def _top_of(store: Store, run: Run) -> Run:
     """The active run at the top of a run's parents."""
-    while (parent := run.head.get("parent")) is not None:
+    while (parent := run.metadata.get("parent")) is not None:
         above = await store.run(parent["runId"], tenant=run.tenant)
         if above is None or above.status not in ACTIVE:
             break

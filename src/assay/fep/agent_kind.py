@@ -30,7 +30,7 @@ from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
 from assay.runs.budgets import CostBudget, TimeBudget
 
 DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
-KEPT = (LOCAL_ONLY, DIGEST, AGENT, VERSION, TRIALS, SOURCE)  # members of the head that a run keeps
+KEPT = (LOCAL_ONLY, DIGEST, AGENT, VERSION, TRIALS, SOURCE)  # members of the metadata that a run keeps
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unit = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -87,7 +87,7 @@ class AgentEvaluationState(EvaluationState):
         self._budget = CostBudget(request.agent.max_cost)
         self._pending: set[int] = set()  # units that are counted and not recorded yet
         self._erred = False
-        self._kept: dict[str, Any] = {name: run.head[name] for name in KEPT if name in run.head}
+        self._kept: dict[str, Any] = {name: run.metadata[name] for name in KEPT if name in run.metadata}
 
     def add(self, event: Event) -> None:
         super().add(event)
@@ -117,8 +117,8 @@ class AgentEvaluationState(EvaluationState):
         self._pending.add(shard.unit)
         return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence)
 
-    def head(self) -> dict[str, Any]:
-        return super().head() | self._kept
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | self._kept
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         missing = self._request.total > self._progress.summary.total_test_cases

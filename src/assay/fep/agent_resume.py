@@ -70,16 +70,18 @@ _encode = msgspec.json.Encoder().encode
 async def find_unfinished(store: Store, tenant: str, digest: str) -> Run | None:
     """The newest run of the same cases, checks, agent and options; None if there is none."""
     for run in await store.runs(RunQuery(tenant=tenant, kind=KIND, limit=RECENT)):
-        incomplete = run.erased or run.head.get(COPY_IN_PROGRESS) or run.head.get(PARTIAL)
-        if run.head.get(DIGEST) == digest and not incomplete:
+        incomplete = run.erased or run.metadata.get(COPY_IN_PROGRESS) or run.metadata.get(PARTIAL)
+        if run.metadata.get(DIGEST) == digest and not incomplete:
             return run
     return None
 
 
 def is_complete(run: Run) -> bool:
     """Whether every case of the run has a result without an error."""
-    summary: dict[str, Any] = run.head.get("summary", {})
-    return run.status == "completed" and summary.get("completed_test_cases", 0) == run.head.get("total", 0)
+    summary: dict[str, Any] = run.metadata.get("summary", {})
+    return run.status == "completed" and summary.get("completed_test_cases", 0) == run.metadata.get(
+        "total", 0
+    )
 
 
 async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run:
@@ -87,15 +89,15 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
     assert source.status in CLOSED
     holder = f"copy-{run}"
     dropped = {"summary", "status", "error", "code"}
-    head: dict[str, Any] = {name: value for name, value in source.head.items() if name not in dropped}
-    head[SOURCE] = source.id
+    metadata: dict[str, Any] = {name: value for name, value in source.metadata.items() if name not in dropped}
+    metadata[SOURCE] = source.id
     opens = CreateRun(tenant=source.tenant, kind=KIND, name=source.name, holder=holder, seconds=LEASE)
     opening = RunUpdate(
         run=run,
         opens=opens,
         status="running",
-        head=head | {COPY_IN_PROGRESS: True},
-        events=[Event("evaluation.started", msgspec.json.encode({"total": head["total"]}), clock.now())],
+        metadata=metadata | {COPY_IN_PROGRESS: True},
+        events=[Event("evaluation.started", msgspec.json.encode({"total": metadata["total"]}), clock.now())],
         evidence=await store.chunks(source.id, REQUEST, limit=1),
     )
     await store.commit(Transaction(entries=[opening], lines=[audit_entry(source.tenant, "run.start", run)]))
@@ -115,7 +117,7 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
         if len(page) == RECENT:
             await write(events=page)
             page = []
-    await write(events=page, head=head | counts.head(head["total"]))
+    await write(events=page, metadata=metadata | counts.metadata(metadata["total"]))
     await store.release(run, holder)
     copied = await store.run(run)
     assert copied is not None

@@ -60,7 +60,7 @@ class EvaluationKind:
         return EvaluationState(run, work.request, self._services, hours)
 
     def start_events(self, run: Run) -> UnitOutcome:
-        total = _encode({"total": run.head.get("total", 0)})
+        total = _encode({"total": run.metadata.get("total", 0)})
         return UnitOutcome([Event("evaluation.started", total, self._services.clock.now())])
 
     def stop(self, run: str) -> bool:
@@ -68,7 +68,7 @@ class EvaluationKind:
 
     def failure_events(self, run: Run, message: str, code: str) -> Ending:
         last = Event("run.failed", _encode({"error": code}), self._services.clock.now())
-        return Ending("failed", [last], {**run.head, "status": "error", "error": message, "code": code})
+        return Ending("failed", [last], {**run.metadata, "status": "error", "error": message, "code": code})
 
     async def perform(self, unit: bytes) -> bytes:
         shard = _unpack(unit)
@@ -110,7 +110,7 @@ class EvaluationState:
         self._run, self._request, self._services, self._time_budget = run, request, services, time_budget
         self._refusal = refusal
         self._progress = EvaluationProgressFold()
-        self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
+        self._partial: dict[str, Any] = {PARTIAL: True} if run.metadata.get(PARTIAL) else {}
 
     def add(self, event: Event) -> None:
         self._progress.add(event)
@@ -131,8 +131,8 @@ class EvaluationState:
         event, evidence = unit_records(_done(result), self._services.clock.now())
         return UnitOutcome([event], evidence)
 
-    def head(self) -> dict[str, Any]:
-        return self._progress.head(self._request.total) | self._partial
+    def metadata(self) -> dict[str, Any]:
+        return self._progress.metadata(self._request.total) | self._partial
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
@@ -148,9 +148,9 @@ class EvaluationState:
         )
         ended = EvaluationEnded(status="error" if status == "failed" else case_status, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
-        head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
+        metadata = {**self.metadata(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         return Ending(
-            status, [event], head | ({"error": str(refusal), "code": refusal.code} if refusal else {})
+            status, [event], metadata | ({"error": str(refusal), "code": refusal.code} if refusal else {})
         )
 
 

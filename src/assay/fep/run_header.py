@@ -227,7 +227,7 @@ class EvaluationProgressFold:
             return "error"
         return "skip" if self.summary.skipped_test_cases else "completed"
 
-    def head(self, total: int) -> dict[str, Any]:
+    def metadata(self, total: int) -> dict[str, Any]:
         """The metadata that a list of runs shows."""
         return {"total": total, "summary": msgspec.to_builtins(self.summary)}
 

@@ -80,7 +80,7 @@ class StoreSink:
             run=self.run,
             opens=CreateRun(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
-            head={"total": 0, EXTERNALLY_DRIVEN: True},
+            metadata={"total": 0, EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_chunk(request)],
         )
@@ -105,7 +105,7 @@ class StoreSink:
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            head={"total": total, "summary": msgspec.to_builtins(self._summary), EXTERNALLY_DRIVEN: True},
+            metadata={"total": total, "summary": msgspec.to_builtins(self._summary), EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_chunk(RESULTS, self._first, lines)],
         )
@@ -118,7 +118,7 @@ class StoreSink:
             self.flush()
             status: RunStatus = "failed" if footer.error else "completed"
             ended = EvaluationEnded(status=footer.status, summary=footer.summary)
-            head = {
+            metadata = {
                 "total": self._first,
                 "summary": msgspec.to_builtins(footer.summary),
                 "status": footer.status,
@@ -127,7 +127,7 @@ class StoreSink:
                 run=self.run,
                 holder=self.run,
                 status=status,
-                head=head | ({"error": footer.error} if footer.error else {}),
+                metadata=metadata | ({"error": footer.error} if footer.error else {}),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[
                     EvidenceChunk(

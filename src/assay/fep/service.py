@@ -139,7 +139,7 @@ class EvaluationService:
             kind=KIND,
             status="completed",
             name=planned.name,
-            head=msgspec.to_builtins(metadata),
+            metadata=msgspec.to_builtins(metadata),
             created=began,
             started=began,
             ended=now,
@@ -158,7 +158,7 @@ class EvaluationService:
             run=run,
             opens=CreateRun(tenant=tenant, kind=KIND, name=planned.name),
             status="completed",
-            head=done.head,
+            metadata=done.metadata,
             events=events,
             evidence=evidence,
         )
@@ -191,7 +191,7 @@ class EvaluationService:
             tenant=tenant,
             kind=KIND,
             name=planned.name,
-            head={"total": planned.total},
+            metadata={"total": planned.total},
             request=request_chunk(planned.request()),
         )
         chunks = context_chunks(one if isinstance(one, bytes) else encode_context(one) for one in contexts)
@@ -202,7 +202,7 @@ class EvaluationService:
     ) -> AsyncIterator[bytes]:
         """Result lines in the order of the cases. Cases of a stopped run without results are yielded as `skip` and counted in `tally`."""
         tally = Tally() if tally is None else tally
-        total: int = run.head.get("total", 0)
+        total: int = run.metadata.get("total", 0)
         stop = total if stop is None else min(stop, total)
         at = start
         while at < stop:
@@ -297,7 +297,7 @@ class EvaluationService:
     def operation(self, run: Run) -> EvaluationOperation:
         """A run as an FEP operation."""
         status: OperationStatus = _OPERATION_STATUS.get(run.status, "running")
-        error = run.head.get("error")
+        error = run.metadata.get("error")
         started, ended = times_of(run)
         return EvaluationOperation(
             operation_id=run.id,
@@ -307,18 +307,18 @@ class EvaluationService:
             completed_at=ended or UNSET,
             progress=self.progress(run),
             metadata={"experiment": run.name} if run.name else UNSET,
-            error=ErrorResponse(error=run.head.get("code", "internal_error"), message=error)
+            error=ErrorResponse(error=run.metadata.get("code", "internal_error"), message=error)
             if error
             else UNSET,
         )
 
     def progress(self, run: Run) -> EvaluationProgress:
-        summary = run.head.get("summary", {})
+        summary = run.metadata.get("summary", {})
         return EvaluationProgress(
             evaluation_id=run.id,
             status=_OPERATION_STATUS.get(run.status, "running"),
             completed_test_cases=summary.get("total_test_cases", 0) - summary.get("skipped_test_cases", 0),
-            total_test_cases=run.head.get("total", 0),
+            total_test_cases=run.metadata.get("total", 0),
         )
 
 
@@ -368,21 +368,21 @@ def result_header(
 ) -> bytes:
     """An EvaluationRunResult up to its results."""
     started, ended = when or times_of(run)
-    status, summary = run.head.get("status", "error"), run.head.get("summary") or summary_of(run)
+    status, summary = run.metadata.get("status", "error"), run.metadata.get("summary") or summary_of(run)
     header = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
     return _encode(header)[:-1] + b',"results":['
 
 
 def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
     """Start and end of a run. An inline run has the clock of the process that scored it."""
-    if moments := run.head.get("moments"):
+    if moments := run.metadata.get("moments"):
         started, ended = moments
         return datetime.fromisoformat(started), datetime.fromisoformat(ended)
     return run.started, run.ended
 
 
 def summary_of(run: Run) -> EvaluationSummary:
-    return msgspec.convert(run.head.get("summary", Tally().summary()), EvaluationSummary)
+    return msgspec.convert(run.metadata.get("summary", Tally().summary()), EvaluationSummary)
 
 
 def require_ended(run: Run) -> None:

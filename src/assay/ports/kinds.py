@@ -10,7 +10,7 @@ from assay.errors import Refusal
 from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
 from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 
-# Members of a run's head:
+# Members of a run's metadata:
 LOCAL_ONLY = "apart"  # only the process that was given the run's agents can continue it
 COPY_IN_PROGRESS = "copying"  # the run is being copied from another; no executor may start it yet
 EXTERNALLY_DRIVEN = "driven"  # a command executes the run itself; no other process has its cases
@@ -36,11 +36,11 @@ def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
 
 
 class Ending(NamedTuple):
-    """How a run ends: status, last events, head. Or how it suspends, with a status that waits for an answer."""
+    """How a run ends: status, last events, metadata. Or how it suspends, with a status that waits for an answer."""
 
     status: RunStatus
     events: list[Event]
-    head: dict[str, Any]
+    metadata: dict[str, Any]
     evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
 
 
@@ -62,7 +62,7 @@ class RunState(Protocol):
         """Turn a unit's result into events. A Refusal raised here ends the run `failed`; earlier events stay."""
         ...
 
-    def head(self) -> dict[str, Any]: ...
+    def metadata(self) -> dict[str, Any]: ...
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending: ...
 
 

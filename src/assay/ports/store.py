@@ -23,7 +23,7 @@ CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})  
 store_patience: ContextVar[float | None] = ContextVar("store_patience", default=None)
 
 
-ERASED = "erased"  # in the head of a run: when its content was erased
+ERASED = "erased"  # in the metadata of a run: when its content was erased
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     status: RunStatus = "pending"
     name: str = ""  # of the experiment or suite
-    head: dict[str, Any] = {}  # small metadata: counts, digests, links to other runs
+    metadata: dict[str, Any] = {}  # small: counts, digests, links to other runs
     created: datetime
     started: datetime | None = None
     ended: datetime | None = None
@@ -47,7 +47,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def erased(self) -> str:
         """When the content of the run was erased; an empty text if it was not."""
-        return self.head.get(ERASED, "")
+        return self.metadata.get(ERASED, "")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     holder: str | None = None  # must still hold the lease
     when: frozenset[RunStatus] | None = None  # the statuses that the run may have
     status: RunStatus | None = None
-    head: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
     events: Sequence[Event] = ()
     evidence: Sequence[EvidenceChunk] = ()
     erases: bool = False  # mark the run, which has ended, as erased; nothing else may change

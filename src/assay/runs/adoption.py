@@ -50,7 +50,7 @@ class Adoption:
                 leases.orphan(run.id)
 
     async def _take_up(self, run: Run) -> None:
-        known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
+        known = run.kind in self._kinds and not run.metadata.get(LOCAL_ONLY)
         if not known and run.id not in self._conducted:
             await self._leases.release(run.id)
         elif run.takeovers != self._last:

@@ -58,7 +58,7 @@ class Conductor:
 
     async def conduct(self) -> None:
         """Conduct the run to a terminal event, unless another process holds it by now or this one drains."""
-        submitted, current = self._run.head.get("traceparent", ""), tracing.get()
+        submitted, current = self._run.metadata.get("traceparent", ""), tracing.get()
         tracing.set(submitted or current)  # this task has a context of its own
         pool.owner.set(self._run.tenant)
         store_patience.set(None)  # it outlives the request that submitted it
@@ -84,15 +84,15 @@ class Conductor:
             holder=self._holder,
             status=last.status,
             events=[*(self._kind.start_events(self._run).events if not_started else ()), *last.events],
-            head=last.head,
+            metadata=last.metadata,
         )
         await self._store.commit(Transaction(entries=[entry]))
 
     async def _conduct(self) -> None:
-        if self._run.head.get(COPY_IN_PROGRESS):
+        if self._run.metadata.get(COPY_IN_PROGRESS):
             await self._fail("a crash interrupted the copy from the source run; fork the source again")
             return
-        if self._run.head.get(EXTERNALLY_DRIVEN):
+        if self._run.metadata.get(EXTERNALLY_DRIVEN):
             await self._fail(
                 "the command that ran it was interrupted; the results recorded until then are stored"
             )

@@ -66,7 +66,7 @@ async def replay(
 ) -> Run:
     """A complete copy with the same end. `documents` are written with its last step."""
     fork_point(source, 0)
-    last = FinalStep("replay", source.status, source.head, documents)
+    last = FinalStep("replay", source.status, source.metadata, documents)
     return await _copied(store, source, spec, run, last)
 
 
@@ -76,12 +76,12 @@ async def branch(
     spec: CopySpec,
     *,
     run: str,
-    head: dict[str, Any],
+    metadata: dict[str, Any],
     documents: Sequence[PutDocument] = (),
 ) -> Run:
     """A run that starts with the copied part. The executor that claims it does the rest."""
     fork_point(source, 0)
-    return await _copied(store, source, spec, run, FinalStep("branch", "running", head, documents))
+    return await _copied(store, source, spec, run, FinalStep("branch", "running", metadata, documents))
 
 
 class FinalStep(NamedTuple):
@@ -89,7 +89,7 @@ class FinalStep(NamedTuple):
 
     mode: str
     status: RunStatus
-    head: dict[str, Any]
+    metadata: dict[str, Any]
     documents: Sequence[PutDocument]
 
 
@@ -98,13 +98,13 @@ def _always(_: int) -> bool:
 
 
 async def _copied(store: Store, source: Run, spec: CopySpec, run: str, last: FinalStep) -> Run:
-    head = {
-        name: value for name, value in last.head.items() if name != "traceparent"
+    metadata = {
+        name: value for name, value in last.metadata.items() if name != "traceparent"
     } | propagation_headers()  # of the request that forks
-    head |= {"sourceRunId": source.id, "forkMode": last.mode}
+    metadata |= {"sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
     opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
-    opening = RunUpdate(run=run, opens=opens, head=head | {COPY_IN_PROGRESS: True})
+    opening = RunUpdate(run=run, opens=opens, metadata=metadata | {COPY_IN_PROGRESS: True})
     await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
     async for pieces in _chunks(store, source.id, spec.evidence):
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
@@ -114,7 +114,9 @@ async def _copied(store: Store, source: Run, spec: CopySpec, run: str, last: Fin
             Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
         )
         await store.renew(holder, seconds=LEASE)
-    entry = RunUpdate(run=run, holder=holder, status=last.status, head=head, when=frozenset({"pending"}))
+    entry = RunUpdate(
+        run=run, holder=holder, status=last.status, metadata=metadata, when=frozenset({"pending"})
+    )
     await store.commit(Transaction(entries=[entry], documents=last.documents))
     await store.release(run, holder)
     found = await store.run(run)

@@ -50,7 +50,7 @@ class LogWriter:
             status="running",
             events=events,
             evidence=evidence,
-            head=self._state.head(),
+            metadata=self._state.metadata(),
         )
         try:
             await self._store.commit(Transaction(entries=[entry], documents=documents))
@@ -90,7 +90,7 @@ class LogWriter:
             status=ending.status,
             events=ending.events,
             evidence=ending.evidence,
-            head=ending.head,
+            metadata=ending.metadata,
         )
         await self._store.commit(Transaction(entries=[entry]))
 
@@ -116,7 +116,7 @@ class LogWriter:
                 expected=self._events,
                 events=events,
                 evidence=[chunk for outcome in batch for chunk in outcome.evidence],
-                head=self._state.head(),
+                metadata=self._state.metadata(),
             )
             documents = [change for outcome in batch for change in outcome.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from assay.ports import CreateRun, EvidenceChunk, PutDocument, Run, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 
-PARTIAL = "partial"  # in the head of a run that is not stored completely
+PARTIAL = "partial"  # in the metadata of a run that is not stored completely
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     tenant: str
     kind: str
     name: str
-    head: dict[str, Any]
+    metadata: dict[str, Any]
     request: EvidenceChunk
 
 
@@ -37,14 +37,14 @@ async def submit(
 
     `documents` are written with the last chunk: a client that finds them finds a complete run.
     """
-    run, head = new.run, new.head
+    run, metadata = new.run, new.metadata
     first, second = next(chunks, None), next(chunks, None)
     # until it is complete, the intake holds it
     intake = holder if second is None else f"intake-{run}"
     opening = RunUpdate(
         run=run,
         opens=CreateRun(tenant=new.tenant, kind=new.kind, name=new.name, holder=intake, seconds=lease),
-        head=head if second is None else head | {PARTIAL: True},
+        metadata=metadata if second is None else metadata | {PARTIAL: True},
         evidence=[new.request, *([first] if first else [])],
     )
     with_first = documents if second is None else ()
@@ -57,7 +57,7 @@ async def submit(
             if time.monotonic() - renewed > lease / 4:
                 await store.renew(intake, seconds=lease)
                 renewed = time.monotonic()
-        complete = RunUpdate(run=run, holder=intake, head=head)
+        complete = RunUpdate(run=run, holder=intake, metadata=metadata)
         await store.commit(Transaction(entries=[complete], documents=documents))
         await store.release(run, intake)
         await store.claim(run, holder, seconds=lease)

@@ -221,10 +221,13 @@ class ActivityRunner:
             return {
                 "status": run.status,
                 "variables": replayer.execution.variables,
-                "goalSatisfied": run.head.get("goalSatisfied", True),
+                "goalSatisfied": run.metadata.get("goalSatisfied", True),
                 "workers": sorted(await workers(self._store, child)),
             }
-        error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
+        error = run.metadata.get("error") or {
+            "code": run.status,
+            "message": f"the child run was {run.status}",
+        }
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
     async def _replayed(self, unit: StepUnit) -> Result:

@@ -51,14 +51,14 @@ class WorkflowKind:
     def start_events(self, run: Run) -> UnitOutcome:
         owner = Owner(
             tenant=run.tenant,
-            principal=run.head.get("principal", UNSET),
-            workspace=run.head.get("workspace", UNSET),
+            principal=run.metadata.get("principal", UNSET),
+            workspace=run.metadata.get("workspace", UNSET),
         )
-        tags = tuple(run.head["tags"]) if "tags" in run.head else UNSET
+        tags = tuple(run.metadata["tags"]) if "tags" in run.metadata else UNSET
         fact = PendingEvent(
             type="run.started",
             payload=RunStarted(workflow_id=run.name, owner=owner, tags=tags),
-            content={INPUTS: True} if run.head.get(INPUTS) else {},
+            content={INPUTS: True} if run.metadata.get(INPUTS) else {},
             id=stable_id("ev", run.id, 0),
         )
         return UnitOutcome(split([fact], self._clock.now()).events)  # its content was stored with the request
@@ -89,8 +89,8 @@ class WorkflowKind:
 
     def failure_events(self, run: Run, message: str, code: str) -> Ending:
         fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=message)))
-        head = {**run.head, "error": {"code": code, "message": message}}
-        return Ending("failed", [Event("run.failed", encode_event(fact), self._clock.now())], head)
+        metadata = {**run.metadata, "error": {"code": code, "message": message}}
+        return Ending("failed", [Event("run.failed", encode_event(fact), self._clock.now())], metadata)
 
 
 class WorkflowState:
@@ -189,7 +189,7 @@ class WorkflowState:
                 changes += models.cache_puts(self._run.tenant, effect, value)
         return changes
 
-    def head(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The metadata that a list shows. It has no content."""
         execution = self.replayer.execution
         kept = (
@@ -203,22 +203,22 @@ class WorkflowState:
             "traceparent",
             LOCAL_ONLY,
         )
-        head = {name: self._run.head[name] for name in kept if name in self._run.head}
+        metadata = {name: self._run.metadata[name] for name in kept if name in self._run.metadata}
         if execution.iteration:
-            head |= {"iteration": execution.iteration, "supervisor": execution.supervisor}
+            metadata |= {"iteration": execution.iteration, "supervisor": execution.supervisor}
         if execution.last_turn is not None and execution.last_turn.verdict is not None:
-            head["verdict"] = execution.last_turn.verdict
-            head |= {"selfVerified": True} if execution.last_turn.self_verified else {}
+            metadata["verdict"] = execution.last_turn.verdict
+            metadata |= {"selfVerified": True} if execution.last_turn.self_verified else {}
         if wait := self.replayer.waiting:
             deadline = None if wait.deadline is None else wait.deadline.isoformat()
-            head["waiting"] = {
+            metadata["waiting"] = {
                 "nodeId": wait.node,
                 "kind": wait.kind,
                 "about": wait.about,
                 "interruptId": wait.interrupt,
                 "deadline": deadline,
             }
-        return head
+        return metadata
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         replayer, now = self.replayer, self._clock.now()
@@ -228,24 +228,24 @@ class WorkflowState:
             parent = (replayer.execution.request.parent or {}).get("runId", UNSET)
             replayer.execution.emit("run.cancelled", RunCancelled(parent_run_id=parent))
             events, evidence, _ = split(replayer.execution.drain(), now)
-            head = self.head() | {"goalSatisfied": False}
-            head.pop("waiting", None)
-            return Ending("cancelled", events, head, evidence)
+            metadata = self.metadata() | {"goalSatisfied": False}
+            metadata.pop("waiting", None)
+            return Ending("cancelled", events, metadata, evidence)
         facts: list[PendingEvent] = []
         if refusal is not None:
             facts = replayer.fail(RunStopped(refusal.code, str(refusal)))
         self._kind.children.pop(self._run.id, None)
         if (wait := replayer.waiting) is not None:
-            return Ending(resting(wait), [], self.head())
+            return Ending(resting(wait), [], self.metadata())
         assert replayer.end is not None
         events, evidence, _ = split([*facts, replayer.end.last], now)
-        head = self.head()
-        head["goalSatisfied"] = goal_satisfied(
-            replayer.end.status, replayer.execution.decision, head.get("verdict")
+        metadata = self.metadata()
+        metadata["goalSatisfied"] = goal_satisfied(
+            replayer.end.status, replayer.execution.decision, metadata.get("verdict")
         )
         if replayer.end.error:
-            head["error"] = replayer.end.error
-        return Ending(replayer.end.status, events, head, evidence)
+            metadata["error"] = replayer.end.error
+        return Ending(replayer.end.status, events, metadata, evidence)
 
 
 def resting(wait: Wait) -> RunStatus:

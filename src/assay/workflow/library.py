@@ -54,23 +54,23 @@ def open_transaction(
     """The transaction that creates a pending run, leased to `holder`. Secrets in its inputs are not stored (contract §6.5)."""
     request = msgspec.structs.replace(request, inputs=redact(request.inputs))
     evidence = [request_chunk(request)]
-    head: dict[str, Any] = {"workflowId": request.workflow.id}
+    metadata: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
         content = msgspec.json.encode({"inputs": request.inputs})
         evidence.append(EvidenceChunk(kind=CONTENT, key=stable_id("ev", run, 0), data=content))
-        head[INPUTS] = True
-    head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
+        metadata[INPUTS] = True
+    metadata |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
     if request.parent is not None:
-        head["parent"] = request.parent
+        metadata["parent"] = request.parent
     if request.source is not None:
-        head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
+        metadata |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
     if request.given:
-        head[LOCAL_ONLY] = True
+        metadata[LOCAL_ONLY] = True
     if request.traceparent:
-        head["traceparent"] = request.traceparent
+        metadata["traceparent"] = request.traceparent
     if request.tags:
-        head["tags"] = list(request.tags)
+        metadata["tags"] = list(request.tags)
     opens = CreateRun(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
-    entry = RunUpdate(run=run, opens=opens, head=head, evidence=evidence)
+    entry = RunUpdate(run=run, opens=opens, metadata=metadata, evidence=evidence)
     lines = [audited(tenant, "run.start", run)]
     return Transaction(entries=[entry], documents=list(documents), lines=lines)

@@ -69,15 +69,15 @@ def report(run: Run, events: Sequence[Event], workers: Mapping[str, Collection[s
         run_id=run.id,
         workflow_id=run.name,
         status=run.status,
-        goal_satisfied=goal_satisfied(run.status, last, run.head.get("verdict")),
+        goal_satisfied=goal_satisfied(run.status, last, run.metadata.get("verdict")),
         committed=any(
             type == "variable.changed" and payload["name"] == "result" for type, _, payload in payloads
         ),
         turns=len(decisions),
         verdicts=tuple(_verdicts(payloads, workers)),
         success_criteria=tuple((last or {}).get("successCriteria", ())),
-        waiting=run.head.get("waiting"),
-        error=run.head.get("error"),
+        waiting=run.metadata.get("waiting"),
+        error=run.metadata.get("error"),
     )
 
 

@@ -213,7 +213,7 @@ class WorkflowService:
             query = RunQuery(kind=KIND, statuses=RESTING, before=before, limit=PAGE)
             runs = await self.store.runs(query)
             for run in runs:
-                deadline = run.head.get("waiting", {}).get("deadline")
+                deadline = run.metadata.get("waiting", {}).get("deadline")
                 if deadline is not None and datetime.fromisoformat(deadline) <= now:
                     # an answer at the last moment is a conflict; an error of one run does not stop the others
                     count += (
@@ -240,7 +240,7 @@ class WorkflowService:
         """The state of a run, and its wait. A Conflict says that another answer came meanwhile."""
         state = await self.kind.restore(self.store, run)
         wait = state.replayer.waiting
-        if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
+        if wait is None or wait.interrupt != run.metadata.get("waiting", {}).get("interruptId"):
             raise Conflict("status", f"run {run.id}", "another answer came first, and the run continues")
         return state, wait
 
@@ -262,7 +262,7 @@ class WorkflowService:
             status="running",
             events=events,
             evidence=evidence,
-            head=state.head(),
+            metadata=state.metadata(),
         )
         line = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
         await self.store.commit(Transaction(entries=[entry], documents=[*documents, *extra], lines=[line]))
@@ -309,14 +309,14 @@ class WorkflowService:
             shown["currentNodeId"] = execution.current
         if run.status == "completed":
             shown["outputs"] = shown["variables"]
-        if "error" in run.head:
-            shown["error"] = run.head["error"]
+        if "error" in run.metadata:
+            shown["error"] = run.metadata["error"]
         if execution.agent is not None:
             shown["agent"] = execution.agent
         if execution.supervisor:
             shown["runOrchestrator"] = {"agentId": execution.supervisor}
-        if "goalSatisfied" in run.head:
-            shown["goalSatisfied"] = run.head["goalSatisfied"]
+        if "goalSatisfied" in run.metadata:
+            shown["goalSatisfied"] = run.metadata["goalSatisfied"]
         return shown
 
     async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class WorkflowService:
         found = await self.store.run(run, tenant=tenant)
         if found is None:
             raise NotFound(f"there is no run {run!r}")
-        parent = found.head.get("parent")
+        parent = found.metadata.get("parent")
         above = (
             None
             if parent is None

@@ -437,7 +437,7 @@ def tasks(*ids):
 def test_no_answer_of_an_agent_ends_the_run(act):
     for value in ANSWERS.values():
         run, _, summary, _ = doing(answering(act, value), tasks("bad", "good"))
-        assert run.status == "completed", run.head
+        assert run.status == "completed", run.metadata
         assert [task.passed for task in summary.tasks] == [False, True]
 
 
@@ -457,7 +457,7 @@ def test_a_usage_that_cannot_be_is_that_tasks_failure(used):
 
     agent = CallableAgent(AgentCard(agent_id=AGENT, free=True), answer)
     run, _, summary, _ = doing(agent, tasks("bad1", "good", "bad2"), asked={"trials": 2})
-    assert run.status == "completed", run.head
+    assert run.status == "completed", run.metadata
     assert [task.passed for task in summary.tasks] == [False, True, False]
 
 

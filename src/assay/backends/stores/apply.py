@@ -182,7 +182,7 @@ def _erased(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
     if run.status not in CLOSED:
         raise Conflict("status", place, f"it is {run.status}: only a run that has ended can be erased")
     moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return run if run.erased else msgspec.structs.replace(run, head=run.head | {ERASED: moment})
+    return run if run.erased else msgspec.structs.replace(run, metadata=run.metadata | {ERASED: moment})
 
 
 def _check_admission(entry: RunUpdate, run: Run | None) -> Run:
@@ -208,7 +208,7 @@ def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
     return msgspec.structs.replace(
         run,
         status=status,
-        head=run.head if entry.head is None else entry.head,
+        metadata=run.metadata if entry.metadata is None else entry.metadata,
         started=now if run.started is None and status not in ("pending", "cancelled") else run.started,
         ended=now if status in CLOSED else None,
         events=run.events + len(entry.events),

@@ -31,14 +31,14 @@ class EncodedBlob(NamedTuple):
     data: bytes
 
 
-class EncodedHead(msgspec.Struct, frozen=True):
+class EncodedMetadata(msgspec.Struct, frozen=True):
     """The encrypted part of a run's row: an experiment's name and a failure's reason may be content."""
 
     name: str
-    head: dict[str, Any]
+    metadata: dict[str, Any] = msgspec.field(name="head")
 
 
-_head = msgspec.json.Decoder(EncodedHead).decode
+_decode_metadata = msgspec.json.Decoder(EncodedMetadata).decode
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -84,10 +84,10 @@ class RecordCodec:
     def seal_run(self, run: Run) -> tuple[str, bytes]:
         """The columns `name` and `head` of a run."""
         if self._encrypt_with is None:
-            return run.name, _encode(run.head)
+            return run.name, _encode(run.metadata)
         id = self._encrypt_with.key_id
         sealed = self._encrypt_with.seal(
-            _encode(EncodedHead(run.name, run.head)), _label(PLAIN, ("runs", run.id))
+            _encode(EncodedMetadata(run.name, run.metadata)), _label(PLAIN, ("runs", run.id))
         )
         name = self._encrypt_with.blind(run.name)[0] if run.name else ""
         return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
@@ -97,8 +97,8 @@ class RecordCodec:
             return name, _plain(head)
         id, data = _parts(head)
         place = "runs", run
-        opened = _head(self._decrypt(id, data, _label(PLAIN, place), place))
-        return opened.name, opened.head
+        opened = _decode_metadata(self._decrypt(id, data, _label(PLAIN, place), place))
+        return opened.name, opened.metadata
 
     def names(self, name: str) -> list[str]:
         """The values of the column `name` that stand for a name."""

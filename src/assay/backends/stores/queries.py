@@ -222,14 +222,14 @@ def _read_runs(
 
 
 def read_run(row: Row[Any], codec: RecordCodec) -> Run:
-    name, head = codec.open_run(row.id, row.name, row.head)
+    name, metadata = codec.open_run(row.id, row.name, row.head)
     return Run(
         id=row.id,
         tenant=row.tenant,
         kind=row.kind,
         status=row.status,
         name=name,
-        head=head,
+        metadata=metadata,
         created=moment(row.created),
         started=None if row.started is None else moment(row.started),
         ended=None if row.ended is None else moment(row.ended),

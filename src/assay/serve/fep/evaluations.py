@@ -76,7 +76,7 @@ def window(params: dict[str, str], run: Run, limit: int) -> tuple[int, int | Non
     if token := params.get("page_token"):
         cursor = pages.decode(token, pages.OffsetCursor)
         start = cursor.at
-        if cursor.run != run.id or not 0 <= start < max(1, run.head.get("total", 0)):
+        if cursor.run != run.id or not 0 <= start < max(1, run.metadata.get("total", 0)):
             raise pages.invalid_token()
     elif "page_token" in params:
         raise pages.invalid_token()
@@ -85,7 +85,7 @@ def window(params: dict[str, str], run: Run, limit: int) -> tuple[int, int | Non
 
 def next_page_token(run: Run, start: int, size: int | None) -> str | None:
     """The token of the next page; None after the last one."""
-    if size is None or start + size >= run.head.get("total", 0):
+    if size is None or start + size >= run.metadata.get("total", 0):
         return None
     return pages.token(pages.OffsetCursor(run.id, start + size))
 

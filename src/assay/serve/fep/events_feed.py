@@ -201,7 +201,7 @@ class EvaluationFeed:
             evaluation_id=self._run.id,
             status=_ENDS.get(event.type.rpartition(".")[2], "running"),
             completed_test_cases=done,
-            total_test_cases=self._run.head.get("total", 0),
+            total_test_cases=self._run.metadata.get("total", 0),
         )
         frames.append(b"id: %d\nevent: progress\ndata: %b\n\n" % (event.sequence, _encode(progress)))
         return frames

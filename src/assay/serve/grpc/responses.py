@@ -112,7 +112,7 @@ def result_header(run: Run, experiment: ExperimentMetadata | None, metadata: dic
     started, ended = times_of(run)
     result = fep.EvaluationRunResult(
         evaluation_id=run.id,
-        status=STATUS[run.head.get("status", "error")],  # type: ignore[arg-type]
+        status=STATUS[run.metadata.get("status", "error")],  # type: ignore[arg-type]
         summary=fep.EvaluationSummary(**msgspec.to_builtins(summary_of(run))),
     )
     _set_time(result.started_at, started or run.created)

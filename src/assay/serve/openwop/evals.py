@@ -95,7 +95,7 @@ class EvalRuns:
         scored = await scored_of(store, source)
         same_agent(scored.request, self.service.dependencies.agents)
         spec = CopySpec(scored.evidence, scored.keep)
-        copy = await branch(store, source, spec, run=run, head=scored.head, documents=documents)
+        copy = await branch(store, source, spec, run=run, metadata=scored.metadata, documents=documents)
         return await store.claim(copy.id, holder, seconds=self.service.lease) or copy
 
     async def snapshot(self, run: Run) -> JSON:
@@ -115,8 +115,8 @@ class EvalRuns:
             document["tags"] = list(request.tags)
         if request.metadata:
             document["metadata"] = request.metadata
-        if "traceparent" in run.head:
-            document["traceparent"] = run.head["traceparent"]
+        if "traceparent" in run.metadata:
+            document["traceparent"] = run.metadata["traceparent"]
         if run.status == "failed":
             document["error"] = await self._error(run)
         if (summary := await self.service.summary(run)) is not None:
@@ -192,7 +192,7 @@ async def eval_report(call: HttpRequest) -> Response:
     await call.audit_read(run)
     store = evals.service.store
     if call.accepts_ndjson:
-        trials: int = run.head.get("trials", 1)
+        trials: int = run.metadata.get("trials", 1)
         stop = (first + limit) * trials if "limit" in params else None
         return Response(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
     notes = await annotations(store, run) if host.feedback else []

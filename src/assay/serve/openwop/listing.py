@@ -64,12 +64,12 @@ def run_item(run: Run) -> JSON:
         "status": run.status,
         "createdAt": run.created.isoformat().replace("+00:00", "Z"),
     }
-    head = run.head
-    if "parent" in head:
-        entry["parentRunId"] = head["parent"]["runId"]
-    if "source" in head:  # of a workflow's fork; the header of an eval's fork has the wire names
-        entry |= {"sourceRunId": head["source"], "forkMode": head["mode"]}
-    return entry | {name: head[name] for name in MEMBERS if name in head}
+    metadata = run.metadata
+    if "parent" in metadata:
+        entry["parentRunId"] = metadata["parent"]["runId"]
+    if "source" in metadata:  # of a workflow's fork; the header of an eval's fork has the wire names
+        entry |= {"sourceRunId": metadata["source"], "forkMode": metadata["mode"]}
+    return entry | {name: metadata[name] for name in MEMBERS if name in metadata}
 
 
 MEMBERS = (

@@ -72,10 +72,10 @@ class WorkflowRuns:
 
     async def snapshot(self, run: Run) -> JSON:
         owner = {"tenant": run.tenant} | {
-            name: run.head[name] for name in ("principal", "workspace") if name in run.head
+            name: run.metadata[name] for name in ("principal", "workspace") if name in run.metadata
         }
         members: JSON = {"owner": owner, "engineVersion": "1", "eventLogSchemaVersion": 2}
-        members |= {name: run.head[name] for name in ("tags", "traceparent") if name in run.head}
+        members |= {name: run.metadata[name] for name in ("tags", "traceparent") if name in run.metadata}
         return members | await self.workflows.snapshot(run)
 
     def capabilities(self) -> dict[str, Any]:

@@ -131,7 +131,7 @@ async def eval_run(call: HttpRequest) -> Response:
     body = decode_body(_eval_run, await read_document(call) or b"{}", call.server.limits)
     modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
     run = await _wait_for_run(call, sample_suite(body.task_count), body.agent_id, modes)
-    header = run.head
+    header = run.metadata
     return answer(
         {
             "runId": run.id,

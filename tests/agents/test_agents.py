@@ -198,7 +198,7 @@ class Object:
         (lambda task: task, 1),
         (lambda task, temperature=0.5: temperature, 0.5),  # a default is not for the context
         (lambda task, ctx=None: ctx is not None, True),  # but by this name it is
-        (lambda task, anything: anything.left > 0, True),
+        (lambda task, anything: anything.remaining_seconds > 0, True),
         (Object(), True),
         (Object().method, "method"),
         (lambda task: Object().method(task), "method"),  # a plain function that gives something to await

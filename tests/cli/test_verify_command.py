@@ -327,7 +327,7 @@ def test_the_library_commits_only_what_passed(tmp_path, monkeypatch):
     assert (came.result, came.committed, came.status) == (None, False, "waiting-approval")
     came = asyncio.run(assay.verify(write, write, "do it", max_turns=1))
     assert came.verdicts[0].self_verified
-    assert [(one.role, one.why[:16]) for one in came.failures] == [("critic", "expected a verdi")]
+    assert [(one.role, one.reason[:16]) for one in came.failures] == [("critic", "expected a verdi")]
     with pytest.raises(assay.InvalidRequest):
         asyncio.run(assay.verify(write, [lambda about: "pass", lambda about: "fail"], "do it"))
     with pytest.raises(assay.InvalidRequest):

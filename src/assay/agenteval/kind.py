@@ -107,7 +107,10 @@ class AgentEvalKind:
         self._dependencies.progress.began(trial_unit.run, runner.task_id, trial_unit.trial)
         return _pack(
             await perform(
-                runner, running, lambda: trial_unit.run in self._stopping, environment.time_budget.left
+                runner,
+                running,
+                lambda: trial_unit.run in self._stopping,
+                environment.time_budget.remaining_seconds,
             )
         )
 

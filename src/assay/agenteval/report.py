@@ -6,7 +6,7 @@ from math import fsum
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
@@ -169,7 +169,7 @@ class Reason(Struct, frozen=True, rename="camel"):
     task_id: str
     trial: int
     measured: bool
-    why: str
+    message: str = field(name="why")
 
 
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:

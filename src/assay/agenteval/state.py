@@ -57,7 +57,7 @@ class EvalState:
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
-                if scorecard.cost > self._ceiling or not self._time_budget.left:
+                if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:
                     return
                 if not scorecard.done(self._order[at], trial):
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))

@@ -106,7 +106,7 @@ class Invocation:
         return (self._closed or time.monotonic()) - self._began
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         return self._end - time.monotonic()
 
     @property
@@ -170,7 +170,7 @@ class Invocation:
         cost_usd: float | None = None,
         cached: bool = False,
     ) -> None:
-        self.used(
+        self.record_usage(
             Usage(
                 provider=provider,
                 model=model,
@@ -181,7 +181,7 @@ class Invocation:
             )
         )
 
-    def used(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         known = checked_usage(msgspec.to_builtins(usage))
         names = {"provider": safe_name(known.provider), "model": safe_name(known.model)}
         self.note(UsageStep(usage=msgspec.structs.replace(known, **names)))
@@ -278,7 +278,9 @@ async def invoke(
     """
     await invocation.open()
     try:
-        async with asyncio.timeout(None if invocation.left == float("inf") else invocation.left + grace):
+        async with asyncio.timeout(
+            None if invocation.remaining_seconds == float("inf") else invocation.remaining_seconds + grace
+        ):
             finish = await agent.invoke(task, invocation)
     except (ForeignFault, TimeFault):
         raise

@@ -69,7 +69,7 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
         lines = [
             f"SuiteRun {self.run_id}: {report.suite_id} {report.suite_version}, {verdict}",
             f"  score {report.score:.3f}, {report.passed_count:,} of {report.total:,} tasks passed",
-            *(f"  {reason.task_id}: {' '.join(reason.why.split())}" for reason in self.reasons[:SHOWN]),
+            *(f"  {reason.task_id}: {' '.join(reason.message.split())}" for reason in self.reasons[:SHOWN]),
         ]
         lines += [f"  … {len(self.reasons) - SHOWN:,} more"] if len(self.reasons) > SHOWN else []
         lines += [f"  error: {self.error}"] if self.error else []

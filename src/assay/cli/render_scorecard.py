@@ -158,7 +158,7 @@ def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], hid
         score = "–" if task.score is None else f"{task.score:.2f}"
         if task.trials > 1:
             score += f" {task.trials_passed}/{task.trials}"
-        table.add_row(mark, task.task_id, score, _one_line(reason.why))
+        table.add_row(mark, task.task_id, score, _one_line(reason.message))
     page.print(table)
     if hidden_count:
         page.put(f"  … and {hidden_count:,} more")

@@ -42,7 +42,7 @@ def display_end(verification: Verification, hint: str | None = None) -> None:
         echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
     if verification.committed:
         echo_lines(f"result: {_text(verification.result)}")
-    for name, value in (verification.asked or {}).items():
+    for name, value in (verification.question or {}).items():
         echo_lines(f"{name}{'' if name == 'question' else ' in question'}: {_text(value)}")
     echo(_goal(verification))
     if hint is not None:
@@ -53,14 +53,14 @@ def _turns(verification: Verification) -> list[str]:
     """The failures and verdicts of each turn, in order."""
     lines: list[tuple[int, int, str]] = []
     no_verdict = {
-        (failure.iteration, failure.agent_id): failure.why
+        (failure.iteration, failure.agent_id): failure.reason
         for failure in verification.failures
         if failure.role == "critic"
     }
     for failure in verification.failures:
         if failure.role != "critic":
             agent = f"{failure.role} {failure.agent_id}"
-            message = f"turn {failure.iteration}: {agent} failed: {_line(failure.why)}"
+            message = f"turn {failure.iteration}: {agent} failed: {_line(failure.reason)}"
             lines.append((failure.iteration, 0, message))
     for verdict in verification.verdicts:
         why = no_verdict.get((verdict.iteration, verdict.agent_id))

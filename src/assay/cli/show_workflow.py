@@ -70,7 +70,7 @@ class WorkflowLog:
         yield "", f"turn {payload['iteration']}"
         for failure in self._verification.failures:
             if failure.iteration == payload["iteration"]:
-                yield "", f"  {failure.role} {failure.agent_id} failed: {cut(failure.why)}"
+                yield "", f"  {failure.role} {failure.agent_id} failed: {cut(failure.reason)}"
 
 
 def _confidence(payload: JSON) -> str:

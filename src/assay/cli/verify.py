@@ -116,7 +116,7 @@ async def _verify(config: settings.Settings, options: VerifyOptions) -> Outcome:
             workflow=workflow_of("verify", loop),
             inputs={"task": task},
             owner={"tenant": PRINCIPAL.tenant, "principal": PRINCIPAL.id},
-            given=tuple(agents),
+            agent_specs=tuple(agents),
         )
         run = await workflows.submit(request, PRINCIPAL.tenant, new_id("run-"))
         return await _outcome(workflows, executor, run)
@@ -250,7 +250,7 @@ async def _top_of(store: Store, run: Run) -> Run:
 
 async def _agents_of(store: Store, run: Run, config: settings.Settings) -> dict[str, Agent]:
     """The agents that the command line described when the run was started."""
-    specs = (await read_request(store, run.id)).given
+    specs = (await read_request(store, run.id)).agent_specs
     return {spec: app.resolve_agent(spec, config) for spec in specs}
 
 

@@ -75,7 +75,9 @@ class EvaluationKind:
         work, hours = await self._planned(shard.run)
         attributes = {"assay.run.id": shard.run, "assay.unit": shard.number, "assay.cases": len(shard.lines)}
         with telemetry.span("unit", attributes):
-            return _pack(await work.perform(shard, self._options._replace(run_seconds=hours.left)))
+            return _pack(
+                await work.perform(shard, self._options._replace(run_seconds=hours.remaining_seconds))
+            )
 
     async def _planned(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
         planned = self._plans.get(run)
@@ -123,7 +125,7 @@ class EvaluationState:
         if self._refusal is not None:
             raise self._refusal
         async for unit in units(store, self._run.id, self._request, self._progress.units):
-            if not self._time_budget.left:
+            if not self._time_budget.remaining_seconds:
                 return
             yield _pack(unit)
 
@@ -141,7 +143,7 @@ class EvaluationState:
         if missing:
             checks = count_checks(self._request) - count_or_zero(summary.total_checks)
             summary = add_summaries(summary, _missing(missing, max(0, checks)))
-        if status == "completed" and summary.skipped_test_cases and not self._time_budget.left:
+        if status == "completed" and summary.skipped_test_cases and not self._time_budget.remaining_seconds:
             status, refusal = "failed", RunTimeout(self._time_budget.seconds)
         case_status: Status = (
             "error" if summary.error_test_cases else "skip" if missing else self._progress.status

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 CRITERION = r"^[a-z0-9][a-z0-9_.-]{0,63}\Z"  # the key of an agent's criterion
 Role = Literal["actor", "critic", "supervisor"]
@@ -40,7 +40,7 @@ class TurnFailure(Struct, frozen=True, kw_only=True, rename="camel"):
     iteration: int
     agent_id: str
     role: Role
-    why: str
+    reason: str = field(name="why")
 
 
 class Verification(VerificationReport, frozen=True, kw_only=True, rename="camel"):
@@ -48,4 +48,4 @@ class Verification(VerificationReport, frozen=True, kw_only=True, rename="camel"
 
     result: Any = None
     failures: tuple[TurnFailure, ...] = ()
-    asked: dict[str, Any] | None = None
+    question: dict[str, Any] | None = field(default=None, name="asked")

@@ -13,7 +13,7 @@ class TimeBudget:
         self._clock, self._started, self.seconds = clock, started or clock.now(), seconds
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds that remain; 0 when the time is up."""
         return max(0.0, self.seconds - (self._clock.now() - self._started).total_seconds())
 

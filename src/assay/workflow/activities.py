@@ -96,10 +96,10 @@ class ActivityRunner:
         except TimeoutError:
             now = self._services.clock.now()
             spent = now - (unit.began or now)
-            return Result(at=now, over=max(round(spent.total_seconds() * 1000), 1))
+            return Result(at=now, timed_out_after_ms=max(round(spent.total_seconds() * 1000), 1))
         now = self._services.clock.now()
         return (
-            Result(at=now, trouble=outcome)
+            Result(at=now, error=outcome)
             if isinstance(outcome, EffectError)
             else Result(at=now, value=outcome)
         )
@@ -162,7 +162,7 @@ class ActivityRunner:
             schema_validated=finish.schema_validated,
             criteria=agent.card.criteria,
             steps=tuple(invocation.steps),
-            checked=tools.checked if isinstance(tools, VerifiedTools) else {},
+            tool_verdicts=tools.verdicts if isinstance(tools, VerifiedTools) else {},
         )
         document: dict[str, Any] = msgspec.to_builtins(turn)
         return document | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
@@ -181,7 +181,7 @@ class ActivityRunner:
             owner=parent.owner,
             scope=parent.scope,
             parent={"runId": unit.run, "nodeId": effect.node, "cause": effect.cause},
-            given=parent.given,
+            agent_specs=parent.agent_specs,
             traceparent=parent.traceparent,
             depth=parent.depth + 1,
         )
@@ -240,15 +240,15 @@ class ActivityRunner:
         ]
         now = self._services.clock.now()
         if unit.attempt >= len(same):
-            return Result(at=now, trouble=await self._missing(unit.source))
+            return Result(at=now, error=await self._missing(unit.source))
         stored = same[unit.attempt].result
-        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or stored.trouble is not None:
+        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or stored.error is not None:
             return stored
         if (known := await models.cached_answer(self._store, unit.tenant, unit.effect)) is not None:
             return msgspec.structs.replace(stored, value=known)
         outcome = await models.complete(self._store, self._services, unit.tenant, unit.effect)
         if isinstance(outcome, EffectError):
-            return Result(at=stored.at, trouble=outcome)
+            return Result(at=stored.at, error=outcome)
         return msgspec.structs.replace(
             stored, value=outcome | {"original": await self._original(unit, stored)}
         )

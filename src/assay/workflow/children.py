@@ -75,8 +75,8 @@ def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
         cause=spec.kind,
     )
     started = yield from execution.perform(effect)
-    if started.trouble is not None:
-        error = ErrorOf(code=started.trouble.code, message=started.trouble.message)
+    if started.error is not None:
+        error = ErrorOf(code=started.error.code, message=started.error.message)
         _chain(execution, spec, "dispatch.failed", began, error=error)
         raise RunStopped(error.code, error.message, node=spec.node, workerId=spec.worker)
     run: str = started.value["run"]

@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import blake2s
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Actions = tuple[str, ...]
 About = Literal["gate", "result", "retry", "decision", "outputs", "question"]
@@ -83,20 +83,20 @@ AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | A
 
 
 class EffectError(Struct, frozen=True):
-    """An effect that failed. `message` has no content; `why` may have some, and only the owner of the run sees it."""
+    """An effect that failed. `message` has no content; `reason` may have some, and only the owner of the run sees it."""
 
     code: str
     message: str
-    why: str = ""
+    reason: str = field(default="", name="why")
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of an effect. `over`: the run's time was up, this many milliseconds after its start."""
+    """The result of an effect. `timed_out_after_ms`: the run's time was up, this many milliseconds after its start."""
 
     at: datetime
     value: Any = None
-    trouble: EffectError | None = None
-    over: int | None = None
+    error: EffectError | None = field(default=None, name="trouble")
+    timed_out_after_ms: int | None = field(default=None, name="over")
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):

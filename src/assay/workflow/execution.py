@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from assay.ports import Limits
 from assay.protocol.event_record import PendingEvent
@@ -48,25 +48,29 @@ class WorkflowRequest(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     scope: str = "default"  # of memory; a child run has its parent's
     parent: dict[str, str] | None = None  # runId, nodeId, cause
-    given: tuple[str, ...] = ()  # specs of agents that are not in the settings; child runs inherit them
+    # specs of agents that are not in the settings; child runs inherit them
+    agent_specs: tuple[str, ...] = field(default=(), name="given")
     traceparent: str = ""  # of the request; a child run has its parent's
     depth: int = 0  # number of ancestors
     source: str | None = None  # the run that this one forks
     source_steps: int = 0  # how many steps are taken from the source
     replay: bool = False
     overlay: dict[str, Any] = {}  # options of a branch, after those steps
-    laid: tuple[
-        tuple[int, dict[str, Any]], ...
-    ] = ()  # options of earlier branches, each with its number of steps
+    # options of earlier branches, each with its number of steps
+    earlier_overlays: tuple[tuple[int, dict[str, Any]], ...] = field(default=(), name="laid")
 
     @property
     def overlays(self) -> tuple[tuple[int, dict[str, Any]], ...]:
-        return (*self.laid, (self.source_steps, self.overlay)) if self.overlay else self.laid
+        return (
+            (*self.earlier_overlays, (self.source_steps, self.overlay))
+            if self.overlay
+            else self.earlier_overlays
+        )
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that apply to new steps."""
-        return {**self.configurable, **dict(item for _, laid in self.overlays for item in laid.items())}
+        return {**self.configurable, **dict(item for _, overlay in self.overlays for item in overlay.items())}
 
 
 class RunStopped(Exception):
@@ -163,7 +167,7 @@ class Execution:
         """Record that an agent gave no result, and why. The owner of the run sees it; no event has it."""
         turn = self.iteration + (role == "supervisor")
         message = (why or "no reason was given")[:LONGEST_WHY]
-        self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, why=message))
+        self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, reason=message))
 
     def drain(self) -> list[PendingEvent]:
         events, self.pending_events = self.pending_events, []
@@ -184,8 +188,8 @@ class Execution:
         if self.started_at == NEVER:
             self.started_at = result.at
         self.now = result.at
-        if result.over is not None:
-            observed = max(result.over, self.milliseconds + 1)  # the clocks may differ a little
+        if result.timed_out_after_ms is not None:
+            observed = max(result.timed_out_after_ms, self.milliseconds + 1)  # the clocks may differ a little
             self.breach("run-duration", self.milliseconds, observed, "run_timeout", node=effect.node)
         return result
 

@@ -69,7 +69,7 @@ async def fork_request(
         source_steps=taken,
         replay=mode == "replay",
         overlay=redact(options),
-        laid=tuple(one for one in known.overlays if one[0] <= taken),
+        earlier_overlays=tuple(one for one in known.overlays if one[0] <= taken),
         parent=None,
         traceparent=tracing.get(),
     )

@@ -64,7 +64,7 @@ def open_transaction(
         metadata["parent"] = request.parent
     if request.source is not None:
         metadata |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
-    if request.given:
+    if request.agent_specs:
         metadata[LOCAL_ONLY] = True
     if request.traceparent:
         metadata["traceparent"] = request.traceparent

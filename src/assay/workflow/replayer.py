@@ -55,9 +55,9 @@ class Replayer:
     def feed(self, result: Result) -> list[PendingEvent]:
         """Take the result of the effect; return the events up to the next effect or the end."""
         assert self.effect is not None
-        if result.trouble is not None and result.trouble.code == "replay_source_missing":
-            return self.fail(RunStopped(result.trouble.code, result.trouble.message))
-        if result.trouble is not None and result.trouble.code == CANCELLED:
+        if result.error is not None and result.error.code == "replay_source_missing":
+            return self.fail(RunStopped(result.error.code, result.error.message))
+        if result.error is not None and result.error.code == CANCELLED:
             self._generator.close()
             self.execution.emit("run.cancelled", RunCancelled())
             self.effect, self.end = None, RunEnd("cancelled", self.execution.pending_events.pop())

@@ -55,7 +55,7 @@ def verification(report: VerificationReport, execution: Execution) -> Verificati
         **members,
         result=execution.variables.get("result") if report.committed else None,
         failures=tuple(execution.failures),
-        asked=execution.prompt,
+        question=execution.prompt,
     )
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from assay.agents.events import completion_payload, invocation_events
 from assay.protocol.agents import InvocationResult, MemoryWriteStep, Outcome, Step
@@ -22,15 +22,15 @@ class CriticResult(Struct, frozen=True, kw_only=True):
     """
     A critic's turn: its verdict, the criteria it judged and which of them are met. Its notes go only to the actor.
 
-    `criteria` are the keys for events; `named` are the keys as the agent wrote them.
+    `criteria` are the keys for events; `agent_criteria` are the keys as the agent wrote them.
     """
 
     agent: str
     verdict: Verdict
     outcome: Outcome = "completed"
     criteria: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    met: dict[str, bool] = {}
+    agent_criteria: tuple[str, ...] = field(default=(), name="named")
+    criteria_met: dict[str, bool] = field(default_factory=dict[str, bool], name="met")
     confidence: float | None = None
     notes: str = ""
     error: str | None = None  # the reason why it gave no verdict
@@ -39,7 +39,7 @@ class CriticResult(Struct, frozen=True, kw_only=True):
 
 
 class AgentTurn(Struct, frozen=True, kw_only=True):
-    """An agent's turn. `checked` has the verdicts on the answers of its tool calls, by call id."""
+    """An agent's turn. `tool_verdicts` has the verdicts on the answers of its tool calls, by call id."""
 
     agent: str
     outcome: Outcome
@@ -53,7 +53,9 @@ class AgentTurn(Struct, frozen=True, kw_only=True):
     schema_validated: bool | None = None
     criteria: tuple[str, ...] = ()  # keys that its settings declare
     steps: tuple[Step, ...] = ()
-    checked: dict[str, list[CriticResult]] = {}
+    tool_verdicts: dict[str, list[CriticResult]] = field(
+        default_factory=dict[str, list[CriticResult]], name="checked"
+    )
 
 
 def invoke_agent(
@@ -62,10 +64,10 @@ def invoke_agent(
     """Run an agent's turn. If the agent cannot be called, the run ends."""
     effect = Invoke(node=node, agent=agent, task=task, invocation=execution.invocation(), **more)
     result = yield from execution.perform(effect)
-    if result.trouble is not None:
-        if result.trouble.why:
-            execution.record_failure(role, agent, result.trouble.why)
-        raise RunStopped(result.trouble.code, result.trouble.message, node=node)
+    if result.error is not None:
+        if result.error.reason:
+            execution.record_failure(role, agent, result.error.reason)
+        raise RunStopped(result.error.code, result.error.message, node=node)
     done = msgspec.structs.replace(msgspec.convert(result.value, AgentTurn), invocation=effect.invocation)
     if done.outcome not in USABLE:
         execution.record_failure(role, agent, done.error)
@@ -160,7 +162,7 @@ def _emit_steps(execution: Execution, node: str, turn: AgentTurn) -> None:
         """Unique in the run: every invocation counts its calls from one."""
         return stable_id("call", turn.invocation, call)
 
-    checked = {call_id(call): found for call, found in turn.checked.items()}
+    checked = {call_id(call): found for call, found in turn.tool_verdicts.items()}
     steps = (step for step in turn.steps if not isinstance(step, MemoryWriteStep))
     verbosity = execution.configurable.get("reasoningVerbosity")
     for event in invocation_events(

@@ -12,11 +12,11 @@ from assay.workflow.turns import CriticResult
 
 
 class VerifiedTools:
-    """Wraps a ToolBox. `checked` has the verdicts on each answer, by call id."""
+    """Wraps a ToolBox. `verdicts` has the verdicts on each answer, by call id."""
 
     def __init__(self, box: ToolBox | None, critics: Critics, effect: Invoke) -> None:
         self._box, self._critics, self._effect = box, critics, effect
-        self.checked: dict[str, list[CriticResult]] = {}
+        self.verdicts: dict[str, list[CriticResult]] = {}
         self._calls = 0
 
     def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
@@ -37,7 +37,7 @@ class VerifiedTools:
             await self._critics.judge(critic, about, outcome, call, self._effect.criteria)
             for critic in self._effect.critics
         ]
-        self.checked[call] = found
+        self.verdicts[call] = found
         verdict = combined(one.verdict for one in found)
         if self._effect.gating and verdict != "pass":
             raise ToolFailure("withheld", f"the answer of {tool} was withheld: the verdict is {verdict}")

@@ -52,7 +52,7 @@ async def moody(about, scene):
         case "crash":
             raise RuntimeError(CANARY)
         case "silence":
-            await asyncio.sleep(scene.left)
+            await asyncio.sleep(scene.remaining_seconds)
             raise TimeoutError
         case "another":
             return {"verdict": "pass", "target": "ev-of-another-run"}

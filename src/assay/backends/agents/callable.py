@@ -86,8 +86,8 @@ class SyncAgentContext:
         return self._context.trial
 
     @property
-    def left(self) -> float:
-        return self._context.left
+    def remaining_seconds(self) -> float:
+        return self._context.remaining_seconds
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -102,8 +102,8 @@ class SyncAgentContext:
     def usage(self, **usage: Any) -> None:
         self._wait(lambda: _await_soon(lambda: self._context.usage(**usage)))
 
-    def used(self, usage: Usage) -> None:
-        self._wait(lambda: _await_soon(lambda: self._context.used(usage)))
+    def record_usage(self, usage: Usage) -> None:
+        self._wait(lambda: _await_soon(lambda: self._context.record_usage(usage)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
         self._wait(lambda: _await_soon(lambda: self._context.reason(text, full=full)))

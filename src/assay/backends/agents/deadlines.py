@@ -15,7 +15,7 @@ async def with_deadline(
     context: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
 ) -> InvocationResult:
     """Await an invocation; at its deadline the result is `failed`. A task that ignores its cancellation is left behind."""
-    left = min(context.left, math.inf if seconds is None else seconds)
+    left = min(context.remaining_seconds, math.inf if seconds is None else seconds)
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait([task], timeout=None if left == math.inf else max(0.0, left))

@@ -60,7 +60,7 @@ def read_end(value: Any, context: AgentContext) -> InvocationResult:
     for text in _as_list(end.reasoning):
         context.reason(text)
     for frame in _as_list(end.usage):
-        context.used(frame.usage())
+        context.record_usage(frame.usage())
     if not isinstance(end.error, UnsetType):
         return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
     outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
@@ -147,7 +147,7 @@ async def handle(frame: Frame, context: AgentContext) -> dict[str, Any]:
 def apply_note(frame: Frame, context: AgentContext) -> bool:
     """Record a frame that needs no answer (usage, reasoning); False for any other frame."""
     if isinstance(frame, _Usage):
-        context.used(frame.usage())
+        context.record_usage(frame.usage())
     elif isinstance(frame, _Reason):
         context.reason(frame.text, full=frame.full)
     else:

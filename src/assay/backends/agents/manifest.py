@@ -80,7 +80,7 @@ class ManifestAgent:
                     ask, messages=tuple(messages), tools=tools, schema=self.card.return_schema
                 )
             )
-            context.used(_usage(reply))
+            context.record_usage(_usage(reply))
             if not reply.tool_calls:
                 return self._finish(reply)
             if reply.text:

@@ -22,8 +22,8 @@ def structured_output(execution: Execution, node: Node) -> Steps[dict[str, Any]]
         schema=config.get("outputSchema", {}),
     )
     result = yield from execution.perform(effect)
-    if result.trouble is not None:
-        raise RunStopped(result.trouble.code, result.trouble.message, node=node.id)
+    if result.error is not None:
+        raise RunStopped(result.error.code, result.error.message, node=node.id)
     came: dict[str, Any] = result.value
     if usage := came.get("usage"):
         execution.emit("provider.usage", ProviderUsage(node_id=node.id, **usage), node=node.id)

@@ -140,7 +140,7 @@ def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
     """By criterion: met if every critic says so."""
     met: dict[str, bool] = {}
     for one in judged:
-        for key, held in one.met.items():
+        for key, held in one.criteria_met.items():
             met[key] = met.get(key, True) and held
     return met
 

@@ -88,7 +88,7 @@ async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[S
     """Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing."""
     from assay.backends.stores.open import open_store  # deferred import: most runs write no store
 
-    address = settings.database_url or _embedded(Path(settings.home))
+    address = settings.database_url or _default_database_url(Path(settings.home))
     opened = await open_store(address, cipher=cipher(settings), sealing=sealing)
     try:
         yield opened
@@ -334,13 +334,13 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     return AgentOverlay(SAMPLES, agents)
 
 
-async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken]] | None:
+async def tokens(jwt_settings: JwtSettings) -> Callable[[str], Awaitable[PresentedToken]] | None:
     """
     The verifier for JWTs of the trusted issuer, if the settings name one.
 
     A key file that cannot be read is refused at once. An address that is down may come back, so it is only logged.
     """
-    if not trust.issuer:
+    if not jwt_settings.issuer:
         return None
     try:
         from assay.auth.jwks import KeySet, log  # deferred import: the extra `guard`
@@ -348,14 +348,14 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
         from assay.backends.jwks import source  # deferred import
     except ModuleNotFoundError as error:
         raise missing_extra("the setting jwt", "guard", error=error) from error
-    keys = KeySet(source(trust.jwks), trust)
+    keys = KeySet(source(jwt_settings.jwks), jwt_settings)
     try:
         await keys.open()
     except EnvironmentFailure as trouble:
-        if "://" not in trust.jwks:
+        if "://" not in jwt_settings.jwks:
             raise UsageError(f"settings: jwt.jwks: {trouble}") from None
         log.warning("the issuer's keys: %s; JWTs are refused until they load, API keys work", trouble)
-    return Tokens(trust, keys).read
+    return Tokens(jwt_settings, keys).read
 
 
 def traced(environment: Mapping[str, str] | None = None) -> bool:
@@ -375,7 +375,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     return OtelTracer()
 
 
-def _embedded(home: Path) -> str:
+def _default_database_url(home: Path) -> str:
     """The address of the embedded database, in a folder that only this user can read."""
     from assay.auth.local_key import make_private  # deferred import
 

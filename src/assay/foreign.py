@@ -18,7 +18,7 @@ _abandoned = 0
 _lock = threading.Lock()
 
 
-async def run_in_thread(work: Callable[[], Any]) -> Any:
+async def run_in_thread(call: Callable[[], Any]) -> Any:
     """
     Run synchronous foreign code in a thread.
 
@@ -30,7 +30,7 @@ async def run_in_thread(work: Callable[[], Any]) -> Any:
             f"{_abandoned} agents hang in threads, which cannot be killed, so no further agent is started;"
             " run such an agent as a command, which can be killed"
         )
-    thread = AbandonableThread(work)
+    thread = AbandonableThread(call)
     thread.start()
     try:
         result, surprise = await thread.outcome
@@ -45,16 +45,16 @@ async def run_in_thread(work: Callable[[], Any]) -> Any:
 class AbandonableThread(threading.Thread):
     """A thread for one call. After `abandon` it reports nothing."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__(name="assay-agent", daemon=True)
-        self._work, self._context = work, contextvars.copy_context()
+        self._call, self._context = call, contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
-        self._settled = False  # it has finished, or it was abandoned
+        self._is_done = False  # it has finished, or it was abandoned
         self.outcome: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
 
     def run(self) -> None:
         try:
-            outcome = self._context.run(self._work), None
+            outcome = self._context.run(self._call), None
         except BaseException as surprise:  # noqa: BLE001  # foreign code may raise anything, SystemExit too
             outcome = None, surprise
         if self._settle(-1):
@@ -71,7 +71,7 @@ class AbandonableThread(threading.Thread):
         """Return whether the other side was first. An abandoned thread counts as lost until it finishes."""
         global _abandoned  # noqa: PLW0603  # the threads this process has lost
         with _lock:
-            before, self._settled = self._settled, True
+            before, self._is_done = self._is_done, True
             if (change > 0) != before:
                 _abandoned += change
         return before

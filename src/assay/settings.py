@@ -18,7 +18,7 @@ from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
 from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
 from assay.protocol.json_types import is_object
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 
@@ -128,7 +128,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
-        **_configured(
+        **_parse_tables(
             {"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys}
         ),
     )
@@ -163,7 +163,7 @@ CONFIGURED = {
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 
-def _configured(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _parse_tables(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Parse tables such as `[agents."<id>"]`. All problems of all tables are reported together."""
     wrong: list[str] = []
     configs: dict[str, dict[str, Any]] = {name: {} for name in groups}
@@ -181,21 +181,21 @@ def _configured(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return configs
 
 
-def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
+def _problems(table: Any, kind: type[Struct], path: str) -> list[str]:
     if not is_object(table):
-        return [f"{place}: expected a table"]
+        return [f"{path}: expected a table"]
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     wrong = [
-        f"{place}.{one}: no such setting; there are {', '.join(fields)}" for one in table if one not in fields
+        f"{path}.{one}: no such setting; there are {', '.join(fields)}" for one in table if one not in fields
     ]
     for field in fields.values():
         if field.name not in table:
-            wrong += [f"{place}.{field.name}: is required"] if field.required else []
+            wrong += [f"{path}.{field.name}: is required"] if field.required else []
             continue
         try:
             msgspec.convert(table[field.name], field.type)
         except msgspec.ValidationError as bad:
-            wrong.append(f"{place}.{field.name}{place_in(bad)}: {message_of(bad, field.type)}")
+            wrong.append(f"{path}.{field.name}{path_in(bad)}: {message_of(bad, field.type)}")
     return wrong
 
 
@@ -220,9 +220,9 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _validation_error(
-    wrong: msgspec.ValidationError, values: dict[str, Any], environment: Mapping[str, str]
+    error: msgspec.ValidationError, values: dict[str, Any], environment: Mapping[str, str]
 ) -> UsageError:
-    place, words = place_in(wrong).lstrip("."), message_of(wrong, Settings)
+    place, words = path_in(error).lstrip("."), message_of(error, Settings)
     value: Any = values
     for name in place.split("."):
         value = value.get(name) if is_object(value) else None
@@ -231,11 +231,11 @@ def _validation_error(
     return UsageError(f"{_source_of(place, environment)}: {words}" if place else f"settings: {words}")
 
 
-def _source_of(place: str, environment: Mapping[str, str]) -> str:
+def _source_of(path: str, environment: Mapping[str, str]) -> str:
     """The variable that set it, or its place in the file."""
-    table, _, name = place.rpartition(".")
+    table, _, name = path.rpartition(".")
     variable = (JWT if table == "jwt" else PREFIX) + name.upper()
-    return variable if variable in environment else f"settings: {place}"
+    return variable if variable in environment else f"settings: {path}"
 
 
 def _positive(settings: Settings, environment: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.agenteval.modes import MODES, offered
+from assay.agenteval.modes import MODES, available_modes
 from assay.agenteval.plan import plan
 from assay.agenteval.request import Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agenteval.suite import read_suite
@@ -211,5 +211,5 @@ def test_what_may_be_had_all_the_same(how, suite):
 
 def test_the_table_of_modes():
     assert list(MODES) == ["golden", "rubric", "regression", "live-shadow"]
-    assert offered(judge=True) == list(MODES)
-    assert offered(judge=False) == ["golden", "regression", "live-shadow"]
+    assert available_modes(judge=True) == list(MODES)
+    assert available_modes(judge=False) == ["golden", "regression", "live-shadow"]

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.handoff import task_problems, validate_result
-from assay.agents.invocation import Invocation, checked_usage, invoke
+from assay.agents.invocation import Invocation, invoke, valid_usage
 from assay.agents.usage import usage_of
 from assay.backends.agents.frames import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
@@ -297,7 +297,7 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
 )
 def test_usage_that_cannot_be_is_refused(told):
     with pytest.raises(ValueError, match="usage: "):
-        checked_usage({"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | told)
+        valid_usage({"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | told)
 
 
 # memory

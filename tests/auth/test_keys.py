@@ -406,7 +406,7 @@ def test_hashes_are_only_ever_compared_in_constant_time():
     assert isinstance(tree, ast.AsyncFunctionDef)
     kinds = [type(step).__name__ for step in tree.body[1:]]
     assert kinds == ["Assign", "Assign", "Assign", "If", "Return"]
-    assert ast.unparse(tree.body[3]) == "same = hmac.compare_digest(stored.digest, presented.digest)"
+    assert ast.unparse(tree.body[3]) == "same = hmac.compare_digest(stored.digest, credentials.digest)"
     compared = [
         node for node in ast.walk(ast.parse(inspect.getsource(keys))) if isinstance(node, ast.Compare)
     ]

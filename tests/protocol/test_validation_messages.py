@@ -13,7 +13,7 @@ from assay.errors import InvalidRequest, UsageError, ValueFault
 from assay.ports import Provider
 from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 from assay.settings import CONFIGURED, load
 from assay.workflow.decisions import read_decision
 from assay.workflow.verifier_loop import read_loop
@@ -43,8 +43,8 @@ class Two(Struct, tag="two", tag_field="kind"):
 def test_a_choice_says_what_there_is(value, place, told):
     with pytest.raises(msgspec.ValidationError) as wrong:
         msgspec.convert(value, One | Two)
-    assert (place_in(wrong.value), message_of(wrong.value, One | Two)) == (place, told)
-    assert not message_of(wrong.value, One | Two, got=False).endswith(("'", "…", "3"))
+    assert (path_in(wrong.value), message_of(wrong.value, One | Two)) == (place, told)
+    assert not message_of(wrong.value, One | Two, include_value=False).endswith(("'", "…", "3"))
 
 
 class Closed(Struct, forbid_unknown_fields=True):
@@ -63,7 +63,7 @@ class Closed(Struct, forbid_unknown_fields=True):
 def test_a_member_nobody_knows_is_told_with_those_there_are(value, place, kind, told):
     with pytest.raises(msgspec.ValidationError) as wrong:
         msgspec.convert(value, Closed)
-    assert (place_in(wrong.value), message_of(wrong.value, kind)) == (place, told)
+    assert (path_in(wrong.value), message_of(wrong.value, kind)) == (place, told)
 
 
 def choices(kind: Any) -> dict[str, list[str]]:

@@ -206,7 +206,7 @@ async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, 
     one, two = await hosted(opened, first), await hosted(opened, Gated())
     run = await one.begin(ABC)
     await first.reached.wait()
-    told = await one.desk.cancel(run.id, TENANT, patience=0.05)
+    told = await one.desk.cancel(run.id, TENANT, timeout=0.05)
     assert told.status == (await two.store.run(run.id)).status == "cancelling"
     await one.store.release(run.id, one.desk.executor_id)  # as if its process were gone
     await two.desk.heartbeat()

@@ -191,7 +191,7 @@ def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_non
                 await store.claim("r", "b", seconds=-1)
             ).takeovers == 0  # a holder does not lose a run to itself
             assert [run.takeovers for run in await store.adopt("c", seconds=-1)] == [1]
-            assert await store.adopt("d", seconds=-1, sparing=1) == []
+            assert await store.adopt("d", seconds=-1, max_takeovers=1) == []
             assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
             assert (await store.run("r")).takeovers == 2
             step = Event("step", b"{}", datetime.now(UTC))

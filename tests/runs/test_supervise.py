@@ -42,7 +42,7 @@ def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
                 raise trouble(SECRET) if trouble is not Unavailable else Unavailable(SECRET, retry_after=1)
             done.set()
 
-        task = supervise("test", work, soon=0.001)
+        task = supervise("test", work, restart_seconds=0.001)
         await asyncio.wait_for(done.wait(), PATIENCE)
         await asyncio.wait_for(task, PATIENCE)
         assert deaths("test") == 3
@@ -62,7 +62,7 @@ def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
     async def main():
         assert isinstance(await run_guarded("test", fails(), EnvironmentFailure), EnvironmentFailure)
         assert deaths("test") == 0
-        task = supervise("test", asyncio.Event().wait, soon=0.001)
+        task = supervise("test", asyncio.Event().wait, restart_seconds=0.001)
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

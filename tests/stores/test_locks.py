@@ -14,7 +14,7 @@ import pytest
 from assay.backends.stores import group_commit as writer
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.open import open_store
-from assay.errors import Locked
+from assay.errors import StoreLocked
 from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
 from support.postgres import server
@@ -70,7 +70,7 @@ def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
                 assert await store.adopt("else", seconds=60) == []
                 assert await store.renew("me", seconds=60) == {"r": "pending", "s": "pending"}
                 for task in refused:
-                    with pytest.raises(Locked, match="another process is writing it"):
+                    with pytest.raises(StoreLocked, match="another process is writing it"):
                         await asyncio.wait_for(task, PATIENCE)
                 await store.commit(step("s"))
                 assert not conducted.done()  # who conducts a run waits for longer
@@ -99,7 +99,7 @@ def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
                     )
                 )
                 await asyncio.wait_for(store.commit(opening("s")), PATIENCE)
-                with pytest.raises(Locked):
+                with pytest.raises(StoreLocked):
                     await asyncio.wait_for(waiting, PATIENCE)
 
     with server().database() as address:
@@ -119,7 +119,7 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
                 async with asyncio.timeout(PATIENCE):
                     await store.commit(step("s"))
                     while True:
-                        with contextlib.suppress(Locked):
+                        with contextlib.suppress(StoreLocked):
                             await store.commit(
                                 Transaction(
                                     entries=[RunUpdate(run="r", metadata={"seen": True})],

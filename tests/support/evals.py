@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from assay.agenteval.fork import EVIDENCE, scored_of
+from assay.agenteval.fork import EVIDENCE, read_scored_units
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.request import EvalLimits, EvalRequest
 from assay.agenteval.service import AgentEvalService
@@ -30,12 +30,12 @@ class Doing:
     """An agent that is a function of the task, or of the task and its scene."""
 
     def __init__(self, work, **card):
-        self._work = work
+        self._call = work
         self._two = len(inspect.signature(work).parameters) == 2
         self.card = AgentCard(**{"agent_id": AGENT, "free": True, **card})
 
     async def invoke(self, task, scene):
-        result = self._work(task, scene) if self._two else self._work(task)
+        result = self._call(task, scene) if self._two else self._call(task)
         if inspect.isawaitable(result):
             result = await result
         return (
@@ -174,7 +174,7 @@ async def replayed(hosted, source):
 
 async def resumed(hosted, source):
     """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
-    scored = await scored_of(hosted.store, source)
+    scored = await read_scored_units(hosted.store, source)
     run = await branch(
         hosted.store,
         source,

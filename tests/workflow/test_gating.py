@@ -4,7 +4,7 @@ from itertools import permutations, product
 
 import pytest
 
-from assay.workflow.gating import VERDICTS, after, below, combined, goal_satisfied
+from assay.workflow.gating import VERDICTS, combine, goal_satisfied, is_below, next_step
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from assay.workflow.gating import VERDICTS, after, below, combined, goal_satisfi
     ],
 )
 def test_what_follows_from_a_verdict(verdict, turn, max_turns, gating, step):
-    assert after(verdict, turn=turn, max_turns=max_turns, gating=gating) == step
+    assert next_step(verdict, turn=turn, max_turns=max_turns, gating=gating) == step
 
 
 def test_only_a_pass_or_no_verdict_commits_where_verdicts_gate():
     for verdict, turn, most in product([*VERDICTS, None], range(1, 5), range(1, 5)):
-        step = after(verdict, turn=turn, max_turns=most, gating=True)
+        step = next_step(verdict, turn=turn, max_turns=most, gating=True)
         assert (step == "commit") == (verdict in ("pass", None))
 
 
@@ -47,7 +47,7 @@ def test_only_a_pass_or_no_verdict_commits_where_verdicts_gate():
     ],
 )
 def test_several_critics_combine_to_the_strictest_in_any_order(verdicts, whole):
-    assert {combined(order) for order in permutations(verdicts)} == {whole}
+    assert {combine(order) for order in permutations(verdicts)} == {whole}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_several_critics_combine_to_the_strictest_in_any_order(verdicts, whole):
     ],
 )
 def test_below_a_floor(confidence, floor, unsure):
-    assert below(confidence, floor) is unsure
+    assert is_below(confidence, floor) is unsure
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import CLOSED, RunQuery
-from assay.workflow.gating import combined
+from assay.workflow.gating import combine
 from support.postgres import server
 from support.workers.workflows import LEASE, verdict_of
 from support.workflows import ME, House, Played, loop
@@ -94,7 +94,7 @@ class Life:
         """Another process, once nobody holds what the dead one held."""
         desk = self.house.desk
         tasks = [task for _, task in desk._conductors.values()]
-        for task in (*tasks, desk._beat):
+        for task in (*tasks, desk._heartbeat_task):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.inner.release(self.run, desk.executor_id)
@@ -124,10 +124,10 @@ def law(log, *, gating, gives_up):
             assert told["causationId"] == candidate == told["payload"]["target"]
             verdicts.append(told["payload"]["verdict"])
         elif type == "variable.changed":
-            assert not gating or combined(verdicts) == "pass"
+            assert not gating or combine(verdicts) == "pass"
         elif type in ("run.completed", "run.failed"):
             assert at == len(log) - 1
-            assert type == "run.failed" or not gating or gives_up or combined(verdicts) == "pass"
+            assert type == "run.failed" or not gating or gives_up or combine(verdicts) == "pass"
     decided = [told["payload"]["iteration"] for type, told in log if type == "runOrchestrator.decided"]
     assert decided == list(range(1, len(decided) + 1))
 

@@ -109,12 +109,18 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
 
 
 async def detail_of(
-    store: Store, run: Run, corrections: Corrections, *, first: int = 0, limit: int = 0, shown: int = REASONS
+    store: Store,
+    run: Run,
+    corrections: Corrections,
+    *,
+    first: int = 0,
+    limit: int = 0,
+    max_reasons: int = REASONS,
 ) -> EvalDetail:
     """The detail with the evidence of `limit` tasks from `first` on, in the order of the suite, and reasons why tasks did not pass."""
     request = await read_request(store, run.id)
     report, seen = await report_of(store, run), await _index_log(store, run)
-    why, more = await reasons_of(store, run, report, shown)
+    why, more = await reasons_of(store, run, report, max_reasons)
     tasks = report.tasks[first : first + limit]
     evidence = await _evidence(store, run, request, first, limit) if limit else {}
     rows = tuple(
@@ -167,11 +173,11 @@ class _LogIndex:
                 ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
                 self.trials[ended.task_id, ended.trial] = ended
             case "provider.usage":
-                self._used(msgspec.json.decode(decode_event(event.data).payload, type=ProviderUsage))
+                self._add_usage(msgspec.json.decode(decode_event(event.data).payload, type=ProviderUsage))
             case _:
                 pass
 
-    def _used(self, usage: ProviderUsage) -> None:
+    def _add_usage(self, usage: ProviderUsage) -> None:
         model = ModelRef(provider=usage.provider, model=usage.model)
         if str(usage.node_id).startswith("judge:"):
             self.judges[model] = None
@@ -200,13 +206,13 @@ async def _evidence(
 
 def _task(
     task: TaskReport,
-    seen: _LogIndex,
+    log: _LogIndex,
     corrections: Corrections,
     request: EvalHeader,
     pieces: list[EvidenceChunk],
 ) -> TaskDetail:
-    event = seen.events.get(task.task_id)
-    changed = _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score))
+    event = log.events.get(task.task_id)
+    changed = _apply_corrections(task.task_id, log, corrections, bar_of(task.kind, request.pass_score))
     results = [msgspec.json.decode(piece.data) for piece in pieces]
     score, passed = changed or (UNSET, UNSET)
     return TaskDetail(
@@ -219,16 +225,16 @@ def _task(
         effective_passed=passed,
         input=results[0]["execution_context"]["test_case"]["input"] if results else UNSET,
         trials=tuple(
-            _trial(task.task_id, piece.first % request.trials, result, seen)
+            _trial(task.task_id, piece.first % request.trials, result, log)
             for piece, result in zip(pieces, results, strict=True)
         ),
     )
 
 
-def _trial(task_id: str, trial: int, result: JSON, seen: _LogIndex) -> TrialDetail:
+def _trial(task_id: str, trial: int, result: JSON, log: _LogIndex) -> TrialDetail:
     output: JSON = result["execution_context"]["output"]
     told: JSON = output.get("metadata", {})
-    ended, scored = seen.trials.get((task_id, trial)), seen.scored.get(task_id)
+    ended, scored = log.trials.get((task_id, trial)), log.scored.get(task_id)
     score = ended.score if ended is not None else scored.score if scored is not None else UNSET
     return TrialDetail(
         trial=trial,
@@ -255,28 +261,30 @@ def _criteria(result: JSON) -> tuple[CriterionResult, ...]:
     return ()
 
 
-def _corrected(
-    task_id: str, seen: _LogIndex, corrections: Corrections, bar: float
+def _apply_corrections(
+    task_id: str, log: _LogIndex, corrections: Corrections, pass_score: float
 ) -> tuple[float, bool] | None:
     """The corrected score of a task. If only the score is corrected, `passed` follows from it."""
-    correction = corrections.get(seen.events.get(task_id, ""))
+    correction = corrections.get(log.events.get(task_id, ""))
     if correction is None:
         return None
-    recorded = seen.scored[task_id]
+    recorded = log.scored[task_id]
     score = recorded.score if correction.score is UNSET else correction.score
     if correction.passed is not UNSET:
         return score, correction.passed
-    return score, score >= bar if correction.score is not UNSET else recorded.passed
+    return score, score >= pass_score if correction.score is not UNSET else recorded.passed
 
 
 def _effective(
-    report: EvalReport, seen: _LogIndex, corrections: Corrections, request: EvalHeader
+    report: EvalReport, log: _LogIndex, corrections: Corrections, request: EvalHeader
 ) -> Effective | UnsetType:
     """The corrected result; None if nothing is corrected."""
     changed = {
         task.task_id: found
         for task in report.tasks
-        if (found := _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score)))
+        if (
+            found := _apply_corrections(task.task_id, log, corrections, bar_of(task.kind, request.pass_score))
+        )
     }
     if not changed:
         return UNSET

@@ -47,7 +47,7 @@ class ScoredUnits(msgspec.Struct, frozen=True):
         return self.request.run_metadata
 
 
-async def scored_of(store: Store, source: Run) -> ScoredUnits:
+async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
     request = await read_request(store, source.id)
     scorecard = Scorecard(request)
     async for event in read_events(store, source.id):

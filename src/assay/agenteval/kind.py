@@ -55,7 +55,7 @@ class AgentEvalKind:
     def __init__(self, store: Store, dependencies: EvalDependencies) -> None:
         self._store, self._dependencies = store, dependencies
         self._environments: dict[str, TrialEnvironment] = {}
-        self._making = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
 
@@ -130,7 +130,7 @@ class AgentEvalKind:
         found = self._environments.get(run)
         if found is not None:
             return found
-        async with self._making:  # of tasks that start together, the first reads the store
+        async with self._lock:  # of tasks that start together, the first reads the store
             found = self._environments.get(run)
             if found is None:
                 found = await self._open_environment(run, await read_request(self._store, run))

@@ -105,6 +105,6 @@ def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
     return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 
 
-def offered(*, judge: bool) -> list[str]:
+def available_modes(*, judge: bool) -> list[str]:
     """The names of the modes that work on this host."""
     return [name for name, mode in MODES.items() if judge or not mode.judge]

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.modes import MODES, Tasks, covered_tasks, offered
+from assay.agenteval.modes import MODES, Tasks, available_modes, covered_tasks
 from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
@@ -119,7 +119,7 @@ def _select_tasks(
     """Step 10, and which tasks the modes cover (§6.3)."""
     place = "configurable.evalModes"
     modes = tuple(dict.fromkeys(suite.modes if request.modes is None else request.modes))
-    available = offered(judge=facts.no_judge is None)
+    available = available_modes(judge=facts.no_judge is None)
     problems = [Problem(place, "expected at least one mode")] if not modes else []
     for mode in modes:
         if mode not in suite.modes:

@@ -221,7 +221,7 @@ def _mismatch(check: JSON, value: Any) -> str:
         errors = check["results"].get("errors", [{}])
         return f"the result does not match the return schema: {errors[0].get('message', '')}"
     prefix = "a result that contains " if check["check_type"] == "contains" else ""
-    return f"expected {prefix}{_short(expected)}, got {_short(value)}"
+    return f"expected {prefix}{_shorten(expected)}, got {_shorten(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
@@ -233,7 +233,7 @@ def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
     return "; ".join(f"not met: {one['criterion']} ({why})" for one, (met, why) in judged if not met)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return repr(text if len(text) <= 80 else f"{text[:79]}…") if isinstance(value, str) else text[:80]
 
@@ -245,7 +245,7 @@ class _Outputs(Struct):
 _outputs = msgspec.json.Decoder(_Outputs).decode
 
 
-async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
+async def read_summary(store: Store, run: Run) -> EvalSummary | None:
     """The recorded scorecard of a completed run; None for any other run."""
     if run.status != "completed" or run.kind != KIND:
         return None
@@ -253,7 +253,7 @@ async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
     return _outputs(decode_event(last.data).payload).outputs
 
 
-async def recorded_results(
+async def read_results(
     store: Store, run: Run, start: int = 0, stop: int | None = None
 ) -> AsyncIterator[bytes]:
     """The evidence: one TestCaseResult per trial, in the order of the suite. A trial that did not start has none."""

@@ -53,7 +53,7 @@ def judge_check(criteria: int, model: JSON) -> Check:
     return Check(type="llm_judge", arguments=arguments | ({"model_config": model} if model else {}))
 
 
-def met(response: JSON, criteria: int) -> list[bool]:
+def criteria_met(response: JSON, criteria: int) -> list[bool]:
     return [response[_name(at)]["met"] is True for at in range(criteria)]
 
 
@@ -62,8 +62,8 @@ def reasons(response: JSON) -> list[tuple[bool, str]]:
     return [(one["met"], one["reason"]) for name, one in response.items() if name.startswith("criterion_")]
 
 
-def _name(at: int) -> str:
-    return f"criterion_{at + 1}"
+def _name(index: int) -> str:
+    return f"criterion_{index + 1}"
 
 
 def no_judge(providers: Providers | None, model: JSON) -> str | None:

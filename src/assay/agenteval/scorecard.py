@@ -98,7 +98,7 @@ def p95(latencies: Iterable[int]) -> int | None:
     return ordered[ceil(0.95 * len(ordered)) - 1] if ordered else None
 
 
-def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
+def task_score(trials: Iterable[TrialEnded], pass_score: float) -> EvalScored:
     """The score of a task from its trials: mean score, sum of costs, median latency."""
     all_ = list(trials)
     costs = [one.cost_usd for one in all_]
@@ -107,7 +107,7 @@ def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
     return EvalScored(
         task_id=all_[0].task_id,
         score=score,
-        passed=score >= bar,
+        passed=score >= pass_score,
         cost_usd=UNSET if UNSET in costs else round(fsum(one for one in costs if one is not UNSET), 12),
         latency_ms=round(median(one.latency_ms for one in all_ if one.latency_ms is not UNSET)),
         schema_valid=all(valid) if valid else UNSET,

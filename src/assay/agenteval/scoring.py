@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.rubric import judge_check, met, rubric_score
+from assay.agenteval.rubric import criteria_met, judge_check, rubric_score
 from assay.fep.context import Context
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
@@ -19,7 +19,7 @@ ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcom
 _encode = msgspec.json.Encoder().encode
 
 
-def answered(finish: InvocationResult) -> bool:
+def has_answer(finish: InvocationResult) -> bool:
     """Whether there is an answer to score. An invocation that failed or refused is measured too."""
     return finish.outcome not in ("failed", "refused") and finish.result is not UNSET
 
@@ -45,7 +45,7 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
     """
     handed = card.return_schema is not None and finish.result is not UNSET
     gates = [Check(type="json_schema", arguments={"value": "$.output.value", "schema": card.return_schema})]
-    if not answered(finish):
+    if not has_answer(finish):
         return gates if handed and finish.schema_validated is False else [ENDED]
     expected = task.expected
     assert expected.match is not UNSET or expected.rubric is not UNSET
@@ -62,7 +62,7 @@ def golden_check(match: Match, result: Any) -> Check:
     if match.strategy == "json-match":
         actual: Any = "$.output.value"
         if isinstance(result, str) and not isinstance(match.value, str):
-            actual = _parsed(result)
+            actual = _parse_json(result)
         return Check(type="json_match", arguments={"actual": actual, "expected": "$.test_case.expected"})
     seen = "$.output.value" if result is not None else "null"  # a path refuses null where a text is wanted
     if match.strategy == "exact":
@@ -79,7 +79,7 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """The JSON that a text holds, or the text itself."""
     try:
         value = msgspec.json.decode(text)
@@ -96,7 +96,9 @@ def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
     if any(gate.results.get("passed") is not True for gate in gates):
         return 0.0
     if last.check_type == "llm_judge" and task.expected.rubric is not UNSET:
-        return rubric_score(task.expected.rubric, met(last.results["response"], len(task.expected.rubric)))
+        return rubric_score(
+            task.expected.rubric, criteria_met(last.results["response"], len(task.expected.rubric))
+        )
     return 1.0 if last.results.get("passed") is True else 0.0
 
 

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from assay.agenteval.kind import EvalDependencies
 from assay.agenteval.plan import EvalPlan, plan
-from assay.agenteval.report import recorded_results, recorded_summary
+from assay.agenteval.report import read_results, read_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
@@ -105,10 +105,10 @@ class AgentEvalService:
         return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)
 
     async def summary(self, run: Run) -> EvalSummary | None:
-        return await recorded_summary(self.store, run)
+        return await read_summary(self.store, run)
 
     def results(self, run: Run) -> AsyncIterator[bytes]:
-        return recorded_results(self.store, run)
+        return read_results(self.store, run)
 
     async def _baseline(self, run: str | None, tenant: str) -> Baseline | None:
         found = await self.store.run(run, tenant=tenant) if run else None

@@ -42,7 +42,7 @@ class EvalState:
     ) -> None:
         self._run, self._scorecard, self._order, self._clock = run, scorecard, order, clock
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
-        self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
+        self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
 
     def add(self, event: Event) -> None:
         self._scorecard.add(event)
@@ -54,7 +54,7 @@ class EvalState:
         if len(self._order) < request.total:
             raise EnvironmentFailure("a crash interrupted the submission; start the run again")
         for id, trials in scorecard.trials.items():
-            self._ended.setdefault(id, {}).update(trials)
+            self._trials.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
                 if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:
@@ -73,7 +73,7 @@ class EvalState:
                 facts.append(
                     PendingEvent(type="assay.trial.ended", payload=ended, node_id=node, causation_id=cause)
                 )
-            scored = self._scored(trial, ended)
+            scored = self._task_score(trial, ended)
             if scored is not None:
                 node = task_node(trial.task_id)
                 facts.append(
@@ -97,13 +97,13 @@ class EvalState:
             schema_valid=UNSET if valid is None else valid,
         )
 
-    def _scored(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
+    def _task_score(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
         """The score of the task, if this was its last trial and all trials were measured."""
-        trials = self._ended.setdefault(trial.task_id, {})
+        trials = self._trials.setdefault(trial.task_id, {})
         trials[trial.trial] = ended
         if len(trials) < self._scorecard.request.trials:
             return None
-        del self._ended[trial.task_id]
+        del self._trials[trial.task_id]
         if any(one.score is UNSET for one in trials.values()):
             return None
         return task_score(trials.values(), bar_of(trial.kind, self._scorecard.request.pass_score))
@@ -120,15 +120,15 @@ class EvalState:
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.metadata())
         if self._scorecard.cost > self._ceiling:
-            return self._breached()
+            return self._budget_ending()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
             return self._late()  # only the time limit leaves tasks undone
         if missing := [id for id in self._order if id in self._scorecard.unmeasured]:
             message = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", message, {"taskIds": missing})
-        return self._completed()
+        return self._completed_ending()
 
-    def _completed(self) -> Ending:
+    def _completed_ending(self) -> Ending:
         scorecard = self._scorecard
         summary = summary_of(scorecard, self._order, self._run.id)
         change = delta(scorecard.request, summary.aggregate_score)
@@ -145,7 +145,7 @@ class EvalState:
         metadata = {**self.metadata(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
         return Ending("completed", split(facts, self._clock.now()).events, metadata)
 
-    def _breached(self) -> Ending:
+    def _budget_ending(self) -> Ending:
         cap = payloads.CapBreached(
             kind="budget-cost", limit=self._ceiling, observed=round(self._scorecard.cost, 12)
         )

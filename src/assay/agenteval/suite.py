@@ -17,7 +17,7 @@ from assay.ports import Limits
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 LONGEST_ID = 100  # characters of a taskId: node ids add a prefix to it
 SHOWN = 500  # problems
@@ -36,21 +36,19 @@ def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
         return read_suite(document)
     except InvalidRequest as refusal:
         raise InvalidRequest(
-            [Problem(_placed(name, one.place), one.message) for one in refusal.problems]
+            [Problem(_path_of(name, one.place), one.message) for one in refusal.problems]
         ) from None
 
 
 def read_suite(document: Any) -> AgentEvalSuite:
     """Parse a suite. An InvalidRequest lists every problem: those of its schema, and those that the schema cannot express."""
     if problems := schema_problems(document):
-        raise InvalidRequest(problems + forgotten(_readable(document)))
+        raise InvalidRequest(problems + missing_expectations(_readable(document)))
     try:
         suite = msgspec.convert(_with_integers(document), AgentEvalSuite)
     except msgspec.ValidationError as wrong:  # a number that JSON Schema accepts, and msgspec does not
-        raise InvalidRequest(
-            Problem(place_in(wrong).lstrip("."), message_of(wrong, AgentEvalSuite))
-        ) from None
-    if problems := forgotten(enumerate(suite.tasks)):
+        raise InvalidRequest(Problem(path_in(wrong).lstrip("."), message_of(wrong, AgentEvalSuite))) from None
+    if problems := missing_expectations(enumerate(suite.tasks)):
         raise InvalidRequest(problems)
     return suite
 
@@ -105,7 +103,7 @@ def _outline(document: Any, levels: int) -> Any:
     return [_outline(one, levels - 1) for one in document] if is_list(document) else document
 
 
-def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
+def missing_expectations(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
     """Problems of tasks that the schema does not express."""
     problems: list[Problem] = []
     seen: dict[str, int] = {}
@@ -117,7 +115,7 @@ def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
         first = seen.setdefault(task.task_id, at)
         if first != at:
             problems.append(Problem(f"{place}.taskId", f"tasks[{first}] already has the id {task.task_id!r}"))
-        problems += _expected(task.expected, f"{place}.expected")
+        problems += _expected_problems(task.expected, f"{place}.expected")
         problems += _fixtures(task, f"{place}.fixtures")
     return problems[:SHOWN]
 
@@ -130,7 +128,7 @@ def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
             yield at, msgspec.convert(task, EvalTask)
 
 
-def _expected(expected: Expected, path: str) -> list[Problem]:
+def _expected_problems(expected: Expected, path: str) -> list[Problem]:
     if expected.kind == "golden":
         if expected.rubric is not UNSET:
             return [Problem(f"{path}.rubric", "a golden task has `match`, not `rubric`: remove this member")]
@@ -181,7 +179,9 @@ def _schema_message(path: str, error: Any) -> list[Problem]:
 
 
 _MESSAGES: dict[str, Callable[[Any, Any], str]] = {
-    "type": lambda kind, value: f"expected {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
+    "type": lambda kind, value: (
+        f"expected {' or '.join(map(_type_phrase, kind.types))}, got {kind_of(value)}"
+    ),
     "enum": lambda kind, value: f"expected one of {', '.join(map(str, kind.options))}, got {preview(value)}",
     "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {preview(value)}",
     "minItems": lambda kind, value: f"expected at least {kind.limit}, got {preview(value)}",
@@ -192,7 +192,7 @@ _MESSAGES: dict[str, Callable[[Any, Any], str]] = {
 }
 
 
-def _named(type: str) -> str:
+def _type_phrase(type: str) -> str:
     names = {
         "array": "a list",
         "object": "an object",
@@ -202,5 +202,5 @@ def _named(type: str) -> str:
     return names.get(type, f"a {type}")
 
 
-def _placed(name: str, path: str) -> str:
+def _path_of(name: str, path: str) -> str:
     return f"{name}: {path}" if path else name

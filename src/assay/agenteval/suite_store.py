@@ -39,7 +39,7 @@ class SuiteStore:
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
         """Store a suite, and say whether it is new. The same suite again changes nothing; the same version with other content is refused."""
         data = msgspec.json.encode(document)
-        shelved = await off_loop(len(data), lambda: described(read_suite(document), document))
+        shelved = await off_loop(len(data), lambda: suite_entry(read_suite(document), document))
         key = f"{shelved.suite_id}@{shelved.version}"
         await self._check_packs(tenant, shelved)
         put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
@@ -72,7 +72,7 @@ class SuiteStore:
 
     async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[SuiteEntry]:
         found = await self._store.documents(tenant, KIND, after=after, limit=limit)
-        return [_described(document) for document in found]
+        return [_read_entry(document) for document in found]
 
     async def get(self, tenant: str, ref: str) -> Any | None:
         """By `<suiteId>@<version>`, or the highest version of `<suiteId>`; None if there is none."""
@@ -91,7 +91,7 @@ class SuiteStore:
         return best
 
 
-def described(suite: AgentEvalSuite, document: Any) -> SuiteEntry:
+def suite_entry(suite: AgentEvalSuite, document: Any) -> SuiteEntry:
     return SuiteEntry(
         suite_id=suite.suite_id,
         version=suite.version,
@@ -110,9 +110,9 @@ def suite_digest(suite: AgentEvalSuite) -> str:
     return digest_of(msgspec.to_builtins(suite))
 
 
-def _described(document: Document) -> SuiteEntry:
+def _read_entry(document: Document) -> SuiteEntry:
     content = msgspec.json.decode(document.data)
-    return described(msgspec.convert(content, AgentEvalSuite), content)
+    return suite_entry(msgspec.convert(content, AgentEvalSuite), content)
 
 
 def _order(document: Document) -> tuple[int, ...]:

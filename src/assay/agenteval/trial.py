@@ -100,7 +100,7 @@ class TrialRunner:
         try:
             floor = self._environment.request.escalation
             self._finish = await invoke(
-                self._environment.agent, self._task.input, self._invocation, floor=floor
+                self._environment.agent, self._task.input, self._invocation, min_confidence=floor
             )
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
@@ -180,7 +180,7 @@ class TrialRunner:
             self._score = score_of(task, _read(self._line).check_results)
             return
         results = (
-            [_unanswered(scorer, self._fault, environment.services)]
+            [_failed_check(scorer, self._fault, environment.services)]
             if self._fault
             else await self._run_checks(scorer, context)
         )
@@ -213,7 +213,7 @@ class TrialRunner:
         return results
 
 
-def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult:
+def _failed_check(scorer: Scorer, fault: Fault, services: Services) -> CheckResult:
     """The agent could not be called, so its answer cannot be scored."""
     return CheckResult(
         check_type=scorer.checks[-1].checker.type,
@@ -227,17 +227,20 @@ def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult
 
 
 async def perform(
-    runner: TrialRunner, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
+    runner: TrialRunner,
+    running: set[asyncio.Task[None]],
+    stopping: Callable[[], bool],
+    remaining_seconds: float,
 ) -> TrialResult:
-    """Run a trial to its end. It is cancelled when the run is (`stopping()`), or when `left` seconds are over."""
+    """Run a trial to its end. It is cancelled when the run is (`stopping()`), or when `remaining_seconds` seconds are over."""
     task = asyncio.ensure_future(runner.run())
     late = False
 
-    def over() -> None:
+    def cancel_trial() -> None:
         nonlocal late
         late = task.cancel()
 
-    alarm = asyncio.get_running_loop().call_later(left, over)
+    alarm = asyncio.get_running_loop().call_later(remaining_seconds, cancel_trial)
     running.add(task)
     try:
         await task

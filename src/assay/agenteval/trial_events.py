@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.scoring import answered
+from assay.agenteval.scoring import has_answer
 from assay.agenteval.trial import SEEDS, TrialResult
 from assay.agents.events import completion_payload, invocation_events, usage_payload
 from assay.protocol import events as payloads
@@ -73,7 +73,7 @@ def trial_events(trial: TrialResult, header: EvalHeader, start: str | None) -> t
 def _decision(trial: TrialResult, agent: str, cause: str) -> list[PendingEvent]:
     """The agent's answer; nothing if it gave none."""
     result = trial.finish
-    if not answered(result):
+    if not has_answer(result):
         return []
     confidence = UNSET if result.confidence is None else result.confidence
     return [

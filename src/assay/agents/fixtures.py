@@ -107,7 +107,7 @@ def read_seeds(seeds: Sequence[Mapping[str, Any]], path: str = "memorySeed") -> 
     return tuple(entries)
 
 
-def _seed(at: int, seed: Mapping[str, Any], path: str, problems: list[Problem]) -> MemoryEntry:
+def _seed(index: int, seed: Mapping[str, Any], path: str, problems: list[Problem]) -> MemoryEntry:
     def text(name: str, default: str | None, expected: str = "a text") -> str:
         value = seed.get(name, default)
         if isinstance(value, str) and value:
@@ -127,7 +127,7 @@ def _seed(at: int, seed: Mapping[str, Any], path: str, problems: list[Problem]) 
         problems.append(Problem(f"{path}.tags", "expected a list of texts"))
         tags = []
     return MemoryEntry(
-        id=text("id", f"seed-{at + 1}"),
+        id=text("id", f"seed-{index + 1}"),
         content=redact_text(text("content", None)),
         tags=tuple(redact_text(tag) for tag in tags),
         createdAt=moment("createdAt", EPOCH),

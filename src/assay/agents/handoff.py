@@ -21,7 +21,7 @@ def task_problems(card: AgentCard, task: Any, path: str = "input") -> list[Probl
 
 
 def validate_result(
-    card: AgentCard, finish: InvocationResult, floor: float | None = None, max_depth: int = DEEPEST
+    card: AgentCard, finish: InvocationResult, min_confidence: float | None = None, max_depth: int = DEEPEST
 ) -> InvocationResult:
     """
     Validate the result of an invocation against the agent's return schema.
@@ -32,13 +32,13 @@ def validate_result(
     if finish.outcome != "completed":
         return finish
     if not is_finite(finish.result):
-        return _failed(finish, "the result is not JSON: it has a number that is not finite")
+        return _as_failed(finish, "the result is not JSON: it has a number that is not finite")
     try:
         result = msgspec.json.decode(msgspec.json.encode(finish.result))
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        return _failed(finish, f"the result is not JSON: {wrong}")
+        return _as_failed(finish, f"the result is not JSON: {wrong}")
     if is_deeper(result, max_depth):
-        return _failed(
+        return _as_failed(
             finish, f"the result is nested more than {max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
         )
     valid = None
@@ -49,16 +49,16 @@ def validate_result(
                 finish, outcome="failed", result=result, error=why, schema_validated=False
             )
         valid = True
-    if floor is None:
-        floor = THRESHOLD if card.threshold is None else card.threshold
-    low = finish.confidence is not None and finish.confidence < floor
+    if min_confidence is None:
+        min_confidence = THRESHOLD if card.threshold is None else card.threshold
+    low = finish.confidence is not None and finish.confidence < min_confidence
     return msgspec.structs.replace(
         finish, outcome="escalated" if low else "completed", result=result, schema_validated=valid
     )
 
 
-def _failed(finish: InvocationResult, why: str) -> InvocationResult:
-    return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why)
+def _as_failed(finish: InvocationResult, message: str) -> InvocationResult:
+    return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=message)
 
 
 def _problems(schema: dict[str, Any], value: Any, path: str) -> list[Problem]:

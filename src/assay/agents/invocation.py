@@ -77,13 +77,13 @@ class Invocation:
         self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
-        self._box: ToolBox = tools or FixtureTools()
+        self._toolbox: ToolBox = tools or FixtureTools()
         allowed = () if live and card.tools is None else card.tools
         self._allowed = None if allowed is None else frozenset(allowed)
         self._live = live
         self._memory = RecordingMemory(memory or SeededMemory(), memory_ref, self)
         self._specs: tuple[ToolSpec, ...] = ()
-        self._began = time.monotonic()
+        self._start = time.monotonic()
         self._seconds, self._end = seconds, math.inf
         self._closed: float | None = None
         self._calls = 0
@@ -91,9 +91,11 @@ class Invocation:
     async def open(self) -> None:
         """Get the specs of the tools, then start the clock."""
         names = self._names()
-        self._specs = tuple(await self._box.specs(names) if self._live else self._box.static_specs(names))
-        self._began = time.monotonic()
-        self._end = self._began + self._seconds if self._seconds is not None else math.inf
+        self._specs = tuple(
+            await self._toolbox.specs(names) if self._live else self._toolbox.static_specs(names)
+        )
+        self._start = time.monotonic()
+        self._end = self._start + self._seconds if self._seconds is not None else math.inf
 
     def close(self) -> None:
         """End it. What an abandoned thread still does is not recorded, and it cannot call a tool."""
@@ -103,7 +105,7 @@ class Invocation:
     @property
     def seconds(self) -> float:
         """How many seconds it took, or has taken so far."""
-        return (self._closed or time.monotonic()) - self._began
+        return (self._closed or time.monotonic()) - self._start
 
     @property
     def remaining_seconds(self) -> float:
@@ -129,7 +131,7 @@ class Invocation:
             raise ToolFailure(
                 "not_allowed", f"{tool} is not among the tools that this agent may use: {there}"
             )
-        inputs = _plain(arguments, self.max_depth)
+        inputs = _json_arguments(arguments, self.max_depth)
         self._calls += 1
         call_id = f"call-{self._calls}"
         spec = next((spec for spec in self._specs if spec.id == tool), None)
@@ -137,24 +139,24 @@ class Invocation:
         self.note(ToolCalled(call_id=call_id, tool=tool, inputs=redact(inputs), transport=transport))
         began = time.perf_counter()
 
-        def returned(status: ToolStatus, **more: Any) -> None:
+        def record_return(status: ToolStatus, **members: Any) -> None:
             took = round((time.perf_counter() - began) * 1000)
-            self.note(ToolReturned(call_id=call_id, tool=tool, status=status, duration_ms=took, **more))
+            self.note(ToolReturned(call_id=call_id, tool=tool, status=status, duration_ms=took, **members))
 
         try:
-            outcome = await self._box.call(tool, inputs)
+            outcome = await self._toolbox.call(tool, inputs)
         except ToolFailure as failure:
             error = {"code": failure.code, "message": redact_text(str(failure))}
-            returned(STATUS.get(failure.code, "error"), error=error)
+            record_return(STATUS.get(failure.code, "error"), error=error)
             raise
         except BaseException:  # cancelled, or a bug: the call gets an end all the same
-            returned("error", error={"code": "cancelled", "message": "the call was cancelled"})
+            record_return("error", error={"code": "cancelled", "message": "the call was cancelled"})
             raise
         if is_deeper(outcome, self.max_depth):
             message = f"the answer is nested more than {self.max_depth} deep"
-            returned("error", error={"code": "tool_error", "message": message})
+            record_return("error", error={"code": "tool_error", "message": message})
             raise ToolFailure("tool_error", message)
-        returned("ok", outcome=redact(outcome))
+        record_return("ok", outcome=redact(outcome))
         return outcome
 
     async def tool(self, tool: str, /, **arguments: Any) -> Any:
@@ -182,7 +184,7 @@ class Invocation:
         )
 
     def record_usage(self, usage: Usage) -> None:
-        known = checked_usage(msgspec.to_builtins(usage))
+        known = valid_usage(msgspec.to_builtins(usage))
         names = {"provider": safe_name(known.provider), "model": safe_name(known.model)}
         self.note(UsageStep(usage=msgspec.structs.replace(known, **names)))
 
@@ -197,7 +199,7 @@ class Invocation:
     def note(self, step: Step) -> None:
         """Add a step and its time, unless the invocation is closed."""
         if self._closed is None:
-            self.steps.append(replace(step, at_ms=round((time.monotonic() - self._began) * 1000)))
+            self.steps.append(replace(step, at_ms=round((time.monotonic() - self._start) * 1000)))
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -206,7 +208,7 @@ class Invocation:
     def _names(self) -> tuple[str, ...]:
         if self._allowed is not None:
             return tuple(sorted(self._allowed))
-        return self._box.tools if isinstance(self._box, FixtureTools) else ()
+        return self._toolbox.tools if isinstance(self._toolbox, FixtureTools) else ()
 
 
 class RecordingMemory:
@@ -233,7 +235,7 @@ class RecordingMemory:
         return entry
 
 
-def checked_usage(value: Any) -> Usage:
+def valid_usage(value: Any) -> Usage:
     """Parse the usage that an agent reports. A ValueError says what is wrong: counts and costs are not below 0."""
     try:
         usage = msgspec.convert(value, Usage)
@@ -256,7 +258,7 @@ def _fits(form: re.Pattern[str], name: object) -> bool:
     return redact_text(name) == name
 
 
-def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
+def _json_arguments(arguments: Any, max_depth: int) -> dict[str, Any]:
     """A copy of the arguments as JSON, so that later changes by the caller have no effect."""
     if not is_object(arguments) or not is_finite(arguments):
         raise ToolFailure("invalid_arguments", "expected an object of JSON values as arguments")
@@ -270,11 +272,16 @@ def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
 
 
 async def invoke(
-    agent: Agent, task: Any, invocation: Invocation, *, grace: float = GRACE, floor: float | None = None
+    agent: Agent,
+    task: Any,
+    invocation: Invocation,
+    *,
+    grace: float = GRACE,
+    min_confidence: float | None = None,
 ) -> InvocationResult:
     """
     Invoke an agent and return how it ended. An agent that raises, hangs, refuses or answers nonsense was measured. Only a ForeignFault or
-    TimeFault is raised: the agent could not be called. `floor` is the lowest confidence, instead of the agent's own threshold.
+    TimeFault is raised: the agent could not be called. `min_confidence` is the lowest confidence, instead of the agent's own threshold.
     """
     await invocation.open()
     try:
@@ -297,10 +304,12 @@ async def invoke(
         finish = InvocationResult(outcome="failed", error=exception_text(surprise))
     finally:
         invocation.close()
-    return _error_text(validate_result(agent.card, _sensible(finish), floor, invocation.max_depth))
+    return _error_text(
+        validate_result(agent.card, _valid_finish(finish), min_confidence, invocation.max_depth)
+    )
 
 
-def _sensible(finish: InvocationResult) -> InvocationResult:
+def _valid_finish(finish: InvocationResult) -> InvocationResult:
     """The result, if it is valid; else a `failed` one."""
     sure: Any = finish.confidence
     error: Any = finish.error

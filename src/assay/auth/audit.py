@@ -16,12 +16,14 @@ PAGE = 1_000
 _decode = msgspec.json.Decoder(AuditPayload).decode
 
 
-async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal) -> None:
+async def note_refusal(store: Store, principal: Principal, operation: str, refusal: Refusal) -> None:
     """Record that an authenticated caller was denied. The refusal stands even if the entry cannot be written."""
     if not isinstance(refusal, Forbidden | NotFound):
         return
     try:
-        await store.commit(Transaction(lines=[audit_entry(who.tenant, "refused", what, refusal.code)]))
+        await store.commit(
+            Transaction(lines=[audit_entry(principal.tenant, "refused", operation, refusal.code)])
+        )
     except Refusal as trouble:
         log.error("a refusal could not be written to the audit log: %s", trouble)
 

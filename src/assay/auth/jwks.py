@@ -91,9 +91,9 @@ class KeySet:
     """The cached keys of one issuer. At most one fetch runs at a time, and at most one in `retry_seconds`."""
 
     def __init__(
-        self, fetch: Fetch, trust: JwtSettings, *, tick: Callable[[], float] = time.monotonic
+        self, fetch: Fetch, settings: JwtSettings, *, tick: Callable[[], float] = time.monotonic
     ) -> None:
-        self._fetch, self._trust, self._tick = fetch, trust, tick
+        self._fetch, self._settings, self._tick = fetch, settings, tick
         self._keys: PublicKeys = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -106,20 +106,20 @@ class KeySet:
     async def find(self, id: str, algorithm: str) -> jwt.PyJWK | None:
         """Return a cached key at once. For an unknown one, fetch the set first, unless a fetch was just made."""
         age = self._tick() - self._fetched_at
-        if age < self._trust.stale_seconds and (key := self._keys.get((id, algorithm))) is not None:
-            if age >= self._trust.fresh_seconds:
+        if age < self._settings.stale_seconds and (key := self._keys.get((id, algorithm))) is not None:
+            if age >= self._settings.fresh_seconds:
                 self._renew()
             return key
         if (fetching := self._renew()) is not None:
             await asyncio.wait([fetching])
-        if self._tick() - self._fetched_at >= self._trust.stale_seconds:
-            raise Unavailable("the issuer's keys cannot be fetched", retry_after=self._trust.retry_seconds)
+        if self._tick() - self._fetched_at >= self._settings.stale_seconds:
+            raise Unavailable("the issuer's keys cannot be fetched", retry_after=self._settings.retry_seconds)
         return self._keys.get((id, algorithm))
 
     def _renew(self) -> asyncio.Task[None] | None:
         if self._fetching is not None and not self._fetching.done():
             return self._fetching
-        if self._tick() - self._tried_at < self._trust.retry_seconds:
+        if self._tick() - self._tried_at < self._settings.retry_seconds:
             return None
         self._tried_at = self._tick()
         self._fetching = asyncio.create_task(self._refetch())

@@ -24,25 +24,27 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     retry_seconds: float = 30.0  # minimum between two fetches
 
 
-def validate(trust: JwtSettings) -> JwtSettings:
+def validate(settings: JwtSettings) -> JwtSettings:
     """Refuse an incomplete or unsafe configuration."""
-    if trust == JwtSettings():
-        return trust
+    if settings == JwtSettings():
+        return settings
     for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
-        if not getattr(trust, name):
+        if not getattr(settings, name):
             raise UsageError(
                 f"settings: jwt.{name}: expected a value, because other settings of [jwt] are set"
             )
-    if not 0 <= trust.leeway_seconds <= MAX_LEEWAY:
+    if not 0 <= settings.leeway_seconds <= MAX_LEEWAY:
         raise UsageError(
-            f"settings: jwt.leeway_seconds: expected 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
+            f"settings: jwt.leeway_seconds: expected 0 to {MAX_LEEWAY:g}, got {settings.leeway_seconds:g}"
         )
     for name in ("fresh_seconds", "stale_seconds", "retry_seconds"):
-        if not getattr(trust, name) > 0:
-            raise UsageError(f"settings: jwt.{name}: expected a number above 0, got {getattr(trust, name):g}")
-    if "://" in trust.jwks:
-        _check_address(trust.jwks)
-    return trust
+        if not getattr(settings, name) > 0:
+            raise UsageError(
+                f"settings: jwt.{name}: expected a number above 0, got {getattr(settings, name):g}"
+            )
+    if "://" in settings.jwks:
+        _check_address(settings.jwks)
+    return settings
 
 
 def _check_address(text: str) -> None:

@@ -95,7 +95,7 @@ async def list_keys(store: Store, tenant: str | None = None) -> list[Key]:
     keys: list[Key] = []
     after = ""
     while page := await store.documents("", KIND, after=after, limit=500):
-        keys += [_stored(document).key for document in page]
+        keys += [_decode_key(document).key for document in page]
         after = page[-1].key
     return sorted(
         (key for key in keys if tenant in (None, key.tenant)), key=lambda key: (key.created, key.id)
@@ -112,7 +112,7 @@ async def revoke(store: Store, id: str, *, tenant: str | None = None, now: datet
         raise NotFound(f"no key has this id; expected the 8 characters after {PREFIX}")
     while True:
         document = await store.document("", KIND, match[1])
-        stored = _stored(document) if document else None
+        stored = _decode_key(document) if document else None
         if document is None or stored is None or tenant not in (None, stored.key.tenant):
             raise NotFound(f"there is no key {match[1]!r}")
         if stored.key.revoked is not None:
@@ -145,11 +145,11 @@ def id_in(text: str) -> str | None:
     return match[1] if match else None
 
 
-async def find(store: Store, presented: PresentedKey) -> Key:
+async def find(store: Store, credentials: PresentedKey) -> Key:
     """Return the key if the secret is right. An unknown id takes the same path, and as long, as a wrong secret."""
-    document = await store.document("", KIND, presented.id)
+    document = await store.document("", KIND, credentials.id)
     stored = _DECODER.decode(document.data if document else _DECOY)
-    same = hmac.compare_digest(stored.digest, presented.digest)
+    same = hmac.compare_digest(stored.digest, credentials.digest)
     if not same or document is None:
         raise Unauthenticated
     return stored.key
@@ -182,7 +182,7 @@ def _put(stored: _StoredKey, *, version: int) -> PutDocument:
     return PutDocument(tenant="", kind=KIND, key=stored.key.id, data=data, version=version)
 
 
-def _stored(document: Document) -> _StoredKey:
+def _decode_key(document: Document) -> _StoredKey:
     return _DECODER.decode(document.data)
 
 

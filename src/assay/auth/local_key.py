@@ -23,15 +23,15 @@ class LocalKey(NamedTuple):
     created: bool  # by this call: the command then explains it once
 
 
-async def local_key(store: Store, home: Path, now: datetime) -> LocalKey:
+async def local_key(store: Store, directory: Path, now: datetime) -> LocalKey:
     """
     Return the key in the home folder if it has every scope for the tenant `local`; otherwise replace it with a new one.
 
     Two servers that start at once both get a valid key. A file that other users can read is refused, because they may have
     read it.
     """
-    make_private(home)
-    path = home / FILE
+    make_private(directory)
+    path = directory / FILE
     text_in_file = _read(path)
     if text_in_file is not None and await _is_valid(store, text_in_file, now):
         return LocalKey(path, Secret(text_in_file), created=False)
@@ -40,19 +40,19 @@ async def local_key(store: Store, home: Path, now: datetime) -> LocalKey:
         _write(path, text.reveal(), replace=text_in_file is not None)
     except FileExistsError:  # another server was first: use its key
         await revoke(store, key.id, now=now)
-        return await local_key(store, home, now)
+        return await local_key(store, directory, now)
     except OSError as wrong:
         await revoke(store, key.id, now=now)
         raise EnvironmentFailure(f"{path}: cannot be written: {wrong.strerror}") from wrong
     return LocalKey(path, text, created=True)
 
 
-def make_private(folder: Path) -> None:
+def make_private(directory: Path) -> None:
     """Create a folder that only its owner can enter. An existing one keeps its mode."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{folder}: cannot create the folder: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{directory}: cannot create the folder: {wrong.strerror}") from wrong
 
 
 async def _is_valid(store: Store, text: str, now: datetime) -> bool:

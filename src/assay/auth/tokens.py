@@ -59,15 +59,15 @@ class Token(NamedTuple):
 class Tokens:
     """Verifies tokens of one issuer. The caller checks the validity at each use, with `Token.admit`."""
 
-    def __init__(self, trust: JwtSettings, keys: KeySet) -> None:
-        self._trust, self.keys = trust, keys
+    def __init__(self, settings: JwtSettings, keys: KeySet) -> None:
+        self._settings, self.keys = settings, keys
 
     async def read(self, text: str) -> Token:
         header = _header(text)
         key = await self.keys.find(header.kid, header.alg)
         if key is None:
             raise Unauthenticated
-        return _token(_claims(text, key, header.alg, self._trust), self._trust)
+        return _token(_claims(text, key, header.alg, self._settings), self._settings)
 
 
 def _header(text: str) -> Header:
@@ -85,14 +85,14 @@ def _header(text: str) -> Header:
     return header
 
 
-def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: JwtSettings) -> Mapping[str, Any]:
+def _claims(text: str, key: jwt.PyJWK, algorithm: str, settings: JwtSettings) -> Mapping[str, Any]:
     try:
         return jwt.decode(
             text,
             key,
             algorithms=[algorithm],
-            audience=trust.audience,
-            issuer=trust.issuer,
+            audience=settings.audience,
+            issuer=settings.issuer,
             options={
                 "require": ["exp", "iss", "aud", "sub"],
                 "verify_exp": False,  # by this host's clock, at every use: Token.admit
@@ -104,15 +104,17 @@ def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: JwtSettings) -> Ma
         raise Unauthenticated from None
 
 
-def _token(claims: Mapping[str, Any], trust: JwtSettings) -> Token:
-    tenant, subject = claims.get(trust.tenant_claim), claims["sub"]
+def _token(claims: Mapping[str, Any], settings: JwtSettings) -> Token:
+    tenant, subject = claims.get(settings.tenant_claim), claims["sub"]
     if not (isinstance(tenant, str) and is_tenant(tenant) and isinstance(subject, str) and subject):
         raise Unauthenticated
     begins = max((_moment(claims[name]) for name in ("nbf", "iat") if name in claims), default=-math.inf)
     principal = Principal(
-        tenant=tenant, id=_opaque(trust.issuer, subject), scopes=_scopes(claims.get(trust.scope_claim))
+        tenant=tenant, id=_opaque(settings.issuer, subject), scopes=_scopes(claims.get(settings.scope_claim))
     )
-    return Token(principal, begins - trust.leeway_seconds, _moment(claims["exp"]) + trust.leeway_seconds)
+    return Token(
+        principal, begins - settings.leeway_seconds, _moment(claims["exp"]) + settings.leeway_seconds
+    )
 
 
 def _moment(value: Any) -> float:

@@ -15,7 +15,7 @@ from assay.backends.models.transport import OPENAI
 from assay.ports import Provider, Secret
 from assay.protocol.json_types import preview
 from assay.protocol.redaction import redact_text
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
@@ -51,7 +51,7 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     try:
         said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
     except msgspec.ValidationError as wrong:
-        member, told = place_in(wrong).lstrip("."), message_of(wrong, Provider, got=False)
+        member, told = path_in(wrong).lstrip("."), message_of(wrong, Provider, include_value=False)
         if member == "kind" and isinstance(kind := table.get("kind"), str):
             told += f", got {preview(redact_text(kind))}"
         raise InvalidProviderConfig(member, told) from None

@@ -35,7 +35,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.json_types import preview as shown_value
-from assay.protocol.validation_messages import message_of, place_in, problems_in
+from assay.protocol.validation_messages import message_of, path_in, problems_in
 
 Takes = Literal["one", "list", "nodes", "text"]
 
@@ -316,7 +316,7 @@ def convert(field: Field, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.type, dec_hook=_dec_hook)
     except msgspec.ValidationError as wrong:
-        place, message = place_in(wrong), message_of(wrong, field.type).replace(", got", " but got")
+        place, message = path_in(wrong), message_of(wrong, field.type).replace(", got", " but got")
         if not place and " but got" not in message and not field.secrets:
             message += f" but got {shown_value(value)}"
         raise ValueFault(f"{field.name}: {message}" + (f" at `{place}`" if place else "")) from None

@@ -127,7 +127,7 @@ async def _annotate_local(
         run = await find_run(store, run_id, KIND, tenant=tenant)
         event = options.event
         if options.task is not None:
-            event = _event_of(await detail_of(store, run, {}, limit=10**9, shown=0), options.task)
+            event = _event_of(await detail_of(store, run, {}, limit=10**9, max_reasons=0), options.task)
             if event is None:
                 raise UsageError(f"--task {options.task}: {run.id} has no such task")
         body = _body(options, signal, event)

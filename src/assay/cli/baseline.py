@@ -27,7 +27,7 @@ async def find_baseline(store: Store, reference: str, suite: AgentEvalSuite) -> 
 
 
 async def read_baseline(store: Store, run: Run) -> BaselineRun:
-    detail = await detail_of(store, run, {}, shown=0)
+    detail = await detail_of(store, run, {}, max_reasons=0)
     return BaselineRun(report=detail.report, suite_digest=detail.suite_digest)
 
 

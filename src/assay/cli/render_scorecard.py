@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from assay.agenteval.baseline import Comparison
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
-from assay.agenteval.report import EvalReport, Reason, recorded_results, recorded_summary
+from assay.agenteval.report import EvalReport, Reason, read_results, read_summary
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_table import rate
@@ -35,7 +35,7 @@ async def show(store: Store, run: Run, *, reasons: int = 50) -> None:
 
 
 async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
-    return await detail_of(store, run, effective(await annotations(store, run)), shown=reasons)
+    return await detail_of(store, run, effective(await annotations(store, run)), max_reasons=reasons)
 
 
 def display(detail: EvalDetail, hint: str | None = None) -> None:
@@ -175,7 +175,7 @@ def _put_hints(page: Page, detail: EvalDetail) -> None:
 async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> None:
     """Print the scorecard of a stored run as JSON."""
     checks = await checks_document(store, run)
-    print_json(await _detail(store, run, 0), await recorded_summary(store, run), comparison, checks)
+    print_json(await _detail(store, run, 0), await read_summary(store, run), comparison, checks)
 
 
 def print_json(
@@ -210,14 +210,14 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
     """Write the scorecard to `.json`, as `assay run -o` does, and the evidence to other files; return the number of results."""
     cards = [name for name in to if name.endswith(".json")]
     if cards:
-        summary = await recorded_summary(store, run)
+        summary = await read_summary(store, run)
         if summary is None:
             hint = "a .jsonl, .csv, .xlsx or .parquet file takes its results"
             raise UsageError(f"{cards[0]}: {run.id} is {run.status}, so it has no scorecard; {hint}")
         for name in cards:
             write(name, summary)
     files = ResultExport([name for name in to if name not in cards])
-    async for line in recorded_results(store, run):
+    async for line in read_results(store, run):
         files.add(line)
     return files.close(run.id, run.status, run.started or run.created, run.ended)
 

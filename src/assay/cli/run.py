@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from assay import app
 from assay.agenteval.baseline import BaselineRun, compare, fits_regression
-from assay.agenteval.fork import same_agent, scored_of
-from assay.agenteval.report import recorded_summary
+from assay.agenteval.fork import read_scored_units, same_agent
+from assay.agenteval.report import read_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.api.eval_runtime import EvalRuntime, open_evals
@@ -213,7 +213,7 @@ async def _resume(evals: EvalRuntime, source: Run) -> Run:
             raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
         evals.executor.start(claimed)
         return claimed
-    scored = await scored_of(evals.store, source)
+    scored = await read_scored_units(evals.store, source)
     spec = CopySpec(scored.evidence, scored.keep)
     run = await branch(evals.store, source, spec, run=new_id("run-"), metadata=scored.metadata)
     echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
@@ -246,7 +246,7 @@ async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
 
 async def _report(options: RunOptions, store: Store, run: Run, baseline: BaselineRun | None) -> int:
     assert run.status in CLOSED
-    summary = await recorded_summary(store, run)
+    summary = await read_summary(store, run)
     comparison = None
     if baseline is not None:
         current = await read_baseline(store, run)

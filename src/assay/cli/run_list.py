@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.report import recorded_summary
+from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND as EVAL
 from assay.cli import render_verdicts
 from assay.cli.console import distinct_cases
@@ -88,7 +88,7 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 
 
 async def _eval_row(store: Store, run: Run) -> RunRow:
-    summary = None if run.erased else await recorded_summary(store, run)
+    summary = None if run.erased else await read_summary(store, run)
     total, done = run.metadata.get("total", 0), run.metadata.get("done", 0)
     failed: int = run.metadata.get("unmeasured", 0)
     ended = run.status in CLOSED

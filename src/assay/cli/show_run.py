@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import EvalDetail, detail_of
-from assay.agenteval.report import failure_reason, recorded_summary
+from assay.agenteval.report import failure_reason, read_summary
 from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
@@ -73,14 +73,14 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         Page().put(ERASED, "yellow")
         return
     request = await read_request(store, run.id)
-    card = await detail_of(store, run, effective(await annotations(store, run)), shown=0)
+    card = await detail_of(store, run, effective(await annotations(store, run)), max_reasons=0)
     selection = Selection(options)
     async for case in _trials(store, run, request, card):
         selection.add(case)
     selection.refuse_unknown(run.id, "task")
     await _add_trajectories(store, run, request, selection.cases)
     if options.json:
-        document = render_scorecard.document_of(card, await recorded_summary(store, run))
+        document = render_scorecard.document_of(card, await read_summary(store, run))
         document |= await checks_document(store, run)
         _print_json(document, selection, "cases", erased=False)
         return

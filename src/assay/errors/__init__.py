@@ -11,7 +11,7 @@ All errors.
     │   ├── UsageError           an invalid command line or setting
     │   │   └── MissingExtra     an optional dependency that is not installed
     │   ├── EnvironmentFailure   a file, disk, pipe or database failed
-    │   │   ├── Locked           another process holds the lock for too long
+    │   │   ├── StoreLocked      another process holds the lock for too long
     │   │   ├── BudgetExceeded   the run reached its cost limit
     │   │   └── RunTimeout       the run reached its time limit
     │   ├── Conflict             the stored state has changed meanwhile
@@ -130,18 +130,18 @@ class InvalidRequest(Refusal):
 class UnknownCheck(InvalidRequest):
     """No check is registered under this type and version."""
 
-    def __init__(self, place: str, type: str, version: str | None, types: Iterable[str]) -> None:
+    def __init__(self, path: str, type: str, version: str | None, types: Iterable[str]) -> None:
         self.type, self.version = type, version
         name = f"{type}@{version}" if version else type
-        super().__init__(Problem(place, f"no check {name[:200]!r}; there are {', '.join(sorted(types))}"))
+        super().__init__(Problem(path, f"no check {name[:200]!r}; there are {', '.join(sorted(types))}"))
 
 
 class BadLine(InvalidRequest):
     """A line of a stream that is not a valid context (decision 34), at a place such as `cases.jsonl:7`. Earlier lines count."""
 
-    def __init__(self, place: str, problems: Sequence[Problem], line: int | None = None) -> None:
-        self.place, self.found, self.line = place, tuple(problems), line
-        super().__init__([Problem(place, str(problem)) for problem in problems])
+    def __init__(self, location: str, problems: Sequence[Problem], line: int | None = None) -> None:
+        self.place, self.found, self.line = location, tuple(problems), line
+        super().__init__([Problem(location, str(problem)) for problem in problems])
 
     @property
     def details(self) -> dict[str, object]:
@@ -173,10 +173,10 @@ class EvalRefused(InvalidRequest):
 class MalformedPath(Refusal):
     """A text that is not an RFC 9535 query, with the position of the error."""
 
-    def __init__(self, path: str, position: int | None, why: str) -> None:
-        self.path, self.position, self.why = path, position, why
+    def __init__(self, path: str, position: int | None, message: str) -> None:
+        self.path, self.position, self.why = path, position, message
         at = "" if position is None else f" at position {position}"
-        super().__init__(f"malformed path {path!r}{at}: {why}")
+        super().__init__(f"malformed path {path!r}{at}: {message}")
 
 
 class UsageError(Refusal):
@@ -201,7 +201,7 @@ class EnvironmentFailure(Refusal):
     code = "internal_error"
 
 
-class Locked(EnvironmentFailure):
+class StoreLocked(EnvironmentFailure):
     """Another process holds the lock; nothing was written."""
 
     code = "unavailable"
@@ -243,10 +243,10 @@ class Conflict(Refusal):
         self,
         what: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
         place: str,
-        why: str,
+        message: str,
     ) -> None:
         self.what, self.place = what, place
-        super().__init__(f"{place}: {why}")
+        super().__init__(f"{place}: {message}")
 
 
 KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked"]

@@ -44,7 +44,7 @@ from assay.protocol.operations import ErrorResponse, EvaluationOperation, Evalua
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
-from assay.workers.pool import owned
+from assay.workers.pool import owner_scope
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits
 METADATA_CACHE_SIZE = 64  # long runs whose metadata is cached
@@ -123,7 +123,7 @@ class EvaluationService:
         began = self.services.clock.now()
         run = run or new_id("eval_")
         attributes = {"assay.run.id": run, "assay.run.kind": KIND}
-        with telemetry.span("run evaluation", attributes), owned(tenant):
+        with telemetry.span("run evaluation", attributes), owner_scope(tenant):
             lines = await score_contexts(planned.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()

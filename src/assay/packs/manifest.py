@@ -10,7 +10,7 @@ from assay.errors import Problem
 from assay.packs.refusal import PackRefused
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 PACK_JSON = "pack.json"
 DEEPEST = 64  # levels of nesting
@@ -120,7 +120,7 @@ def read_pack_manifest(document: Any) -> PackManifest:
             try:
                 msgspec.convert(document[name], field.type)
             except msgspec.ValidationError as wrong:
-                problems.append(Problem(name + place_in(wrong), message_of(wrong, field.type)))
+                problems.append(Problem(name + path_in(wrong), message_of(wrong, field.type)))
     problems += _agent_problems(document)
     if problems:
         raise PackRefused(

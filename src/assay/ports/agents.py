@@ -130,7 +130,7 @@ class ModelOverrides(Struct, frozen=True, kw_only=True):
 class Overridable(Protocol):
     """An agent whose model this host chooses."""
 
-    def with_overrides(self, tuning: ModelOverrides) -> Agent:
+    def with_overrides(self, overrides: ModelOverrides) -> Agent:
         """Return the agent with these settings. An unknown model is an InvalidRequest now, not at the first call."""
         ...
 

@@ -95,13 +95,13 @@ class AuditPayload(AuditEntry, frozen=True, kw_only=True):
     number: int
 
 
-def link(before: bytes, data: bytes) -> bytes:
+def link(previous: bytes, data: bytes) -> bytes:
     """
     The digest of a line: SHA-256 over the previous line's digest and the line's own bytes.
 
     The first line of a lane follows the first line of the lane before.
     """
-    return hashlib.sha256(before + data).digest()
+    return hashlib.sha256(previous + data).digest()
 
 
 _encode = msgspec.json.Encoder().encode

@@ -13,7 +13,7 @@ def import_object(spec: str) -> Any:
     It is foreign code: loading it may raise anything.
     """
     module, _, name = spec.rpartition(":")
-    _importable(Path.cwd())
+    _add_to_path(Path.cwd())
     value: Any = _from_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
     for part in name.split("."):
         value = getattr(value, part)
@@ -23,7 +23,7 @@ def import_object(spec: str) -> Any:
 def _from_file(file: Path) -> Any:
     if not file.is_file():
         raise ImportError(f"there is no file {file}")
-    _importable(file.resolve().parent)
+    _add_to_path(file.resolve().parent)
     module = importlib.import_module(file.stem)
     path = getattr(module, "__file__", None)
     if path is None or Path(path).resolve() != file.resolve():
@@ -31,6 +31,6 @@ def _from_file(file: Path) -> Any:
     return module
 
 
-def _importable(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+def _add_to_path(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))

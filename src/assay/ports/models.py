@@ -93,10 +93,10 @@ class RepeatCounter:
     """Counts equal requests of one run: a cached completion answers only the first of them (`CompletionRequest.repeat`)."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
 
     def of(self, question: Any) -> int:
         """Return how many equal requests came before this one."""
         key = hash(question)
-        self._seen[key] = count = self._seen.get(key, -1) + 1
+        self._counts[key] = count = self._counts.get(key, -1) + 1
         return count

@@ -227,13 +227,13 @@ class Store(AuditLog, Reencryptable, Protocol):
         ...
 
     async def adopt(
-        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+        self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
     ) -> list[Run]:
         """
         Claim active runs without a valid lease, such as those of a crashed process, oldest first.
 
         A lease granted in the future dates from before the clock was set back: its time starts again now.
-        Runs with exactly `sparing` takeovers are skipped.
+        Runs with exactly `max_takeovers` takeovers are skipped.
         """
         ...
 

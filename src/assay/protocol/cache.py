@@ -32,7 +32,7 @@ class ByteCache(Generic[V]):
         self._limit = limit
         self._lock = threading.Lock()
         self._owners: dict[str, OrderedDict[Hashable, tuple[V, int]]] = {}
-        self._held: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -57,16 +57,16 @@ class ByteCache(Generic[V]):
         with self._lock:
             self._drop(owner, key)
             self._owners.setdefault(owner, OrderedDict())[key] = value, size
-            self._held[owner] = self._held.get(owner, 0) + size
+            self._sizes[owner] = self._sizes.get(owner, 0) + size
             self.bytes += size
             while self.bytes > self._limit:
-                largest = max(self._held, key=self._held.__getitem__)
+                largest = max(self._sizes, key=self._sizes.__getitem__)
                 self._drop(largest, next(iter(self._owners[largest])))
 
     def clear(self) -> None:
         with self._lock:
             self._owners.clear()
-            self._held.clear()
+            self._sizes.clear()
             self.bytes = 0
 
     def _drop(self, owner: str, key: Hashable) -> None:
@@ -75,9 +75,9 @@ class ByteCache(Generic[V]):
         if entry is None:
             return
         self.bytes -= entry[1]
-        self._held[owner] -= entry[1]
+        self._sizes[owner] -= entry[1]
         if not entries:
-            del self._owners[owner], self._held[owner]
+            del self._owners[owner], self._sizes[owner]
 
 
 def memoize(

@@ -69,7 +69,7 @@ def depth(document: Any) -> int:
     deep = 0
     while level:
         deep += 1
-        level = _inside(level)
+        level = _children(level)
     return deep
 
 
@@ -77,7 +77,7 @@ def is_deeper(document: Any, limit: int) -> bool:
     """Whether the nesting depth of a decoded JSON value exceeds the limit."""
     level: list[Any] = [document] if isinstance(document, _CONTAINERS) else []
     for _ in range(limit):
-        level = _inside(level)
+        level = _children(level)
         if not level:
             return False
     return bool(level)
@@ -86,7 +86,7 @@ def is_deeper(document: Any, limit: int) -> bool:
 _CONTAINERS: Any = (dict, list)
 
 
-def _inside(level: list[Any]) -> list[Any]:
+def _children(level: list[Any]) -> list[Any]:
     """The objects and lists one level deeper. Written for speed: a request may contain a million of them."""
     return [
         part

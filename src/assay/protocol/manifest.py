@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.errors import Problem
 from assay.protocol.agents import MemoryShape, ModelClass
 from assay.protocol.json_types import is_object
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
 ManifestText = Annotated[str, msgspec.Meta(min_length=1)]
@@ -79,7 +79,7 @@ def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
         try:
             msgspec.convert(document[name], field.type)
         except msgspec.ValidationError as wrong:
-            problems.append(Problem(name + place_in(wrong), message_of(wrong, field.type)))
+            problems.append(Problem(name + path_in(wrong), message_of(wrong, field.type)))
     problems += _rules(document)
     return (None, problems) if problems else (msgspec.convert(document, AgentManifest), [])
 

@@ -93,18 +93,18 @@ def marker(name: str) -> str:
     return f"[REDACTED:{name}]"
 
 
-def _start(found: tuple[Finder, SecretSpan]) -> int:
-    return found[1].start
+def _start(match: tuple[Finder, SecretSpan]) -> int:
+    return match[1].start
 
 
-def _finder(name: str, letters: str, before: int) -> Finder:
+def _finder(name: str, letters: str, prefix_length: int) -> Finder:
     shape = re.compile(dict(SHAPES)[name], re.DOTALL)
     part = f"secret_{name}" if f"secret_{name}" in shape.groupindex else 0
 
     def find(text: str, at: int) -> SecretSpan | None:
-        place = text.find(letters, at + before)
+        place = text.find(letters, at + prefix_length)
         while place >= 0:
-            if (found := shape.match(text, place - before)) is not None:
+            if (found := shape.match(text, place - prefix_length)) is not None:
                 return SecretSpan(found.start(), found.end(), name, *found.span(part))
             place = text.find(letters, place + 1)
         return None

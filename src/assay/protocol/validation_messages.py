@@ -26,18 +26,18 @@ _NUMBER = f"expected a number within ±1.8e308 and of at most {_DIGITS} digits"
 Hook = Callable[[type, Any], Any] | None  # msgspec's dec_hook for assay's types
 
 
-def place_in(wrong: msgspec.ValidationError) -> str:
+def path_in(error: msgspec.ValidationError) -> str:
     """msgspec's place, `$.arguments`, in assay's form: `.arguments`."""
-    return _cut(wrong)[1].rpartition("$")[2]
+    return _split_message(error)[1].rpartition("$")[2]
 
 
-def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = True) -> str:
+def message_of(error: msgspec.ValidationError, kind: Any = Any, *, include_value: bool = True) -> str:
     """
-    The message without the place. `kind` is the expected type. Pass `got=False` if the value may be a secret.
+    The message without the place. `kind` is the expected type. Pass `include_value=False` if the value may be a secret.
 
         expected one of POST, GET, got 'PUT'
     """
-    message, place = _cut(wrong)
+    message, place = _split_message(error)
     if message in _OUT_OF_RANGE:
         return f"{_NUMBER}, got one beyond it"
     if (choice := _CHOICE.fullmatch(message)) is None:
@@ -46,12 +46,12 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
         return f"{text}; it may have {', '.join(members)}" if members else text
     choices = _choices(kind, place)
     expected = f"expected one of {', '.join(choices)}" if choices else "expected another value"
-    return f"{expected}, got {_shorten(choice[1])}" if got else expected
+    return f"{expected}, got {_shorten(choice[1])}" if include_value else expected
 
 
-def is_number_too_large(wrong: Exception) -> bool:
+def is_number_too_large(error: Exception) -> bool:
     """Whether a number was too large to decode."""
-    return isinstance(wrong, msgspec.ValidationError) and _cut(wrong)[0] in _OUT_OF_RANGE
+    return isinstance(error, msgspec.ValidationError) and _split_message(error)[0] in _OUT_OF_RANGE
 
 
 def number_too_large(text: bytes) -> str:
@@ -87,7 +87,7 @@ def _problems(value: Any, kind: Any, path: str, hook: Hook) -> Iterator[Problem]
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as wrong:
-        first = Problem(_join(path, place_in(wrong)), message_of(wrong, kind))
+        first = Problem(_join(path, path_in(wrong)), message_of(wrong, kind))
     else:
         return
     has_inner = False
@@ -127,8 +127,8 @@ def _members_of(value: dict[str, Any], kind: type[Struct], path: str, hook: Hook
             yield Problem(_join(path, f".{name}"), f"expected {_noun(field.type)}, got nothing")
 
 
-def _join(path: str, more: str) -> str:
-    return path + more if path else more.removeprefix(".")
+def _join(path: str, suffix: str) -> str:
+    return path + suffix if path else suffix.removeprefix(".")
 
 
 def _core(kind: Any) -> Any:
@@ -148,8 +148,8 @@ def _noun(kind: Any) -> str:
     return nouns.get(kind, nouns.get(get_origin(kind), "a value"))
 
 
-def _cut(wrong: msgspec.ValidationError) -> tuple[str, str]:
-    message, at, place = str(wrong).rpartition(" - at `")
+def _split_message(error: msgspec.ValidationError) -> tuple[str, str]:
+    message, at, place = str(error).rpartition(" - at `")
     return (message, place.rstrip("`")) if at else (place, "")
 
 
@@ -159,21 +159,21 @@ def _shorten(value: str) -> str:
 
 def _members(kind: Any, path: str) -> list[str]:
     """The members of the object at that place, if only one type is possible."""
-    objects = [node for node in _at(kind, path) if isinstance(node, inspect.StructType)]
+    objects = [node for node in _types_at(kind, path) if isinstance(node, inspect.StructType)]
     return [field.encode_name for field in objects[0].fields] if len(objects) == 1 else []
 
 
-def _at(kind: Any, path: str) -> list[inspect.Type]:
+def _types_at(kind: Any, path: str) -> list[inspect.Type]:
     """The types possible at that place."""
     nodes = list(_parts(inspect.type_info(kind)))
     for name, _ in _STEP.findall(path.rpartition("$")[2]):
-        nodes = [part for node in nodes for inner in _inside(node, name) for part in _parts(inner)]
+        nodes = [part for node in nodes for inner in _member_types(node, name) for part in _parts(inner)]
     return nodes
 
 
 def _choices(kind: Any, path: str) -> list[str]:
     """The values of a literal or the tags of a tagged struct; for a union, those of all its parts."""
-    nodes = _at(kind, path)
+    nodes = _types_at(kind, path)
     if path.startswith("key`"):
         nodes = [
             part for node in nodes if isinstance(node, inspect.DictType) for part in _parts(node.key_type)
@@ -192,7 +192,7 @@ def _parts(node: inspect.Type) -> Iterator[inspect.Type]:
             yield node
 
 
-def _inside(node: inspect.Type, name: str) -> Iterator[inspect.Type]:
+def _member_types(node: inspect.Type, name: str) -> Iterator[inspect.Type]:
     """The types of the member of that name; without a name, those of the list's or mapping's items."""
     match node:
         case inspect.StructType() if name and name == node.tag_field:

@@ -27,19 +27,21 @@ class Adoption:
         kinds: Mapping[str, RunKind],
         attempts: int | None,
         *,
-        conducted: Container[str],
+        active_runs: Container[str],
         start: Callable[[Run], None],
     ) -> None:
-        """`conducted`: the runs that this process conducts. `start` conducts one more."""
+        """`active_runs`: the runs that this process conducts. `start` conducts one more."""
         self._store, self._leases, self._kinds = store, leases, kinds
         self._last = attempts - 1 if attempts and attempts > 1 else None
-        self._conducted, self._start = conducted, start
+        self._active_runs, self._start = active_runs, start
         self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
 
     async def adopt(self) -> None:
-        sparing = self._last if self._occupied else None
+        sparing = self._last if self._is_full else None
         leases = self._leases
-        runs = await self._store.adopt(leases.holder, seconds=leases.seconds, limit=LIMIT, sparing=sparing)
+        runs = await self._store.adopt(
+            leases.holder, seconds=leases.seconds, limit=LIMIT, max_takeovers=sparing
+        )
         final = [run for run in runs if run.takeovers == self._last]
         # Before any run begins: one that kills this process must not cost the others their last attempt.
         for run in final[1:]:
@@ -51,11 +53,11 @@ class Adoption:
 
     async def _take_up(self, run: Run) -> None:
         known = run.kind in self._kinds and not run.metadata.get(LOCAL_ONLY)
-        if not known and run.id not in self._conducted:
+        if not known and run.id not in self._active_runs:
             await self._leases.release(run.id)
         elif run.takeovers != self._last:
             self._start(run)
-        elif self._occupied:
+        elif self._is_full:
             await self._leases.release(run.id)  # it is tried later; this does not count as an attempt
         else:
             self._alone = run.id
@@ -63,6 +65,6 @@ class Adoption:
             self._start(run)
 
     @property
-    def _occupied(self) -> bool:
+    def _is_full(self) -> bool:
         """Whether a run is at its last attempt here; other such runs wait."""
-        return self._alone in self._conducted and asyncio.get_running_loop().time() < self._alone_until
+        return self._alone in self._active_runs and asyncio.get_running_loop().time() < self._alone_until

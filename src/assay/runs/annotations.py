@@ -59,7 +59,7 @@ async def annotate(
         if type is None:
             raise InvalidRequest(Problem("target.eventId", f"run {run.id} has no event {event!r}"))
         if type == "eval.scored" and create.signal.kind == "correction":
-            corrected(str(create.signal.correction))
+            parse_correction(str(create.signal.correction))
     annotation = Annotation(
         annotation_id=f"ann-{now:%Y%m%d%H%M%S%f}-{secrets.token_hex(4)}",
         target=Target(run_id=run.id, event_id=event, node_id=UNSET if anchor is UNSET else anchor.node_id),
@@ -100,7 +100,7 @@ class AnnotationCursor:
         return new
 
 
-def corrected(text: str) -> ScoreCorrection:
+def parse_correction(text: str) -> ScoreCorrection:
     """Parse `{"score": 1, "passed": true}`; one of the two is enough."""
     try:
         correction = _correction(text)
@@ -118,7 +118,7 @@ def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
         event = annotation.target.event_id
         if annotation.signal.kind == "correction" and event is not UNSET:
             try:
-                last[event] = corrected(str(annotation.signal.correction))
+                last[event] = parse_correction(str(annotation.signal.correction))
             except InvalidRequest:
                 continue  # it corrects something else than a score
     return last

@@ -8,14 +8,14 @@ from assay.ports import Clock
 class TimeBudget:
     """The seconds that a run has from its first start. A restart does not extend them."""
 
-    def __init__(self, clock: Clock, started: datetime | None, seconds: float) -> None:
-        """`started` None: the run starts now."""
-        self._clock, self._started, self.seconds = clock, started or clock.now(), seconds
+    def __init__(self, clock: Clock, start: datetime | None, seconds: float) -> None:
+        """`start` None: the run starts now."""
+        self._clock, self._start, self.seconds = clock, start or clock.now(), seconds
 
     @property
     def remaining_seconds(self) -> float:
         """Seconds that remain; 0 when the time is up."""
-        return max(0.0, self.seconds - (self._clock.now() - self._started).total_seconds())
+        return max(0.0, self.seconds - (self._clock.now() - self._start).total_seconds())
 
 
 class CostBudget:

@@ -137,7 +137,7 @@ class Conductor:
 
     async def _units(self, state: RunState, writer: LogWriter) -> Refusal | None:
         """Do the remaining units; return the refusal that ended them, if one did."""
-        work = self._working = asyncio.create_task(self._work(state, writer))
+        work = self._working = asyncio.create_task(self._run_units(state, writer))
         stop = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +158,7 @@ class Conductor:
                 work.cancel()
                 await asyncio.wait({work})
 
-    async def _work(self, state: RunState, writer: LogWriter) -> None:
+    async def _run_units(self, state: RunState, writer: LogWriter) -> None:
         results: Any = self._engine.map(self._kind.name, self._until_stopped(state.units(self._store)))
         try:
             async for result in results:

@@ -67,7 +67,7 @@ async def replay(
     """A complete copy with the same end. `documents` are written with its last step."""
     fork_point(source, 0)
     last = FinalStep("replay", source.status, source.metadata, documents)
-    return await _copied(store, source, spec, run, last)
+    return await _write_copy(store, source, spec, run, last)
 
 
 async def branch(
@@ -81,7 +81,7 @@ async def branch(
 ) -> Run:
     """A run that starts with the copied part. The executor that claims it does the rest."""
     fork_point(source, 0)
-    return await _copied(store, source, spec, run, FinalStep("branch", "running", metadata, documents))
+    return await _write_copy(store, source, spec, run, FinalStep("branch", "running", metadata, documents))
 
 
 class FinalStep(NamedTuple):
@@ -97,7 +97,7 @@ def _always(_: int) -> bool:
     return True
 
 
-async def _copied(store: Store, source: Run, spec: CopySpec, run: str, last: FinalStep) -> Run:
+async def _write_copy(store: Store, source: Run, spec: CopySpec, run: str, last: FinalStep) -> Run:
     metadata = {
         name: value for name, value in last.metadata.items() if name != "traceparent"
     } | propagation_headers()  # of the request that forks
@@ -147,7 +147,7 @@ async def _events(
         beside = await store.contents(run, CONTENT, keys) if keys else {}
         for event, known in kept:
             new = ids[known.eventId] = new_event_id()
-            events.append(msgspec.structs.replace(event, data=_rewritten(known, new, ids), sequence=-1))
+            events.append(msgspec.structs.replace(event, data=_rewrite_event(known, new, ids), sequence=-1))
             key = content_key(event.type, known)
             if key is not None and key in beside:
                 there = new if key == known.eventId else key
@@ -156,10 +156,12 @@ async def _events(
         after = page[-1].sequence
 
 
-def _rewritten(known: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
-    cause = known.causationId
+def _rewrite_event(record: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
+    cause = record.causationId
     return _encode(
         msgspec.structs.replace(
-            known, eventId=new, causationId=ids.get(cause, msgspec.UNSET) if isinstance(cause, str) else cause
+            record,
+            eventId=new,
+            causationId=ids.get(cause, msgspec.UNSET) if isinstance(cause, str) else cause,
         )
     )

@@ -11,7 +11,13 @@ Doc = dict[str, Any]
 
 
 def diff(
-    a: str, b: str, of_a: Sequence[Doc], of_b: Sequence[Doc], states: tuple[Doc, Doc], *, in_flight: bool
+    a: str,
+    b: str,
+    events_a: Sequence[Doc],
+    events_b: Sequence[Doc],
+    states: tuple[Doc, Doc],
+    *,
+    in_flight: bool,
 ) -> Doc:
     """
     A RunDiffResponse: the first sequence number that differs, every event that differs, and the differences of the final states.
@@ -19,7 +25,7 @@ def diff(
     Events are compared by sequence, type and payload, not by ids, causes or clocks. Where a payload points at an event of its own
     run, the sequence number of that event is compared. `added` is only in b, `removed` only in a.
     """
-    events = list(event_diffs(of_a, of_b))
+    events = list(event_diffs(events_a, events_b))
     response: Doc = {
         "a": a,
         "b": b,
@@ -30,9 +36,9 @@ def diff(
     return response | ({"truncated": True} if in_flight else {})
 
 
-def event_diffs(of_a: Sequence[Doc], of_b: Sequence[Doc]) -> Iterable[Doc]:
-    in_a, in_b = _sequences(of_a), _sequences(of_b)
-    for seq, (one, two) in enumerate(zip_longest(of_a, of_b)):
+def event_diffs(events_a: Sequence[Doc], events_b: Sequence[Doc]) -> Iterable[Doc]:
+    in_a, in_b = _sequences(events_a), _sequences(events_b)
+    for seq, (one, two) in enumerate(zip_longest(events_a, events_b)):
         if one is None:
             yield {"seq": seq, "op": "added", "bEvent": _summary(two)}
         elif two is None:
@@ -57,12 +63,12 @@ def state_diff(a: Doc, b: Doc) -> Doc:
     return found
 
 
-def _different(one: Doc, two: Doc) -> list[str]:
+def _different(left: Doc, right: Doc) -> list[str]:
     """The names of members that differ."""
     return [
         name
-        for name in sorted(one.keys() | two.keys())
-        if (name in one) != (name in two) or not _equal(one[name], two[name])
+        for name in sorted(left.keys() | right.keys())
+        if (name in left) != (name in right) or not _equal(left[name], right[name])
     ]
 
 
@@ -85,8 +91,8 @@ def _with_sequence(value: Doc, member: str, sequences: dict[str, int]) -> Doc:
     return {**value, member: {"event": sequences[id]}} if isinstance(id, str) and id in sequences else value
 
 
-def _equal(one: Any, two: Any) -> bool:
-    return canonical(one) == canonical(two)
+def _equal(left: Any, right: Any) -> bool:
+    return canonical(left) == canonical(right)
 
 
 def _summary(event: Doc) -> Doc:

@@ -96,10 +96,10 @@ class LogWriter:
 
     def _start_write(self) -> asyncio.Task[None]:
         task = asyncio.create_task(self._write())
-        task.add_done_callback(self._written)
+        task.add_done_callback(self._on_written)
         return task
 
-    def _written(self, task: asyncio.Task[None]) -> None:
+    def _on_written(self, task: asyncio.Task[None]) -> None:
         """Without this call, a unit that waits for an earlier one to be recorded would wait for ever."""
         if not task.cancelled() and task.exception() is not None:
             self._on_failure()

@@ -70,19 +70,19 @@ class RunExecutor:
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._leases = Leases(store, self.executor_id, lease)
         self._adoption = Adoption(
-            store, self._leases, kinds, attempts, conducted=self._conductors, start=self.start
+            store, self._leases, kinds, attempts, active_runs=self._conductors, start=self.start
         )
         self._restart: set[str] = set()  # claimed again while its last conductor was still ending
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
-        self._beat: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
 
     async def open(self, *, adopting: bool = True) -> None:
         """Start the heartbeat. With `adopting`, adopt runs that have no holder, now and at each heartbeat."""
         self._adopting = adopting
         await self._adopt()
-        self._beat = supervise("heartbeat", self._heartbeat_loop)
+        self._heartbeat_task = supervise("heartbeat", self._heartbeat_loop)
 
     def start(self, run: Run) -> None:
         """Conduct a run whose lease this executor holds."""
@@ -158,15 +158,15 @@ class RunExecutor:
         *,
         reason: str = "",
         documents: Sequence[PutDocument] = (),
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> Run:
         """
         Cancel a run that has not ended. Recorded results stay. The `reason` is content: it is stored with the last event.
 
-        `documents` are written at once. The call waits up to `patience` seconds for the end of the run, then returns it as
+        `documents` are written at once. The call waits up to `timeout` seconds for the end of the run, then returns it as
         `cancelling`: the store has the request, even if this process dies.
         """
-        until = None if patience is None else asyncio.get_running_loop().time() + patience
+        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
@@ -186,9 +186,9 @@ class RunExecutor:
             ended = await self.get(run, tenant)
         return ended
 
-    async def _wait_until(self, run: str, until: float | None) -> Run | None:
+    async def _wait_until(self, run: str, deadline: float | None) -> Run | None:
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(deadline):
                 return await self.wait(run)
         return None
 
@@ -244,8 +244,8 @@ class RunExecutor:
     async def close(self, seconds: float = 10.0) -> None:
         """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes."""
         self._closing = True
-        if self._beat is not None:
-            self._beat.cancel()
+        if self._heartbeat_task is not None:
+            self._heartbeat_task.cancel()
         held = list(self._conductors.items())
         for _, (conductor, _) in held:
             conductor.drain()

@@ -18,11 +18,11 @@ T = TypeVar("T")
 LARGE = 64 * 1024  # bytes as JSON
 
 
-async def off_loop(size: int, work: Callable[[], T]) -> T:
-    """The result of `work` on a value of this many bytes: of a large one, from a thread. Tenants take turns."""
+async def off_loop(size: int, call: Callable[[], T]) -> T:
+    """The result of `call` on a value of this many bytes: of a large one, from a thread. Tenants take turns."""
     if size <= LARGE:
-        return work()
-    return await asyncio.wrap_future(_thread(os.getpid()).submit(pool.owner.get(), work))
+        return call()
+    return await asyncio.wrap_future(_thread(os.getpid()).submit(pool.owner.get(), call))
 
 
 def json_size(value: Any) -> int:

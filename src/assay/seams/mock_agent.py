@@ -14,7 +14,7 @@ from assay.protocol.events import (
 from assay.workflow.definition import Node
 from assay.workflow.effects import stable_id
 from assay.workflow.execution import Execution, Steps
-from assay.workflow.gating import below
+from assay.workflow.gating import is_below
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.nodes import NodeType
 
@@ -62,18 +62,18 @@ def _call(execution: Execution, node: Node, agent: str, call: dict[str, Any]) ->
     execution.emit("agent.toolReturned", returned, node=node.id, cause=cause, **told)
 
 
-def _decide(execution: Execution, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
+def _decide(execution: Execution, node: Node, agent: str, decision: dict[str, Any]) -> Steps[None]:
     """Emit the decision. If its confidence is too low, a person approves it and it is emitted again."""
-    confidence = said.get("confidence")
+    confidence = decision.get("confidence")
     decided = AgentDecided(agent_id=agent, confidence=UNSET if confidence is None else confidence)
-    cause = execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])
-    if confidence is not None and below(confidence, execution.threshold):
+    cause = execution.emit("agent.decided", decided, node=node.id, decision=decision["decision"])
+    if confidence is not None and is_below(confidence, execution.threshold):
         unsure = LowConfidence(agent, execution.threshold, confidence)
         answer = yield from approval(
             execution, node.id, "A decision with low confidence", cause, unsure=unsure, cause=cause
         )
         require_accepted(execution, answer, "a decision below the threshold", node.id)
-        execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])
+        execution.emit("agent.decided", decided, node=node.id, decision=decision["decision"])
 
 
 SEAM_NODES: dict[str, NodeType] = {"core.conformance.mock-agent": mock_agent}

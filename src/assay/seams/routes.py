@@ -53,7 +53,7 @@ class SampleCritic:
 SAMPLE_AGENTS = (SampleActor(), SampleCritic())
 
 
-def verified() -> Workflow:
+def verifier_workflow() -> Workflow:
     return workflow_of(
         VERIFIED, VerifierLoopConfig(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2)
     )
@@ -64,7 +64,7 @@ async def verify_run(workflows: WorkflowService, principal: Principal, body: Any
     if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
         raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
-    run = await _ran(workflows, principal, verified(), {"task": task})
+    run = await _ran(workflows, principal, verifier_workflow(), {"task": task})
     found = await workflows.report(run.id, principal.tenant)
     status = "escalated" if run.status.startswith("waiting") else run.status
     events = [
@@ -83,7 +83,7 @@ async def verify_run(workflows: WorkflowService, principal: Principal, body: Any
 
 async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"turns", "suspendAtTurn"?, "resume"?}`: runs a plan of that many turns; one of them waits for a person (CP-1)."""
-    turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
+    turns, held = _read_integer(body, "turns"), _read_integer(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
     plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
     shown = document_of(samples()["conformance-dispatch-loop"])
@@ -181,7 +181,7 @@ async def _payloads(workflows: WorkflowService, run: Run, type: str) -> list[dic
     return [msgspec.json.decode(decode_event(event.data).payload) for event in events if event.type == type]
 
 
-def _whole(body: Any, name: str, *, optional: bool = False) -> int:
+def _read_integer(body: Any, name: str, *, optional: bool = False) -> int:
     value = body.get(name) if is_object(body) else None
     if optional and value is None:
         return 0

@@ -63,10 +63,10 @@ def _variable(name: str, type: str = "string", **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type, **more}
 
 
-def _wait(usual: int) -> dict[str, Any]:
+def _wait(default: int) -> dict[str, Any]:
     inputs = {"delayMs": {"type": "variable", "variableName": "delayMs"}}
     return _chain(_node("wait", "core.delay", inputs=inputs)) | {
-        "variables": [_variable("delayMs", "number", defaultValue=usual)]
+        "variables": [_variable("delayMs", "number", defaultValue=default)]
     }
 
 
@@ -81,7 +81,7 @@ REASONER = {
 }
 
 
-def _pinned(agent: str, **more: Any) -> dict[str, Any]:
+def _pinned_agent(agent: str, **more: Any) -> dict[str, Any]:
     return {"agent": {"agentId": f"core.conformance.{agent}", **more}}
 
 
@@ -168,7 +168,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     ),
     "agent-reasoning": _chain(
         _node(
-            "reasoner", "core.conformance.mock-agent", REASONER, **_pinned("reasoning-agent", modelClass="reasoning")
+            "reasoner", "core.conformance.mock-agent", REASONER, **_pinned_agent("reasoning-agent", modelClass="reasoning")
         )
     ),
     "agent-low-confidence": _chain(
@@ -176,10 +176,10 @@ SAMPLES: dict[str, dict[str, Any]] = {
             "low-conf-decider",
             "core.conformance.mock-agent",
             {"mockDecision": {"decision": {"kind": "stub-low-conf"}, "confidence": 0.5}},
-            **_pinned("low-conf-decider", modelClass="reasoning"),
+            **_pinned_agent("low-conf-decider", modelClass="reasoning"),
         )
     ),
-    "agent-identity": _chain(_node("echo", "core.identity", **_pinned("identity-agent", modelClass="chat"))),
+    "agent-identity": _chain(_node("echo", "core.identity", **_pinned_agent("identity-agent", modelClass="chat"))),
     "phase4-replay-divergence": _chain(
         _node("structured-call", "core.ai.structuredOutput", ENVELOPE, inputs=MESSAGES)
     ),
@@ -192,7 +192,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 def samples() -> dict[str, Workflow]:
     """All sample workflows, by id."""
-    return {workflow.id: workflow for workflow in map(_whole, SAMPLES.items())}
+    return {workflow.id: workflow for workflow in map(_build_workflow, SAMPLES.items())}
 
 
 def fixtures(*, seeded: bool) -> list[str]:
@@ -200,7 +200,7 @@ def fixtures(*, seeded: bool) -> list[str]:
     return sorted(samples()) if seeded else []
 
 
-def _whole(row: tuple[str, dict[str, Any]]) -> Workflow:
+def _build_workflow(row: tuple[str, dict[str, Any]]) -> Workflow:
     name, special = row
     return read(
         {

@@ -17,7 +17,7 @@ def t_quantile(probability: float, df: float) -> float:
     if not 0.5 < probability < 1 or not df > 0:
         raise ValueError(f"t_quantile: expected 0.5 < p < 1 and df > 0, got {probability:g} and {df:g}")
     if df >= LARGE:
-        return _expanded(NormalDist().inv_cdf(probability), df)
+        return _series_expansion(NormalDist().inv_cdf(probability), df)
     tail = 2 * (1 - probability)
     low, high = 0.0, 1.0
     while _two_sided(high, df) > tail:
@@ -32,7 +32,7 @@ def t_quantile(probability: float, df: float) -> float:
     return (low + high) / 2
 
 
-def _expanded(z: float, df: float) -> float:
+def _series_expansion(z: float, df: float) -> float:
     """Cornish and Fisher's expansion (Abramowitz and Stegun 26.7.5)."""
     terms = (
         z,

@@ -30,7 +30,7 @@ owner: Final = ContextVar("owner", default="")  # the owner of new batches: the 
 
 
 @contextmanager
-def owned(by: str) -> Generator[None]:
+def owner_scope(by: str) -> Generator[None]:
     """Inside this context, new batches belong to this owner."""
     token = owner.set(by)
     try:
@@ -53,13 +53,13 @@ class Batch:
         self.owner = owner.get() if tenant is None else tenant
         self.future: Future[list[Outcome]] = Future()
         self.outcomes: list[Outcome] = []
-        self._pace = MOST_ITEMS
+        self._chunk_size = MOST_ITEMS
 
     def order(self) -> Order:
         """An order with the next items, as many as one slice may have."""
         first = len(self.outcomes)
         last, size = first + 1, len(self.items[first])
-        while last < len(self.items) and last - first < self._pace and size < MOST_BYTES:
+        while last < len(self.items) and last - first < self._chunk_size and size < MOST_BYTES:
             size += len(self.items[last])
             last += 1
         return Order(self.task, self.common, self.items[first:last], self.seconds)
@@ -69,7 +69,7 @@ class Batch:
         order = self.order()
         found = list(process.run(order))
         self.outcomes += found
-        self._pace = MOST_ITEMS if len(found) == len(order.items) else max(1, 2 * len(found))
+        self._chunk_size = MOST_ITEMS if len(found) == len(order.items) else max(1, 2 * len(found))
 
     @property
     def done(self) -> bool:
@@ -80,10 +80,10 @@ class Pool:
     """A pool of at most `limit` processes, each with a thread that sends it orders."""
 
     def __init__(self, limit: int) -> None:
-        self._most = limit
+        self._limit = limit
         self._changed = threading.Condition()
         self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
-        self._held: Counter[str] = Counter()
+        self._running_by_owner: Counter[str] = Counter()
         self._processes: set[Process] = set()
         self._idle = 0
         self._open = True
@@ -99,13 +99,13 @@ class Pool:
                 return batch.future
             self._queues.setdefault(batch.owner, deque()).append(batch)
             self._changed.notify()
-            self._staff()
+            self._start_processes()
         return batch.future
 
     def resize(self, limit: int) -> None:
         """Change the limit. Processes above it end after their slice."""
         with self._changed:
-            self._most = limit
+            self._limit = limit
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -130,27 +130,29 @@ class Pool:
     def processes(self) -> int:
         return len(self._processes)
 
-    def _staff(self) -> None:
+    def _start_processes(self) -> None:
         """Start another worker if a batch may run and no worker is free."""
         waiting = sum(map(len, self._queues.values()))
-        if waiting > self._idle and len(self._processes) < self._most and self._turn_of() is not None:
+        if waiting > self._idle and len(self._processes) < self._limit and self._turn_of() is not None:
             process = Process(MEMORY)
             self._processes.add(process)
-            threading.Thread(target=self._work, args=(process,), daemon=True, name="assay-worker").start()
+            threading.Thread(
+                target=self._serve_process, args=(process,), daemon=True, name="assay-worker"
+            ).start()
 
-    def _work(self, process: Process) -> None:
+    def _serve_process(self, process: Process) -> None:
         while (batch := self._next(process)) is not None:
             if not batch.future.cancelled():
                 batch.run(process)
-            self._after(batch)
+            self._requeue(batch)
         process.close()
 
     def _next(self, process: Process) -> Batch | None:
         """The next batch of the owner whose turn it is; None: this worker must end."""
         with self._changed:
-            while self._open and len(self._processes) <= self._most:
+            while self._open and len(self._processes) <= self._limit:
                 if (batch := self._turn()) is not None:
-                    self._staff()
+                    self._start_processes()
                     return batch
                 self._idle += 1
                 heard = self._changed.wait(IDLE)
@@ -169,18 +171,18 @@ class Pool:
         self._queues.move_to_end(whose)
         if not queue:
             del self._queues[whose]
-        self._held[whose] += 1
+        self._running_by_owner[whose] += 1
         return batch
 
     def _turn_of(self) -> str | None:
-        share = max(1, self._most - 1)
-        return next((one for one in self._queues if self._held[one] < share), None)
+        share = max(1, self._limit - 1)
+        return next((one for one in self._queues if self._running_by_owner[one] < share), None)
 
-    def _after(self, batch: Batch) -> None:
+    def _requeue(self, batch: Batch) -> None:
         with self._changed:
-            self._held[batch.owner] -= 1
-            if not self._held[batch.owner]:
-                del self._held[batch.owner]
+            self._running_by_owner[batch.owner] -= 1
+            if not self._running_by_owner[batch.owner]:
+                del self._running_by_owner[batch.owner]
             going = self._open and not batch.done and not batch.future.cancelled()
             if going:
                 self._queues.setdefault(batch.owner, deque()).appendleft(batch)
@@ -189,10 +191,10 @@ class Pool:
             _settle(batch, "the host is ending")
 
 
-def _settle(batch: Batch, why: str) -> None:
+def _settle(batch: Batch, message: str) -> None:
     missing = len(batch.items) - len(batch.outcomes)
     if batch.future.set_running_or_notify_cancel():
-        batch.future.set_result([*batch.outcomes, *[ForeignFault(why)] * missing])
+        batch.future.set_result([*batch.outcomes, *[ForeignFault(message)] * missing])
 
 
 def default_size() -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
-from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, Trouble
+from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, TaskFailure
 
 TO_START = 60.0  # seconds for the start of a process; they do not count for the task
 PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
@@ -30,15 +30,17 @@ class Process:
         self._lock = threading.Lock()  # between a start and a `kill` from another thread
         self._killed = False
 
-    def run(self, order: Order, wall: float | None = None, name: str = "the task") -> Iterator[bytes | Fault]:
+    def run(
+        self, order: Order, wall_seconds: float | None = None, name: str = "the task"
+    ) -> Iterator[bytes | Fault]:
         """
         Yield one outcome per item, in order. If there are fewer outcomes than items, send the rest again.
 
-        `wall` is the time limit of one item; the default is enough for the order's processor time on a busy machine. After
+        `wall_seconds` is the time limit of one item; the default is enough for the order's processor time on a busy machine. After
         an item that is late, the process is killed. If the process dies by itself, the outcome is a fault.
         """
         seconds = order.seconds or 0.0
-        limit = seconds * PATIENCE + MARGIN if wall is None else wall
+        limit = seconds * PATIENCE + MARGIN if wall_seconds is None else wall_seconds
         told = f"no answer within {seconds or limit:g} s"
         try:
             yield from self._replies(order, limit, told)
@@ -50,7 +52,7 @@ class Process:
             if code == -signal.SIGPROF:
                 yield TimeFault(f"{told}; its process was killed")
             else:
-                yield ForeignFault(f"{name} ended its process ({_ending(code)})")
+                yield ForeignFault(f"{name} ended its process ({_exit_reason(code)})")
         except OSError as wrong:
             self.close()
             yield ForeignFault(f"no worker process can be started: {wrong.strerror}", recoverable=True)
@@ -80,8 +82,8 @@ class Process:
             self._process.returncode = 0  # the parent waits for it
             self._process = None
 
-    def _replies(self, order: Order, limit: float, told: str) -> Iterator[bytes | Fault]:
-        process = self._started()
+    def _replies(self, order: Order, limit: float, name: str) -> Iterator[bytes | Fault]:
+        process = self._spawn()
         assert process.stdin is not None
         assert process.stdout is not None
         encoded = msgspec.msgpack.encode(order)
@@ -96,11 +98,11 @@ class Process:
             if kind == DONE:
                 yield reply
             elif kind == LATE:
-                yield TimeFault(told)
+                yield TimeFault(name)
             else:
-                yield _fault(msgspec.msgpack.decode(reply, type=Trouble))
+                yield _fault(msgspec.msgpack.decode(reply, type=TaskFailure))
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
             with self._lock:
@@ -155,12 +157,12 @@ def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
             pipe.close()
 
 
-def _ending(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _fault(trouble: Trouble) -> Fault:
+def _fault(failure: TaskFailure) -> Fault:
     for kind in (PathFault, ValueFault, TimeFault):
-        if kind.__name__ == trouble.kind:
-            return kind(trouble.message)
-    return ForeignFault(trouble.message, recoverable=trouble.recoverable)
+        if kind.__name__ == failure.kind:
+            return kind(failure.message)
+    return ForeignFault(failure.message, recoverable=failure.recoverable)

@@ -38,7 +38,7 @@ class Order(msgspec.Struct, array_like=True):
     seconds: float | None = None  # of processor time per item; None: only the parent limits the time
 
 
-class Trouble(msgspec.Struct, array_like=True):
+class TaskFailure(msgspec.Struct, array_like=True):
     """A Fault as it is sent to the parent."""
 
     kind: str
@@ -70,7 +70,7 @@ def serve(memory: int) -> None:
 
 def _perform(order: Order, replies: int) -> None:
     began = time.monotonic()
-    task: Task | Trouble | None = None
+    task: Task | TaskFailure | None = None
     for at, item in enumerate(order.items):
         if at and time.monotonic() - began > SLICE:
             _write(replies, PAUSE, b"")
@@ -80,8 +80,8 @@ def _perform(order: Order, replies: int) -> None:
                 signal.setitimer(signal.ITIMER_PROF, order.seconds + GRACE)
                 signal.setitimer(signal.ITIMER_VIRTUAL, order.seconds)
             if task is None:
-                task = _found(order)
-            kind, reply = (FAULT, task) if isinstance(task, Trouble) else _outcome(task, item)
+                task = _import_task(order)
+            kind, reply = (FAULT, task) if isinstance(task, TaskFailure) else _outcome(task, item)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         except Expired:
             kind, reply = LATE, b""
@@ -89,7 +89,7 @@ def _perform(order: Order, replies: int) -> None:
         _write(replies, kind, reply if isinstance(reply, bytes) else msgspec.msgpack.encode(reply))
 
 
-def _found(order: Order) -> Task | Trouble:
+def _import_task(order: Order) -> Task | TaskFailure:
     module, _, path = order.task.partition(":")
     try:
         made: Any = importlib.import_module(module)
@@ -97,22 +97,22 @@ def _found(order: Order) -> Task | Trouble:
             made = getattr(made, part)
         return made(order.common)
     except Exception as surprise:  # noqa: BLE001  # whatever ends a task is the answer to its items
-        return _trouble(surprise)
+        return _task_failure(surprise)
 
 
-def _outcome(task: Task, item: bytes) -> tuple[bytes, bytes | Trouble]:
+def _outcome(task: Task, item: bytes) -> tuple[bytes, bytes | TaskFailure]:
     try:
         return DONE, task(item)
     except Exception as surprise:  # noqa: BLE001  # whatever ends a task is the answer to its item
-        return FAULT, _trouble(surprise)
+        return FAULT, _task_failure(surprise)
 
 
-def _trouble(surprise: Exception) -> Trouble:
-    if isinstance(surprise, Fault):
-        return Trouble(type(surprise).__name__, str(surprise), surprise.recoverable)
-    if isinstance(surprise, MemoryError):
-        return Trouble("ForeignFault", "it needs more memory than a worker process may use")
-    return Trouble("ForeignFault", f"{type(surprise).__name__}: {surprise}")
+def _task_failure(error: Exception) -> TaskFailure:
+    if isinstance(error, Fault):
+        return TaskFailure(type(error).__name__, str(error), error.recoverable)
+    if isinstance(error, MemoryError):
+        return TaskFailure("ForeignFault", "it needs more memory than a worker process may use")
+    return TaskFailure("ForeignFault", f"{type(error).__name__}: {error}")
 
 
 def _expire(*_: Any) -> None:

@@ -86,7 +86,7 @@ class ActivityRunner:
     async def perform(self, unit: StepUnit) -> Result:
         """The result of one effect. When the run's time is up, the result says by how many milliseconds."""
         if unit.source is not None:
-            return await self._replayed(unit)
+            return await self._replay_result(unit)
         left = None
         if unit.deadline is not None:
             left = max((unit.deadline - self._services.clock.now()).total_seconds(), 0)
@@ -145,7 +145,7 @@ class ActivityRunner:
         )
         try:
             finish = await invoke(
-                agent, effect.task, invocation, floor=0.0
+                agent, effect.task, invocation, min_confidence=0.0
             )  # the workflow compares its confidence
         except Fault as fault:
             what = f"agent {effect.agent} could not be called: {type(fault).__name__}"
@@ -177,7 +177,7 @@ class ActivityRunner:
         request = WorkflowRequest(
             workflow=workflow,
             inputs=effect.inputs,
-            configurable=inherited(parent.options),
+            configurable=inherited_options(parent.options),
             owner=parent.owner,
             scope=parent.scope,
             parent={"runId": unit.run, "nodeId": effect.node, "cause": effect.cause},
@@ -230,7 +230,7 @@ class ActivityRunner:
         }
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
-    async def _replayed(self, unit: StepUnit) -> Result:
+    async def _replay_result(self, unit: StepUnit) -> Result:
         """The result that the source of a fork recorded at this node and attempt. A replay may call a model again (§13.9)."""
         assert unit.source is not None
         same = [
@@ -270,7 +270,7 @@ class ActivityRunner:
         return {"kind": kind, "sequence": 0, "event": ""}
 
 
-def inherited(configurable: dict[str, Any]) -> dict[str, Any]:
+def inherited_options(configurable: dict[str, Any]) -> dict[str, Any]:
     """The options that a child run inherits. Limits are not inherited."""
     own = ("runTimeoutMs", "maxLoopIterations", "recursionLimit")
     return {name: value for name, value in configurable.items() if name not in own}

@@ -39,13 +39,13 @@ class AsOf(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-def entries_as_of(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
+def entries_as_of(rows: Iterable[MemoryWrite], as_of: AsOf) -> list[MemoryEntry]:
     """The entries that are visible from there. Expiry is decided by that moment, not by the present."""
     seen = [
         row.entry
         for row in rows
-        if (row.step < view.step if row.run == view.run else row.at <= view.at)
-        and not expired(row.entry, view.at)
+        if (row.step < as_of.step if row.run == as_of.run else row.at <= as_of.at)
+        and not expired(row.entry, as_of.at)
     ]
     return list({entry.id: entry for entry in seen}.values())
 
@@ -57,8 +57,8 @@ def expired(entry: MemoryEntry, at: datetime) -> bool:
 class JournalMemory:
     """A Memory over the journal. Reads are as of its view. Writes wait in `written` until the step is recorded."""
 
-    def __init__(self, store: Store, tenant: str, path: tuple[str, str], view: AsOf, clock: Clock) -> None:
-        self._store, self._tenant, self._place, self._view, self._clock = store, tenant, path, view, clock
+    def __init__(self, store: Store, tenant: str, path: tuple[str, str], as_of: AsOf, clock: Clock) -> None:
+        self._store, self._tenant, self._path, self._as_of, self._clock = store, tenant, path, as_of, clock
         self._entries: Sequence[MemoryEntry] | None = None
         self.written: list[MemoryEntry] = []
 
@@ -71,7 +71,7 @@ class JournalMemory:
     async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
         now = self._clock.now()
         entry = MemoryEntry(
-            id=stable_id("mem", self._view.run, self._view.step, len(self.written)),
+            id=stable_id("mem", self._as_of.run, self._as_of.step, len(self.written)),
             content=redact_text(content),
             tags=tuple(redact_text(tag) for tag in tags),
             createdAt=_stamp(now),
@@ -83,7 +83,7 @@ class JournalMemory:
     async def _all(self) -> Sequence[MemoryEntry]:
         if self._entries is None:
             self._entries = entries_as_of(
-                await read_writes(self._store, self._tenant, self._place), self._view
+                await read_writes(self._store, self._tenant, self._path), self._as_of
             )
         return self._entries
 
@@ -101,11 +101,11 @@ async def read_writes(store: Store, tenant: str, path: tuple[str, str]) -> list[
 
 
 def memory_puts(
-    tenant: str, path: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
+    tenant: str, path: tuple[str, str], run: str, step: int, entries: Iterable[Any], at: datetime
 ) -> list[PutDocument]:
     """The documents for the writes of one step."""
     changes: list[PutDocument] = []
-    for number, one in enumerate(written):
+    for number, one in enumerate(entries):
         row = MemoryWrite(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
         key = f"{_prefix(*path)}{_stamp(at)}/{run}/{step:06}/{number:04}"
         changes.append(

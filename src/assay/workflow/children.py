@@ -10,7 +10,7 @@ from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
 from assay.workflow.effects import AwaitChild, StartChild, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
-from assay.workflow.gating import Verdict, combined
+from assay.workflow.gating import Verdict, combine
 from assay.workflow.interrupts import approval
 from assay.workflow.turns import CriticResult, verify
 
@@ -126,14 +126,14 @@ def _take_outputs(
             criteria=spec.criteria,
         )
         found.append(one)
-    verdict = combined(one.verdict for one in found)
+    verdict = combine(one.verdict for one in found)
     may = verdict in (None, "pass") or not spec.gating
     if may and spec.approve:
         answer = yield from approval(
             execution, spec.node, "The output of a child run", run, about="outputs", seconds=spec.expires, cause=carrier,
             actions=("accept", "edit-accept", "reject"), outputs=harvest,
         )  # fmt: skip
-        may = answer.accepted
+        may = answer.is_accepted
         if answer.action == "edit-accept":
             harvest |= {name: value for name, value in answer.value["outputs"].items() if name in harvest}
     if may:

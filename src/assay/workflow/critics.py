@@ -67,7 +67,7 @@ class Critics:
             except InvalidRequest as refusal:
                 keys = list(critic["checks"])
                 return [
-                    Problem(f"{path}.criteria.{_named(problem.place, keys)}", problem.message)
+                    Problem(f"{path}.criteria.{_criterion_path(problem.place, keys)}", problem.message)
                     for problem in refusal.problems
                 ]
             return []
@@ -85,7 +85,7 @@ class Critics:
         request = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
             finish = await invoke(
-                agent, request, invocation, floor=0.0
+                agent, request, invocation, min_confidence=0.0
             )  # the workflow compares its confidence
         except Fault as fault:
             return _failed(id, redact_text(str(fault)), invocation.steps)
@@ -124,7 +124,7 @@ class Critics:
                 (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
         except (Refusal, Fault, TimeoutError) as wrong:
             why = f"the checks could not run: {wrong}"
-            return _failed(id, why, _used(metered), criteria=keys)
+            return _failed(id, why, _usage_steps(metered), criteria=keys)
         answers: list[dict[str, Any]] = msgspec.json.decode(scored.line)["check_results"]
         told = dict(zip(keys, answers, strict=True))
         met = {key: _passed(answer) for key, answer in told.items()}
@@ -137,8 +137,8 @@ class Critics:
             criteria=keys,
             criteria_met={key: bool(held) for key, held in met.items()},
             notes="; ".join(f"{key} did not pass" for key, held in met.items() if not held),
-            error="; ".join(f"{key}: {_why(told[key])}" for key in errors) or None,
-            steps=_used(metered),
+            error="; ".join(f"{key}: {_reason_of(told[key])}" for key in errors) or None,
+            steps=_usage_steps(metered),
         )
 
     def _plan(self, checks: Mapping[str, Any], metered: MeteredProviders | None = None) -> Plan:
@@ -148,7 +148,7 @@ class Critics:
         return Plan(checks_from(list(checks.values())), self._registry, services)
 
 
-def _named(path: str, keys: Sequence[str]) -> str:
+def _criterion_path(path: str, keys: Sequence[str]) -> str:
     """Replace the number of a check by its key."""
     return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], path)
 
@@ -168,13 +168,15 @@ def _read(answer: Any, target: str) -> CriticAnswer:
     return answer
 
 
-def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[str, ...] = ()) -> CriticResult:
+def _failed(
+    agent: str, message: str, steps: Sequence[Step] = (), criteria: tuple[str, ...] = ()
+) -> CriticResult:
     return CriticResult(
         agent=agent,
         verdict="fail",
         outcome="failed",
-        notes=f"the critic gave no verdict: {why}",
-        error=why,
+        notes=f"the critic gave no verdict: {message}",
+        error=message,
         steps=tuple(steps),
         criteria=criteria,
     )
@@ -190,7 +192,7 @@ def _passed(answer: dict[str, Any]) -> bool | None:
     return passed if isinstance(passed, bool) else None
 
 
-def _why(answer: dict[str, Any]) -> str:
+def _reason_of(answer: dict[str, Any]) -> str:
     """Why the check did not say whether it passed."""
     if answer["status"] != "completed":
         error: dict[str, Any] = answer.get("error") or {}
@@ -198,6 +200,6 @@ def _why(answer: dict[str, Any]) -> str:
     return "its answer does not say whether it passed"
 
 
-def _used(metered: MeteredProviders | None) -> tuple[Step, ...]:
+def _usage_steps(metered: MeteredProviders | None) -> tuple[Step, ...]:
     """One step for each call of a judge, including repairs (RFC 0026)."""
     return () if metered is None else tuple(UsageStep(usage=usage) for usage in metered.usages)

@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.protocol.json_types import is_object
 from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 from assay.workflow.execution import FLOOR, Execution, RunStopped, Steps
-from assay.workflow.gating import below
+from assay.workflow.gating import is_below
 from assay.workflow.interrupts import approval, clarification, require_accepted
 from assay.workflow.vocabulary import closed_decision, configured_keys
 
@@ -28,7 +28,7 @@ class AskUser(Struct, tag="ask-user", tag_field="kind", forbid_unknown_fields=Tr
     prompt: Word
 
 
-class Met(Struct, forbid_unknown_fields=True):
+class CriterionMet(Struct, forbid_unknown_fields=True):
     key: Word
     met: bool
 
@@ -36,7 +36,7 @@ class Met(Struct, forbid_unknown_fields=True):
 class Terminate(Struct, tag="terminate", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
     reason: Word | UnsetType = UNSET
     confidence: Confidence | UnsetType = UNSET
-    successCriteria: list[Met] | UnsetType = UNSET  # noqa: N815
+    successCriteria: list[CriterionMet] | UnsetType = UNSET  # noqa: N815
 
 
 DecisionDocument = NextWorker | AskUser | Terminate
@@ -47,7 +47,7 @@ def read_decision(value: Any) -> dict[str, Any]:
     try:
         decision = msgspec.convert(value, DecisionDocument)
     except msgspec.ValidationError as wrong:
-        place = place_in(wrong).lstrip(".")
+        place = path_in(wrong).lstrip(".")
         raise ValueError(f"{place}: {message_of(wrong, DecisionDocument)}".removeprefix(": ")) from None
     keys = [one.key for one in getattr(decision, "successCriteria", None) or ()]
     if len(set(keys)) < len(keys):
@@ -85,8 +85,8 @@ def pending(
     if decision is None:
         raise RunStopped("no_pending_decision", "there is no decision to carry out", node=node)
     floor = floor_of(execution)
-    if decision["kind"] != "ask-user" and below(decision.get("confidence"), floor):
-        decision = yield from _escalated(execution, node, decision, floor, seconds)
+    if decision["kind"] != "ask-user" and is_below(decision.get("confidence"), floor):
+        decision = yield from _escalate(execution, node, decision, floor, seconds)
     if decision["kind"] == "ask-user":
         asked = yield from clarification(
             execution, node, decision["prompt"], cause=execution.decided_id, seconds=seconds
@@ -107,13 +107,13 @@ def floor_of(execution: Execution) -> float:
     return max(FLOOR, *own)
 
 
-def _escalated(
-    execution: Execution, node: str, decision: dict[str, Any], floor: float, seconds: float | None
+def _escalate(
+    execution: Execution, node: str, decision: dict[str, Any], min_confidence: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
     """A person approves a decision below the floor before anything is dispatched, or replaces it, which starts another turn."""
     escalated = ConfidenceEscalated(
         confidence=decision["confidence"],
-        floor=floor,
+        floor=min_confidence,
         escalation_kind="escalate",
         parent_run_id=execution.origin,
         original_decision=_without_text(decision),

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import InvalidRequest, Problem
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +79,7 @@ def read(document: Any) -> Workflow:
     try:
         return msgspec.convert(document, Workflow)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem(place_in(wrong).lstrip("."), message_of(wrong, Workflow))) from None
+        raise InvalidRequest(Problem(path_in(wrong).lstrip("."), message_of(wrong, Workflow))) from None
 
 
 def document_of(workflow: Workflow) -> dict[str, Any]:

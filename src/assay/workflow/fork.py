@@ -47,7 +47,7 @@ async def fork_request(
     """The request of the fork. It refuses, in this order: invalid options, a `fromSeq` out of range, a source that is erased."""
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
-    start = _checked(source, mode, from_seq, options)
+    start = _validate(source, mode, from_seq, options)
     steps = await read_steps(workflows.store, source.id)
     if source.events > 1 and len(steps) == 0:
         raise ForkRejected(
@@ -75,7 +75,7 @@ async def fork_request(
     )
 
 
-def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int:
+def _validate(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int:
     problems: list[Problem] = []
     if mode == "branch" and from_seq is None:
         problems.append(Problem("fromSeq", "a branch requires this member"))

@@ -8,7 +8,7 @@ Step = Literal["commit", "retry", "breach", "escalate"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "revise", "pass")  # the worst first
 
 
-def after(verdict: Verdict | None, *, turn: int, max_turns: int, gating: bool) -> Step:
+def next_step(verdict: Verdict | None, *, turn: int, max_turns: int, gating: bool) -> Step:
     """
     The next step after a verdict: commit, another turn of the actor, stop at the limit, or ask a person.
 
@@ -21,15 +21,15 @@ def after(verdict: Verdict | None, *, turn: int, max_turns: int, gating: bool) -
     return "escalate"
 
 
-def combined(verdicts: Iterable[Verdict]) -> Verdict | None:
+def combine(verdicts: Iterable[Verdict]) -> Verdict | None:
     """The strictest of several verdicts: fail, then revise, then pass. None: there is no verdict."""
     present = set(verdicts)
     return next((verdict for verdict in VERDICTS if verdict in present), None)
 
 
-def below(confidence: float | None, floor: float | None) -> bool:
+def is_below(confidence: float | None, minimum: float | None) -> bool:
     """Whether a person must decide. An agent that gives no confidence is never below the floor."""
-    return confidence is not None and floor is not None and confidence < floor
+    return confidence is not None and minimum is not None and confidence < minimum
 
 
 def goal_satisfied(status: str, decision: Mapping[str, Any] | None, verdict: Verdict | None = None) -> bool:

@@ -34,7 +34,7 @@ def interpret(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[RunE
     """The whole run, as a generator of effects. It is deterministic: the same results give the same events."""
     try:
         yield from execution.perform(Begin())
-        yield from _walk(execution, nodes)
+        yield from _visit_nodes(execution, nodes)
     except RunStopped as stop:
         return failed(execution, stop)
     execution.current = None
@@ -64,7 +64,7 @@ def took(execution: Execution) -> int:
     return round((execution.now - execution.started_at - execution.waited).total_seconds() * 1000)
 
 
-def _walk(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
+def _visit_nodes(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
     workflow = execution.workflow
     first, backs = starts_and_backs(workflow)
     forward = [edge for edge in workflow.edges if edge.id not in backs]

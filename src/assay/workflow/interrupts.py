@@ -31,7 +31,7 @@ class WaitAnswer(NamedTuple):
     expired: bool = False
 
     @property
-    def accepted(self) -> bool:
+    def is_accepted(self) -> bool:
         return self.action in ACCEPTED
 
 
@@ -54,9 +54,9 @@ def approval(
     seconds: float | None = None,
     unsure: LowConfidence | None = None,
     cause: str | None = None,
-    **shown: Any,
+    **members: Any,
 ) -> Steps[WaitAnswer]:
-    """Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `shown` is what the person sees."""
+    """Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `members` is what the person sees."""
     data: dict[str, Any]
     if unsure is None:
         data = {
@@ -65,13 +65,13 @@ def approval(
             "title": title,
             "actions": list(actions),
         }
-        data |= {"artifactData": shown} if shown else {}
+        data |= {"artifactData": members} if members else {}
     else:
         data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed}
-        for value in shown.values():
+        for value in members.values():
             data["decision"] = value  # the schema has one name for whatever is approved
     kind: InterruptKind = "approval" if unsure is None else "low-confidence"
-    execution.prompt = shown or None
+    execution.prompt = members or None
     return (
         yield from _wait(
             execution,
@@ -100,12 +100,12 @@ def clarification(
     )  # fmt: skip
 
 
-def require_accepted(execution: Execution, answer: WaitAnswer, what: str, node: str) -> WaitAnswer:
+def require_accepted(execution: Execution, answer: WaitAnswer, subject: str, node: str) -> WaitAnswer:
     """Return the answer; raise RunStopped if it was rejected or no answer came in time."""
-    if answer.accepted:
+    if answer.is_accepted:
         return answer
     reason = "no answer came in time" if answer.expired else "rejected"
-    raise RunStopped("decision_rejected", f"{what}: {reason}", node=node)
+    raise RunStopped("decision_rejected", f"{subject}: {reason}", node=node)
 
 
 def _wait(
@@ -145,14 +145,14 @@ def _wait(
     result = yield from execution.perform(execution.waiting)
     execution.waiting = execution.prompt = None
     execution.waited += max(result.at - since, timedelta())
-    return _resumed(execution, node, kind, interrupt, _answer(result.value))
+    return _resume(execution, node, kind, interrupt, _answer(result.value))
 
 
-def _answer(stored: dict[str, Any]) -> WaitAnswer:
-    return WaitAnswer(stored["action"], stored["value"], stored["by"], stored["expired"])
+def _answer(document: dict[str, Any]) -> WaitAnswer:
+    return WaitAnswer(document["action"], document["value"], document["by"], document["expired"])
 
 
-def _resumed(
+def _resume(
     execution: Execution, node: str, kind: InterruptKind, interrupt: str, answer: WaitAnswer
 ) -> WaitAnswer:
     resolved = InterruptResolved(node_id=node, interrupt_id=interrupt, kind=kind)

@@ -22,7 +22,7 @@ Answer = dict[str, Any]  # `value` or `refusal`, and `usage`
 
 async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[str, Any]]) -> int:
     """Set what the mock answers at a node, one entry per call. It replaces the queue of that node."""
-    queue = [_programmed(one) for one in entries]
+    queue = [_read_program(one) for one in entries]
     data = msgspec.json.encode(queue)
     change = PutDocument(tenant=tenant, kind=PROGRAMS, key=node, data=data, version=None)
     await store.commit(Transaction(documents=[change]))
@@ -31,7 +31,7 @@ async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[
 
 async def complete(store: Store, services: Services, tenant: str, ask: AskModel) -> Answer | EffectError:
     if ask.provider == MOCK:
-        return await _mocked(store, tenant, ask)
+        return await _mock_answer(store, tenant, ask)
     if services.providers is None:
         return EffectError("capability_not_provided", f"this host has no provider {ask.provider!r}")
     try:
@@ -78,7 +78,7 @@ def key_of(ask: AskModel) -> str:
     return cache_key(call | {"responseFormat": ask.schema})
 
 
-async def _mocked(store: Store, tenant: str, ask: AskModel) -> Answer:
+async def _mock_answer(store: Store, tenant: str, ask: AskModel) -> Answer:
     while True:
         found = await store.document(tenant, PROGRAMS, ask.node)
         queue: list[Answer] = [] if found is None else msgspec.json.decode(found.data)
@@ -93,7 +93,7 @@ async def _mocked(store: Store, tenant: str, ask: AskModel) -> Answer:
         return queue[0]
 
 
-def _programmed(entry: Mapping[str, Any]) -> Answer:
+def _read_program(entry: Mapping[str, Any]) -> Answer:
     """Both dialects: `{content, stopReason, refusalText?}` and `{mode, …}`."""
     if entry.get("stopReason") == "safety" or "refusalText" in entry or entry.get("mode") == "refusal":
         return {"refusal": str(entry.get("refusalText", ""))}

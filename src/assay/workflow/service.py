@@ -59,13 +59,13 @@ class WorkflowService:
     def __init__(
         self,
         store: Store,
-        hands: Executor,
+        executor: Executor,
         kind: WorkflowKind,
         library: Library,
         critics: Critics,
         clock: Clock,
     ) -> None:
-        self.store, self.executor, self.kind, self.library = store, hands, kind, library
+        self.store, self.executor, self.kind, self.library = store, executor, kind, library
         self._critics, self._clock = critics, clock
 
     @property

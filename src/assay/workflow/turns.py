@@ -13,7 +13,7 @@ from assay.protocol.events import AgentDecided, AgentToolReturned, AgentVerified
 from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
-from assay.workflow.gating import Verdict, below
+from assay.workflow.gating import Verdict, is_below
 
 USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # outcomes of a turn that has a result
 
@@ -74,9 +74,9 @@ def invoke_agent(
     return done
 
 
-def escalate_if_unsure(done: AgentTurn, floor: float) -> AgentTurn:
+def escalate_if_unsure(done: AgentTurn, min_confidence: float) -> AgentTurn:
     """The turn, `escalated` if its confidence is below the floor."""
-    if done.outcome == "completed" and below(done.confidence, floor):
+    if done.outcome == "completed" and is_below(done.confidence, min_confidence):
         return msgspec.structs.replace(done, outcome="escalated")
     return done
 

@@ -10,7 +10,7 @@ import msgspec
 from assay.errors import InvalidRequest, Problem
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.json_types import is_object
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
@@ -28,9 +28,7 @@ def read_loop(id: str, table: Any) -> VerifierLoopConfig:
     try:
         loop = msgspec.convert(table, VerifierLoopConfig)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(
-            Problem(place + place_in(wrong), message_of(wrong, VerifierLoopConfig))
-        ) from None
+        raise InvalidRequest(Problem(place + path_in(wrong), message_of(wrong, VerifierLoopConfig))) from None
     if found := loop_problems(id, loop):
         raise InvalidRequest(
             [Problem(f"{place}.{one.place}" if one.place else place, one.message) for one in found]
@@ -49,16 +47,18 @@ def loop_problems(id: str, loop: VerifierLoopConfig) -> list[Problem]:
     keys = list(loop.criteria)
     if any(not key.strip() for key in keys):
         found.append(Problem("criteria", "expected a name for each criterion"))
-    found += [Problem("criteria", f"{key!r} is named twice") for key in sorted(_repeated(keys))]
+    found += [Problem("criteria", f"{key!r} is named twice") for key in sorted(_duplicates(keys))]
     if CHECKS in loop.critics and not is_object(loop.criteria):
         found.append(Problem("critics", "`checks` needs criteria that are checks"))
-    found += [Problem("critics", f"{critic!r} is named twice") for critic in sorted(_repeated(loop.critics))]
+    found += [
+        Problem("critics", f"{critic!r} is named twice") for critic in sorted(_duplicates(loop.critics))
+    ]
     if not loop.allow_self and loop.actor in loop.critics:
         found.append(Problem("critics", f"{loop.actor!r} may not verify its own work (allow_self)"))
     return found
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _duplicates(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 

@@ -15,14 +15,14 @@ RULE_KEYS = frozenset({VERIFIED, VERDICT, UNDECLARED})
 
 
 def event_keys(
-    named: Iterable[str], configured: Collection[str], declared: Collection[str] = ()
+    keys: Iterable[str], configured: Collection[str], declared: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
     The keys for an event, in order, each once.
 
     `configured` are the keys of the loop, `declared` those that the agent's settings declare. Any other becomes `undeclared`.
     """
-    return tuple(dict.fromkeys(event_key(key, configured, declared) for key in named))
+    return tuple(dict.fromkeys(event_key(key, configured, declared) for key in keys))
 
 
 def event_key(key: str, configured: Collection[str], declared: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from assay.errors import Refusal
 from assay.ports.agents import AgentContext, ToolFailure
 from assay.protocol.agents import InvocationResult, Outcome, ToolSpec, Usage
 from assay.protocol.json_types import is_finite, is_list, is_object
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -197,7 +197,7 @@ def _read(value: Any, kind: Any, expected: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as wrong:
-        place = place_in(wrong).lstrip(".")
+        place = path_in(wrong).lstrip(".")
         message = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
         raise ProtocolError(f"{message}; {expected}") from None
 

@@ -53,9 +53,9 @@ class ManifestAgent:
         """Refuse before anything runs if there is no model."""
         self._choose(self._overrides)
 
-    def with_overrides(self, tuning: ModelOverrides) -> "ManifestAgent":
+    def with_overrides(self, overrides: ModelOverrides) -> "ManifestAgent":
         agent = copy(self)  # it shares the set of models, so closing the original closes them
-        agent._overrides = tuning
+        agent._overrides = overrides
         agent.ready()
         return agent
 

@@ -49,13 +49,13 @@ class KeyRing:
     def ids(self) -> frozenset[str]:
         return frozenset(self._keys)
 
-    def seal(self, data: bytes, place: bytes) -> bytes:
+    def seal(self, data: bytes, location: bytes) -> bytes:
         if os.getpid() != self._process:  # a fork would count the same nonces again
             self._begin()
         nonce = next(self._numbers).to_bytes(NONCE)
-        return b"".join((self._salt, nonce, self._own.encrypt(nonce, data, place)))
+        return b"".join((self._salt, nonce, self._own.encrypt(nonce, data, location)))
 
-    def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
+    def open(self, key_id: str, sealed: bytes, location: bytes) -> bytes:
         if key_id not in self._keys:
             there = ", ".join(map(repr, self._keys))
             raise EnvironmentFailure(
@@ -63,7 +63,7 @@ class KeyRing:
             )
         salt, nonce, rest = sealed[:SALT], sealed[SALT : SALT + NONCE], sealed[SALT + NONCE :]
         try:
-            return self._under(key_id, salt).decrypt(nonce, rest, place)
+            return self._under(key_id, salt).decrypt(nonce, rest, location)
         except (InvalidTag, ValueError):
             raise EnvironmentFailure(
                 f"this cannot be decrypted with key {key_id!r}: it was changed, moved from another place, "

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from assay.errors import EnvironmentFailure, Locked, UsageError
+from assay.errors import EnvironmentFailure, StoreLocked, UsageError
 from assay.errors.storage import DatabaseUnavailable
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class RetryPolicy:
                 raise
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) == _LOCKED:
-                    raise Locked("the database") from error
+                    raise StoreLocked("the database") from error
                 if not _passes(error):
                     raise EnvironmentFailure(_plain_message(error, passing=False)) from error
                 deadline = latest if until is None else until()

@@ -21,7 +21,7 @@ from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.connect import RetryPolicy
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.sql_writer import Outcome, SqlWriter, UncertainCommit
-from assay.errors import Conflict, EnvironmentFailure, Locked
+from assay.errors import Conflict, EnvironmentFailure, StoreLocked
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import Transaction, store_patience
 from assay.ports.supervise import log_crash
@@ -201,7 +201,7 @@ class GroupCommitter:
             else:
                 until = time.monotonic() + RETRY_SECONDS
                 self._conclude(group, [self._retry.over(lambda: self._execute(work), until=lambda: until)])
-        except Locked as locked:
+        except StoreLocked as locked:
             if len(group) == 1:
                 self._conclude(group, [locked])
             else:
@@ -224,11 +224,11 @@ class GroupCommitter:
         done: list[tuple[_Task, Any]] = []
         now = time.monotonic()
         for task, outcome in zip(group, outcomes, strict=True):
-            retried = isinstance(outcome, Locked | DatabaseUnavailable)
+            retried = isinstance(outcome, StoreLocked | DatabaseUnavailable)
             if (
                 retried
                 and not self._closed
-                and now < self._deadline_of(task, locked=isinstance(outcome, Locked))
+                and now < self._deadline_of(task, locked=isinstance(outcome, StoreLocked))
             ):
                 self._later.append(task)
                 self._next_write = now + RETRY_SECONDS

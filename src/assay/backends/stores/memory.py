@@ -122,13 +122,13 @@ class MemoryStore:
         return next(iter(self._claim_all([found] if found else [], holder, seconds)), None)
 
     async def adopt(
-        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+        self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
     ) -> list[Run]:
         now = self._clock.now()
         lost = [
             run
             for run in self._runs.values()
-            if run.takeovers != sparing
+            if run.takeovers != max_takeovers
             and run.holder != holder
             and (rules.free(run, holder, now) or rules.lease_ahead(run, holder, now))
         ]

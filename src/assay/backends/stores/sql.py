@@ -24,7 +24,7 @@ from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.ping import DatabasePing
 from assay.backends.stores.reencrypt import Reencryption
 from assay.backends.stores.sql_writer import SqlWriter
-from assay.errors import EnvironmentFailure, Locked
+from assay.errors import EnvironmentFailure, StoreLocked
 from assay.ports import (
     CLOSED,
     ChunkInfo,
@@ -186,11 +186,11 @@ class SqlStore:
         return taken[0] if taken else None
 
     async def adopt(
-        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+        self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
     ) -> list[Run]:
         def adopt_runs(connection: Connection) -> list[Run]:
             now = self._sql_writer.transaction_start(connection)[1]
-            lost = queries.lost_runs(connection, self._codec, holder, now, limit, sparing)
+            lost = queries.lost_runs(connection, self._codec, holder, now, limit, max_takeovers)
             return self._claim_all(connection, lost, holder, now, seconds)
 
         return await self._execute(adopt_runs)
@@ -211,7 +211,7 @@ class SqlStore:
         def release_runs(connection: Connection) -> None:
             found = queries.find_runs(connection, self._codec, [run], lock=True)
             if not found and queries.locked_runs(connection, [run]):
-                raise Locked(f"run {run}")
+                raise StoreLocked(f"run {run}")
             held = [one for one in found if one.holder == holder]
             self._sql_writer.hold(connection, map(rules.release_lease, held))
 

@@ -19,10 +19,10 @@ from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.connect import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
-from assay.errors import Conflict, EnvironmentFailure, Locked
+from assay.errors import Conflict, EnvironmentFailure, StoreLocked
 from assay.ports import Clock, Document, Event, EvidenceChunk, Run, Transaction
 
-Outcome = rules.Changes | Conflict | Locked
+Outcome = rules.Changes | Conflict | StoreLocked
 
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
 TOGETHER = (64, *range(32, 0, -1))
@@ -324,7 +324,7 @@ def apply_all(
     outcomes: list[Outcome] = []
     for batch in batches:
         if locked and (what := _locked_name(locked, batch)) is not None:
-            outcomes.append(Locked(what))
+            outcomes.append(StoreLocked(what))
             continue
         try:
             one = rules.apply(batch, runs, documents, now)

@@ -164,7 +164,7 @@ async def cancel_evaluation_run(call: RequestContext, id: str, documents: Sequen
     if run.status not in CLOSED:
         try:
             executor = call.server.executor
-            run = await executor.cancel(run.id, call.tenant, documents=documents, patience=CANCEL_SECONDS)
+            run = await executor.cancel(run.id, call.tenant, documents=documents, timeout=CANCEL_SECONDS)
         except Conflict as conflict:
             if conflict.what == "exists":
                 raise  # another request has used its key

@@ -32,7 +32,7 @@ from assay.protocol.validation_messages import (
     is_number_too_large,
     message_of,
     number_too_large,
-    place_in,
+    path_in,
     problems_in,
 )
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
@@ -212,7 +212,7 @@ def decode_body(decode: Callable[[bytes], T], body: bytes, limits: Limits | None
     except msgspec.ValidationError as wrong:
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # `decode` is a method of this decoder
         message = number_too_large(body) if is_number_too_large(wrong) else message_of(wrong, kind)
-        first = Problem(place_in(wrong).lstrip("."), message)
+        first = Problem(path_in(wrong).lstrip("."), message)
         raise InvalidRequest(_all_problems(body, kind) or first) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(not_json(body, wrong)) from None

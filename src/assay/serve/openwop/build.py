@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from assay.agenteval.modes import offered
+from assay.agenteval.modes import available_modes
 from assay.agenteval.pack_reader import pack_reader
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
@@ -56,7 +56,7 @@ def build_host(
         has_judge = no_judge(evals.dependencies.services.providers, {}) is None
         limits_of_evals = evals.dependencies.limits
         eval_capability = EvalCapability(
-            modes=tuple(offered(judge=has_judge)),
+            modes=tuple(available_modes(judge=has_judge)),
             max_tasks=limits_of_evals.max_tasks,
             max_cost_usd=limits_of_evals.max_cost_usd,
         )

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import detail_of
-from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
-from assay.agenteval.report import recorded_results
+from assay.agenteval.fork import EVIDENCE, branch_point, read_scored_units, same_agent
+from assay.agenteval.report import read_results
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.agenteval.service import AgentEvalService
@@ -92,7 +92,7 @@ class EvalRuns:
             raise EvalRefused(Problem("runOptionsOverlay", message), field="runOptionsOverlay")
         assert request.from_seq is not UNSET
         branch_point(source, request.from_seq)
-        scored = await scored_of(store, source)
+        scored = await read_scored_units(store, source)
         same_agent(scored.request, self.service.dependencies.agents)
         spec = CopySpec(scored.evidence, scored.keep)
         copy = await branch(store, source, spec, run=run, metadata=scored.metadata, documents=documents)
@@ -194,7 +194,7 @@ async def eval_report(call: HttpRequest) -> Response:
     if call.accepts_ndjson:
         trials: int = run.metadata.get("trials", 1)
         stop = (first + limit) * trials if "limit" in params else None
-        return Response(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
+        return Response(_lines(read_results(store, run, first * trials, stop)), 200, LINES)
     notes = await annotations(store, run) if host.feedback else []
     return answer(await detail_of(store, run, effective(notes), first=first, limit=limit))
 

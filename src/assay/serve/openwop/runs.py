@@ -160,7 +160,7 @@ async def _cancelled(
         try:
             text = "" if reason is UNSET else reason
             run = await call.server.executor.cancel(
-                run.id, call.tenant, reason=text, documents=documents, patience=CANCEL_SECONDS
+                run.id, call.tenant, reason=text, documents=documents, timeout=CANCEL_SECONDS
             )
         except Conflict as conflict:
             if conflict.what == "exists":

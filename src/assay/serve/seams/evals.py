@@ -14,7 +14,7 @@ from assay.protocol.event_record import new_event_id
 from assay.protocol.events import ProviderUsage
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import RunRequest
-from assay.protocol.validation_messages import message_of, place_in
+from assay.protocol.validation_messages import message_of, path_in
 from assay.runs.event_docs import all_events as whole_log
 from assay.runs.ids import new_id
 from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
@@ -104,7 +104,7 @@ async def emit_usage(call: HttpRequest) -> Response:
     try:
         usage = msgspec.convert(body.payload, ProviderUsage)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem(f"payload{place_in(wrong)}", message_of(wrong, ProviderUsage))) from None
+        raise InvalidRequest(Problem(f"payload{path_in(wrong)}", message_of(wrong, ProviderUsage))) from None
     events = _events_of(host)[call.tenant]
     if len(events) >= MAX_EVENTS:
         raise InvalidRequest(

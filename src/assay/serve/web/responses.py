@@ -91,7 +91,7 @@ def error_response(refusal: Refusal, request: str) -> Response:
 
 def error_body(refusal: Refusal, request: str) -> ErrorResponse:
     """The error body. A failure of the environment goes to the log; the client gets only the request id."""
-    if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
+    if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.StoreLocked):
         log.error("request %s: %s", request, redact_text(str(refusal)))
         message = "storage is unavailable or full; nothing was written, retry later"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})

@@ -6,7 +6,7 @@ from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps
-from assay.workflow.gating import below
+from assay.workflow.gating import is_below
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import (
@@ -40,7 +40,7 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
         sure = done.confidence
         unsure = (
             LowConfidence(done.agent, threshold, sure)
-            if sure is not None and below(sure, threshold)
+            if sure is not None and is_below(sure, threshold)
             else None
         )
         answer = yield from approval(

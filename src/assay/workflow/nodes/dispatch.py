@@ -6,7 +6,7 @@ from assay.workflow.children import ChildResult, ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
-from assay.workflow.gating import combined
+from assay.workflow.gating import combine
 
 
 def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
@@ -51,7 +51,7 @@ def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
 def _outcome(children: list[ChildResult]) -> TurnOutcome:
     """The outcome of a turn with several workers: the strictest verdict counts."""
     return TurnOutcome(
-        verdict=combined(child.verdict for child in children if child.verdict is not None),
+        verdict=combine(child.verdict for child in children if child.verdict is not None),
         committed=all(child.merged for child in children),
         notes=tuple(one.notes for child in children for one in child.verdicts if one.notes),
     )

@@ -36,9 +36,9 @@ def structured_output(execution: Execution, node: Node) -> Steps[dict[str, Any]]
     return {"output": came["value"]}
 
 
-def _compare(execution: Execution, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
+def _compare(execution: Execution, node: Node, answer: dict[str, Any], original: dict[str, Any]) -> None:
     """A refusal never replaces a recorded answer, nor an answer a recorded refusal: the replay stops."""
-    kind: Literal["valid", "refusal"] = "refusal" if "refusal" in came else "valid"
+    kind: Literal["valid", "refusal"] = "refusal" if "refusal" in answer else "valid"
     if kind != original["kind"]:
         diverged = ReplayDivergedAtRefusal(
             source_run_id=execution.origin,

@@ -5,7 +5,7 @@ from typing import Any
 from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps
-from assay.workflow.gating import after
+from assay.workflow.gating import next_step
 from assay.workflow.interrupts import approval, require_accepted
 
 
@@ -41,7 +41,7 @@ def sub_workflow(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
                 raise RunStopped("child_failed", f"the sub-workflow {how}", node=node.id)
             return {"childRunId": child.run, "childStatus": child.status, "merged": False}
         notes = [one.notes for one in child.verdicts if one.notes]
-        match after(child.verdict, turn=turn, max_turns=limit, gating=gating):
+        match next_step(child.verdict, turn=turn, max_turns=limit, gating=gating):
             case "commit":
                 return {"childRunId": child.run, "childStatus": child.status, "merged": child.merged}
             case "breach":

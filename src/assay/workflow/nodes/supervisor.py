@@ -5,7 +5,7 @@ from typing import Any
 from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
-from assay.workflow.gating import below
+from assay.workflow.gating import is_below
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import USABLE, invocation, invoke_agent
 from assay.workflow.vocabulary import VERDICT, VERIFIED
@@ -24,8 +24,8 @@ def supervisor(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     else:
         decision, confidence = _planned_decision(execution, node)
         declared = tuple(one["key"] for one in decision.get("successCriteria", ()))
-    if below(confidence, execution.threshold):
-        decision = yield from _approved(execution, node, agent, decision, confidence or 0.0)
+    if is_below(confidence, execution.threshold):
+        decision = yield from _approve(execution, node, agent, decision, confidence or 0.0)
     if "actor" in node.config:
         _check_worker(execution, node, decision)
     decide(execution, node.id, agent, decision, declared)
@@ -106,7 +106,7 @@ def _agent_decision(
         ) from None
 
 
-def _approved(
+def _approve(
     execution: Execution, node: Node, agent: str, decision: dict[str, Any], confidence: float
 ) -> Steps[dict[str, Any]]:
     """CP-1: a person approves the decision before it is recorded."""

@@ -8,7 +8,7 @@ from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, Steps, TurnOutcome
-from assay.workflow.gating import after, below, combined
+from assay.workflow.gating import combine, is_below, next_step
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import (
     USABLE,
@@ -51,18 +51,22 @@ def turn(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
         candidate = yield from _child_turn(execution, node)
     else:
         candidate = yield from _agent_turn(execution, node)
-    verdict = combined(one.verdict for one in candidate.verdicts)
+    verdict = combine(one.verdict for one in candidate.verdicts)
     notes = tuple(one.notes for one in candidate.verdicts if one.notes)
     own = any(one.agent in (candidate.agent, *candidate.workers) for one in candidate.verdicts)
     execution.last_turn = TurnOutcome(
-        verdict=verdict, committed=False, notes=notes, met=_met(candidate.verdicts), self_verified=own
+        verdict=verdict,
+        committed=False,
+        notes=notes,
+        met=_criteria_met(candidate.verdicts),
+        self_verified=own,
     )
     told = [to_builtins(one) for one in execution.failures[before:]]
     failures = {"failures": told} if told else {}
     if candidate.failed is not None:
         execution.last_turn = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed", **failures}
-    step = after(verdict, turn=execution.iteration, max_turns=execution.iterations[0], gating=gating)
+    step = next_step(verdict, turn=execution.iteration, max_turns=execution.iterations[0], gating=gating)
     unsure = _low_confidence(execution, node, candidate)
     escalated = candidate.escalated or any(one.outcome == "escalated" for one in candidate.verdicts)
     if step in ("commit", "retry") and (unsure is not None or escalated):
@@ -95,7 +99,7 @@ def _agent_turn(execution: Execution, node: Node) -> Steps[Candidate]:
         execution, node.id, config["actor"], _task(execution), critics=tools, criteria=criteria, gating=config.get("gating", True),
         memory=config.get("memoryRef"),
     )  # fmt: skip
-    floor = _floor(execution, node, done)
+    floor = _confidence_floor(execution, node, done)
     done = escalate_if_unsure(done, floor)
     target = ""
     with invocation(execution, node.id, done):
@@ -136,10 +140,10 @@ def _task(execution: Execution) -> Any:
     return {"task": task, "notes": list(execution.last_turn.notes), "turn": execution.iteration}
 
 
-def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
+def _criteria_met(results: tuple[CriticResult, ...]) -> dict[str, bool]:
     """By criterion: met if every critic says so."""
     met: dict[str, bool] = {}
-    for one in judged:
+    for one in results:
         for key, held in one.criteria_met.items():
             met[key] = met.get(key, True) and held
     return met
@@ -188,16 +192,16 @@ def _child_turn(execution: Execution, node: Node) -> Steps[Candidate]:
 def _low_confidence(execution: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
     """The actor or critic whose confidence is below its floor (contract §8.4); None: neither."""
     floor = candidate.floor
-    if floor is not None and candidate.confidence is not None and below(candidate.confidence, floor):
+    if floor is not None and candidate.confidence is not None and is_below(candidate.confidence, floor):
         return LowConfidence(candidate.agent, floor, candidate.confidence)
     floor = node.config.get("floors", {}).get("critic", execution.threshold)
     for one in candidate.verdicts:
-        if one.confidence is not None and below(one.confidence, floor):
+        if one.confidence is not None and is_below(one.confidence, floor):
             return LowConfidence(one.agent, floor, one.confidence)
     return None
 
 
-def _floor(execution: Execution, node: Node, done: AgentTurn) -> float:
+def _confidence_floor(execution: Execution, node: Node, done: AgentTurn) -> float:
     """The actor's confidence floor: of the run, else of the workflow, else of the agent's manifest."""
     own = done.threshold if done.threshold is not None else execution.threshold
     return execution.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))

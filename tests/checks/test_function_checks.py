@@ -162,3 +162,10 @@ def test_files_take_short_forms_and_functions(command, tmp_path):
         folder=tmp_path,
     )
     assert ended.code == 0, ended.err
+    (tmp_path / "mine.py").write_text("def polite(output, limit):\n    return True\n")
+    wrong = command("evaluate", "--contexts", "x.jsonl", "--check-module", "mine.py:polite", folder=tmp_path)
+    assert "assay: --check-module: checks[0].arguments.limit: polite needs this argument" in wrong.err
+    (tmp_path / "c.yaml").write_text("- contains: [please]\n")
+    files = ("--contexts", "x.jsonl", "--checks", "c.yaml", "--check-module", "mine.py:polite")
+    unused = command("evaluate", *files, folder=tmp_path)
+    assert "--check-module mine.py:polite: c.yaml does not name it, so it is not run" in unused.err

@@ -414,3 +414,20 @@ def test_checks_that_cannot_run_are_refused(checks, options, message, assay, tmp
     (tmp_path / "checks.json").write_text(json.dumps(checks))
     ended = assay("run", "suite.json", "--agent", "mine:upper", "--checks", "checks.json", *options)
     assert (ended.code, message in ended.err) == (2, True), ended.err
+
+
+def test_functions_are_checks_beside_the_scorecard(assay, tmp_path):
+    (tmp_path / "rules.py").write_text(
+        "def is_a(output):\n    return output == 'A'\n\ndef odd(output, limit):\n    return True\n"
+    )
+    run = ("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--json")
+    ended = assay(*run, "--check-module", "rules:is_a")
+    assert (ended.code, check_rows(ended)) == (0, {"is_a": [1, 2, 0]})
+    (tmp_path / "checks.yaml").write_text("- odd: {limit: 3}\n")
+    modules = ("--check-module", "rules.py:odd", "--check-module", "rules:is_a")
+    named = assay(*run, "--checks", "checks.yaml", *modules)
+    assert check_rows(named) == {"odd": [3, 0, 0]}
+    assert "--check-module rules:is_a: checks.yaml does not name it, so it is not run" in named.err
+    refused = assay(*run, "--check-module", "rules:odd")
+    assert refused.code == 2
+    assert "--check-module: checks[0].arguments.limit: odd needs this argument" in refused.err

@@ -77,6 +77,18 @@ NO = {"passed": False}
             "does not match the schema: $.a: too small",
         ),
         (
+            check("json_schema", {"passed": False, "errors": [{"path": "", "message": "no object"}]}, {}),
+            "does not match the schema: $: no object",
+        ),
+        (
+            check("json_schema", NO, {"value": "x"}, metadata={"parse_error": "not JSON: invalid character (byte 0)"}),
+            "not JSON: invalid character (byte 0), got 'x'",
+        ),
+        (
+            check("json_match", NO, {"actual": ""}, metadata={"parse_error": "expected JSON, got an empty text"}),
+            "expected JSON, got an empty text",
+        ),
+        (
             check("semantic_similarity", {"response": {"score": 0.4123, "passed": False}}, {"threshold": {"min_value": 0.7}}),
             "expected a similarity at least 0.7, got 0.412",
         ),

@@ -1,6 +1,6 @@
 """Runs agents against suites in this process, for the library and the command."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -30,17 +30,18 @@ async def open_evals(
     *,
     cache: bool = False,
     checks: Any = None,
+    modules: Iterable[str] = (),
 ) -> AsyncGenerator[EvalRuntime]:
     """
     Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process.
 
-    `checks` are put to every task beside the scorecard.
+    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names them.
     """
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
     deps = app.services(settings, cache=cache)
     overlay = AgentOverlay(provided, app.agents(settings, deps.providers))
-    available = app.registry(settings)
+    available = app.registry(settings, modules)
     plan = None if checks is None else plan_checks(checks, available, deps)
     evals = app.build_evals(settings, store, available, deps, overlay, plan)
     executor = app.build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])

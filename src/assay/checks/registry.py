@@ -131,6 +131,13 @@ def function_checks(modules: Iterable[str]) -> list[dict[str, Any]] | None:
     return [{"type": one, "arguments": dict[str, Any]()} for one in types] or None
 
 
+def unused_modules(modules: Iterable[str], types: Iterable[str]) -> dict[str, str]:
+    """The checks of `--check-module` that have none of these types: each module with the type of its check."""
+    used = set(types)
+    loaded = {spec: from_module(spec).type for spec in modules}
+    return {spec: type for spec, type in loaded.items() if type not in used}
+
+
 def _load_checker(source: str, load: Any) -> type[Checker]:
     try:
         checker = load()

@@ -26,6 +26,7 @@ from assay.cli.bars import (
     slice_sink,
     with_check_names,
 )
+from assay.cli.check_modules import note_unused
 from assay.cli.console import ProgressLine, case_count, count_of, echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.evaluate_io import (
     BadLines,
@@ -69,6 +70,8 @@ def main(options: EvaluateOptions) -> int:
         if inputs.checks is None and options.request is None:
             inputs.checks = function_checks(options.modules)
         plan = _plan(options, inputs, registry, services, check_options)
+        if options.checks is not None:
+            note_unused(options.modules, plan, options.checks)
         if options.agent is not None:
             from assay.cli.evaluate_agent import AgentExecution  # deferred import: most runs score outputs
 
@@ -128,7 +131,8 @@ def _plan(
     """The plan, or everything that is wrong with the checks and with the request file."""
     collector, parsed = ProblemCollector(), inputs.request_contexts
     plan = collector.read(lambda: plan_of(inputs.checks, registry, services, check_options))
-    problems = inputs.problems + with_file_name(options.checks or str(options.request), collector.problems)
+    source = options.checks or options.request or ("--check-module" if options.modules else options.contexts)
+    problems = inputs.problems + with_file_name(source or str(options.cases), collector.problems)
     if parsed is not None:
         own = ProblemCollector()
         if plan is None:

@@ -17,8 +17,10 @@ from assay.agenteval.run_header import KIND, read_request
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
 from assay.api.suites import TENANT, with_model
+from assay.checks.registry import function_checks
 from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
+from assay.cli.check_modules import note_unused
 from assay.cli.console import echo, echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
@@ -46,6 +48,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     model: str | None = None
     judge: str | None = None
     checks: str | None = None
+    modules: tuple[str, ...] = ()  # of --check-module
     concurrency: int | None = None
     timeout: float | None = None
     resume: str | None = None
@@ -82,8 +85,9 @@ def _validate(options: RunOptions) -> None:
         )
     if options.force and options.baseline is None:
         raise UsageError("--force is an option of --baseline: add --baseline RUN")
-    if options.checks is not None and options.server is not None:
-        raise UsageError("--checks runs checks on this machine; with --server use a suite alone")
+    if options.server is not None and (options.checks is not None or options.modules):
+        used = "--checks" if options.checks is not None else "--check-module"
+        raise UsageError(f"{used} runs checks on this machine; with --server use a suite alone")
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     for tag in options.tags:
@@ -125,13 +129,19 @@ async def _open_evals(
         spec = None if request.definition is not None else request.agent_spec or None
     agent = None if spec is None else await find_agent(spec, settings, store, TENANT)
     checks = None if options.checks is None else checks_in(options.checks, settings.limits)
+    if checks is None and source is None:
+        checks = function_checks(options.modules)
+    provided = [agent] if agent else []
     try:
-        async with open_evals(settings, store, [agent] if agent else [], checks=checks) as evals:
+        async with open_evals(settings, store, provided, checks=checks, modules=options.modules) as evals:
+            plan = evals.service.dependencies.checks
+            if options.checks is not None and plan is not None:
+                note_unused(options.modules, plan, options.checks)
             yield evals, agent
     except InvalidRequest as refusal:
         if not all(problem.place.startswith("checks") for problem in refusal.problems):
             raise
-        raise InvalidRequest(with_file_name(str(options.checks), refusal.problems)) from None
+        raise InvalidRequest(with_file_name(options.checks or "--check-module", refusal.problems)) from None
 
 
 async def _start(

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from assay.agenteval.rubric import reasons
 from assay.cli.show_trajectory import NOT_STORED, step_lines, usage_text
+from assay.fep.agent_output import UNMEASURED
 from assay.fep.check_names import result_label
 from assay.fep.differences import differences
 from assay.fep.reasons import is_failing, passed_of, reason_of
@@ -68,7 +69,8 @@ def headline(case: ShownCase) -> str:
     parts += [f"{latency:,} ms"] if isinstance(latency, int | float) else []
     parts += [format_usd(cost)] if isinstance(cost, int | float) else []
     outcome = about.get("outcome")
-    parts += [str(outcome)] if isinstance(outcome, str) and outcome != "completed" else []
+    if isinstance(outcome, str) and outcome != "completed":
+        parts.append("not measured" if outcome == UNMEASURED else outcome)
     return "  ".join(parts)
 
 

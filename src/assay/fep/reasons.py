@@ -60,6 +60,8 @@ def reason_of(check: JSON) -> str:
     if isinstance(note := metadata.get("reason"), str):
         return note
     resolved = check.get("resolved_arguments")
+    if isinstance(unparsable := metadata.get("parse_error"), str):
+        return _not_parsed(unparsable, resolved)
     explained = _explanation(check["results"])
     if explained:
         return explained
@@ -76,6 +78,15 @@ def reason_of(check: JSON) -> str:
     details = short(values.get("response", values)) if values else ""
     missing = "its arguments are not stored" if describe is not None and not is_object(resolved) else ""
     return "; ".join(filter(None, (verdict, details, missing))) or "completed without a pass or a fail"
+
+
+def _not_parsed(reason: str, resolved: Any) -> str:
+    """Why a text could not be parsed (decision 49), and the text."""
+    for name in ("value", "actual", "items"):
+        argument = resolved.get(name) if is_object(resolved) else None
+        if is_object(argument) and argument.get("value"):
+            return f"{reason}, got {short(argument['value'])}" if ", got" not in reason else reason
+    return reason
 
 
 def short(value: Any, limit: int = MAX_VALUE) -> str:
@@ -188,7 +199,7 @@ def _json_schema(arguments: Arguments, results: JSON, passed: bool) -> str:
         )
     if passed:
         return "matches the schema"
-    texts = [f"{error.get('path', '$')}: {error.get('message', '')}" for error in errors[:MAX_ITEMS]]
+    texts = [f"{error.get('path') or '$'}: {error.get('message', '')}" for error in errors[:MAX_ITEMS]]
     more = f"; {len(errors) - MAX_ITEMS} more" if len(errors) > MAX_ITEMS else ""
     return f"does not match the schema: {'; '.join(texts)}{more}"
 

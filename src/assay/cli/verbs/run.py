@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from assay.agenteval.mode_names import MODE_NOTES
-from assay.cli.options import KeyFile, any_of
+from assay.cli.options import CheckModules, KeyFile, any_of
 
 
 def run(
@@ -48,6 +48,7 @@ def run(
         str | None,
         typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
     ] = None,
+    check_module: CheckModules = None,
     concurrency: Annotated[
         int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
     ] = None,
@@ -94,6 +95,7 @@ def run(
         model=model,
         judge=judge,
         checks=checks,
+        modules=tuple(check_module or ()),
         concurrency=concurrency,
         timeout=timeout,
         resume=resume,

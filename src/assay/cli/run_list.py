@@ -42,7 +42,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     @property
     def trials(self) -> int:
         """The number of trials of each case or task."""
-        return self.run.head.get("trials", 1)
+        return self.run.metadata.get("trials", 1)
 
     @property
     def tags(self) -> list[str]:

@@ -47,7 +47,7 @@ async def show_evaluation(
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
     if (spending := render_table.cost(tally.spending)) is not None:
         page.put(spending)
-    cases = case_count(selection.total, run.head.get("trials", 1))
+    cases = case_count(selection.total, run.metadata.get("trials", 1))
     _put_cases(page, selection, options, cases, ERASED if erased else "")
 
 

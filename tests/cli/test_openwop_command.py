@@ -125,7 +125,7 @@ def following(host, zygote, folder):
             runs = client.get(
                 "/v1/host/assay/runs", params={"workflowId": SLOW["suiteId"], "status": "running"}
             )
-            if host.surface.feeds.followed_runs and [run for run in runs.json()["runs"] if run.get("done")]:
+            if host.surface.feeds.active_runs and [run for run in runs.json()["runs"] if run.get("done")]:
                 return process, runs.json()["runs"][0]["runId"]
             time.sleep(0.02)
 

@@ -295,6 +295,14 @@ async def test_a_store_that_works_answers_a_ping(store):
     await store.ping()
 
 
+async def test_probes_at_the_same_time_share_answers(store):
+    async def probe():
+        for _ in range(20):
+            await store.ping()
+
+    assert await asyncio.gather(*[probe() for _ in range(8)]) == [None] * 8
+
+
 async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
     places = [("judge", "b", 0), ("judge", "a", 1), ("judge", "a", 0), ("request", "", 0)]
     pieces = [

@@ -267,7 +267,7 @@ def test_4_4_many_follow_one_run_and_miss_and_repeat_nothing(host, client, serie
     followers = asyncio.run(crowd())
     log = log_of(client, run)
     assert all(seen == list(range(len(log))) for seen in followers)
-    assert host.surface.feeds.followed_runs == 0
+    assert host.surface.feeds.active_runs == 0
 
 
 TOML = """

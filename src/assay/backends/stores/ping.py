@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,17 +35,19 @@ class DatabasePing:
         self._path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._file = _identity(self._path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-ping")
-        self._asking: asyncio.Future[str] | None = None
+        self._question: Future[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Future[Any], float] = {}  # answers of requests, and when to suspect them
         self._timer: asyncio.TimerHandle | None = None
 
     async def ask(self) -> None:
         """Raise DatabaseUnavailable if there is no answer in time. Callers at the same time share one question."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.wrap_future(self._thread.submit(self._ask))
-        done, _ = await asyncio.wait({self._asking}, timeout=SECONDS)
-        trouble = self._asking.result() if done else f"no answer within {SECONDS:g} s"
+        question = self._question
+        if question is None or question.done():
+            question = self._question = self._thread.submit(self._ask)
+        await asyncio.wait({asyncio.wrap_future(question)}, timeout=SECONDS)
+        # The thread knows better than the event loop, which may have been late for the answer.
+        trouble = question.result() if question.done() else f"no answer within {SECONDS:g} s"
         if trouble:
             raise DatabaseUnavailable(f"the database is unavailable ({trouble})")
 

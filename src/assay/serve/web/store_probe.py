@@ -18,7 +18,7 @@ class StoreProbe:
 
     async def check(self) -> None:
         """Raise Unavailable if the store does not answer."""
-        if time.monotonic() >= self._until:
+        if time.monotonic() >= self._until:  # callers at the same time share one question to the store
             try:
                 await self._store.ping()
                 self._unavailable = None

@@ -79,6 +79,9 @@ def legal(pattern, flags):
 @example(pattern="(a?){12}a{12}", text="a" * 12, flags=0)
 @example(pattern="(?:a|a)*b", text="a" * 20, flags=0)
 @example(pattern="(?i:K)+k*x", text="kK" * 8, flags=0)
+@example(pattern="((((a))))*", text="a" * 20, flags=0)
+@example(pattern="((((a))))b", text="a" * 20, flags=0)
+@example(pattern="(((a|((b)))))*c", text="ab" * 9, flags=0)
 def test_no_search_takes_more_steps_than_the_bound(pattern, text, flags):
     """And the matcher that counts them finds what `re` finds: so it is `re` that is counted."""
     assume(legal(pattern, flags) is not None)

@@ -83,31 +83,43 @@ class Characters(PatternNode):
 
 
 class Repeat(PatternNode):
-    """A repeat of an item of one character."""
+    """A repeat of an item of one character, inside this many groups."""
 
     def __init__(
-        self, characters: Set, minimum: int, maximum: int, following: PatternNode, alphabet: int
+        self,
+        characters: Set,
+        minimum: int,
+        maximum: int,
+        following: PatternNode,
+        alphabet: int,
+        groups: int = 0,
     ) -> None:
-        self.held, self.least, self.most, self.then, self.every = (
-            characters,
-            minimum,
-            maximum,
-            following,
-            alphabet,
-        )
+        self.held, self.least, self.most = characters, minimum, maximum
+        self.then, self.every, self.groups = following, alphabet, groups
         self.first = characters.may | (0 if minimum else following.first)
 
     def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
         outside = here & ~self.held.may
         none = Cost(0.0, 0.0) if self.least or not outside else visit(self.then, outside)
+        attempt = 1.0 + self.groups if self.groups else COUNTED  # steps of a character
+        failure = attempt if self.groups else 0.0  # of the attempt after the last character
         if not here & self.held.may or not self.most:
-            return Cost(1.0 + none.steps, none.ways)
+            return Cost(1.0 + failure + none.steps, none.ways)
         long = min(self.most, text.length, text.run)
         back = visit(self.then, self.held.may)
         stop = visit(self.then, self.every if self.most <= long else self.every & ~self.held.must)
         fewer = max(0, long - self.least)
-        steps = 1.0 + COUNTED * long + fewer * back.steps + max(stop.steps, none.steps)
+        steps = 1.0 + attempt * long + failure + fewer * back.steps + max(stop.steps, none.steps)
         return Cost(steps, fewer * back.ways + max(stop.ways, none.ways))
+
+
+class Group(PatternNode):
+    def __init__(self, inner: PatternNode) -> None:
+        self.inner, self.first = inner, inner.first
+
+    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+        steps, ways = visit(self.inner, here)
+        return Cost(1.0 + steps, ways)
 
 
 class Position(PatternNode):
@@ -171,13 +183,8 @@ class Lookaround(PatternNode):
     def __init__(
         self, inner: PatternNode, following: PatternNode, alphabet: int, *, ahead: bool, consumes: bool
     ) -> None:
-        self.inner, self.then, self.every, self.ahead, self.consumes = (
-            inner,
-            following,
-            alphabet,
-            ahead,
-            consumes,
-        )
+        self.inner, self.then, self.every = inner, following, alphabet
+        self.ahead, self.consumes = ahead, consumes
         self.first = inner.first if consumes else following.first
 
     def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
@@ -249,7 +256,7 @@ class Builder:
             return self._repeat(code, least, most, item, flags, following)
         if code is op.SUBPATTERN:
             _, more, less, inner = argument
-            return self.sequence(inner, (flags | more) & ~less, following)
+            return Group(self.sequence(inner, (flags | more) & ~less, following))
         return self._rare_item(code, argument, flags, following)
 
     def _rare_item(self, code: Any, argument: Any, flags: int, following: PatternNode) -> PatternNode:
@@ -278,7 +285,8 @@ class Builder:
         alone = _single(item, flags)
         if alone is not None:
             self.repeats.append((alone, maximum))
-            return Repeat(self.alphabet.of(*alone), minimum, maximum, following, self.every)
+            characters, groups = self.alphabet.of(*alone), _size(item) - 1
+            return Repeat(characters, minimum, maximum, following, self.every, groups)
         width = item.getwidth()[0]
         body = self.sequence(item, flags, Last(self.every))
         if not (maximum <= self.left and maximum * _size(item) <= self.left):

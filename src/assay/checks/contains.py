@@ -11,19 +11,20 @@ from assay.checks.checker import (
     PASSED,
     PASSED_SCHEMA,
     Answer,
+    Checker,
     Phrase,
     Run,
     Text,
     verdict,
 )
-from assay.checks.offload import OffloadableChecker, offload
+from assay.checks.offload import offload
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 
 SEARCH_LIMIT = 16_000_000  # characters that are searched in place, for all phrases together
 
 
-class Contains(OffloadableChecker):
+class Contains(Checker):
     type = "contains"
     waits = False
     results_schema = PASSED_SCHEMA

@@ -10,12 +10,13 @@ from assay.checks.checker import (
     PASSED_SCHEMA,
     Answer,
     Canonical,
+    Checker,
     Run,
     Text,
     verdict,
 )
 from assay.checks.json_match import JsonMatch, equal
-from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.offload import is_large, offload
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.canonical import exact
@@ -23,7 +24,7 @@ from assay.protocol.canonical import exact
 FOLD_LIMIT = 500_000  # characters whose case is folded in place
 
 
-class FoldedMatch(OffloadableChecker):
+class FoldedMatch(Checker):
     """exact_match of two values that are not strings, ignoring case. A worker process gets the values, not their texts."""
 
     actual: Any
@@ -38,7 +39,7 @@ def equal_folded(left: Any, right: Any) -> bool:
     return exact(left).casefold() == exact(right).casefold()
 
 
-class ExactMatch(OffloadableChecker):
+class ExactMatch(Checker):
     type = "exact_match"
     waits = False
     results_schema = PASSED_SCHEMA

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType, field
 from msgspec.structs import replace
 
-from assay.checks.checker import Answer
-from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.checker import Answer, Checker
+from assay.checks.offload import is_large, offload
 from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Limits, Services
@@ -20,7 +20,7 @@ class Absent(list[Any]):
     """The empty list of an argument that the caller did not give."""
 
 
-class HasItems(OffloadableChecker):
+class HasItems(Checker):
     type = "has_items"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker

@@ -6,15 +6,15 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from assay.checks.checker import PASSED_SCHEMA, Answer, verdict
-from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.checker import PASSED_SCHEMA, Answer, Checker, verdict
+from assay.checks.offload import is_large, offload
 from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
 
 
-class JsonMatch(OffloadableChecker):
+class JsonMatch(Checker):
     type = "json_match"
     waits = False
     results_schema = PASSED_SCHEMA

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from assay.checks.checker import Answer, InvalidArgument
-from assay.checks.offload import OffloadableChecker, offload
+from assay.checks.checker import Answer, Checker, InvalidArgument
+from assay.checks.offload import offload
 from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.schema_validator import Validator, format_path, validator_for
 from assay.checks.worker_tasks import WorkerTask
@@ -18,7 +18,7 @@ from assay.ports import Services
 MAX_ERRORS = 20
 
 
-class JsonSchema(OffloadableChecker):
+class JsonSchema(Checker):
     type = "json_schema"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker

@@ -8,11 +8,10 @@ what takes a millisecond. A check with more work offloads it: `return offload(se
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from assay.checks.checker import Checker
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault
 from assay.ports import Services
@@ -23,6 +22,16 @@ SECONDS = 10.0  # of processor time, for one check of one case
 INLINE_VALUES = 20_000  # values that are compared in place: about a millisecond
 CHARACTERS_PER_VALUE = 4_096  # characters that take as long as one value
 _services = Services()
+
+
+class OffloadableChecker(Protocol):
+    """A check whose `answer` may take long. Its `run` offloads large arguments."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+    def answer(self, services: Services, /) -> Mapping[str, Any]:
+        """Answer in place, whatever the size of the arguments."""
+        ...
 
 
 def is_large(*values: Any) -> bool:
@@ -43,7 +52,7 @@ def is_large(*values: Any) -> bool:
     return False
 
 
-def offload(checker: Checker, *common: str) -> WorkerTask:
+def offload(checker: OffloadableChecker, *common: str) -> WorkerTask:
     """A task that runs this check in a worker process. `common`: arguments that are equal in all cases; they are sent once per batch."""
     kind = type(checker)
     every = {name: getattr(checker, name) for name in kind.__struct_fields__}
@@ -65,16 +74,8 @@ def task(common: bytes) -> Callable[[bytes], bytes]:
     return run
 
 
-class OffloadableChecker(Checker):
-    """A check whose `answer` may take long. Its `run` offloads large arguments."""
-
-    def answer(self, services: Services) -> Mapping[str, Any]:
-        """Answer in place, whatever the size of the arguments."""
-        raise NotImplementedError
-
-
 @lru_cache(maxsize=16)
-def _import_class(class_name: str) -> type[OffloadableChecker]:
+def _import_class(class_name: str) -> Callable[..., OffloadableChecker]:
     module, _, name = class_name.partition(":")
     return getattr(import_module(module), name)
 

@@ -185,7 +185,7 @@ def build_workflows(
 def execution_environment(settings: Settings) -> "ExecutionEnvironment":
     """The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay readable."""
     from assay.seams.mock_agent import SEAM_NODES  # deferred import
-    from assay.workflow.execution import ExecutionLimits  # deferred import
+    from assay.workflow.execution_state import ExecutionLimits  # deferred import
     from assay.workflow.interpreter import ExecutionEnvironment  # deferred import
     from assay.workflow.nodes import NODES  # deferred import
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from aiohttp import ClientSession
 
-from assay import app, foreign
+from assay import app, foreign_code
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
@@ -166,21 +166,21 @@ async def test_an_agent_that_is_cancelled_lets_go(agent):
 
 
 def hands():
-    return {one for one in threading.enumerate() if isinstance(one, foreign.AbandonableThread)}
+    return {one for one in threading.enumerate() if isinstance(one, foreign_code.AbandonableThread)}
 
 
 async def test_threads_that_hang_are_given_up_and_bounded():
     LET_GO.clear()
-    lost, others = foreign._abandoned, hands()  # by tests before this one
+    lost, others = foreign_code._abandoned, hands()  # by tests before this one
     agent = CallableAgent(card("callable"), plain)
     many = await asyncio.gather(
-        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(foreign.ABANDONED))
+        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(foreign_code.ABANDONED))
     )
     assert {finish.outcome for finish, _ in many} == {"failed"}
     with pytest.raises(ForeignFault, match="hang in threads"):
         await done(agent, {"do": "say", "value": 1})
     LET_GO.set()
-    await until(lambda: foreign._abandoned <= lost and not hands() - others)
+    await until(lambda: foreign_code._abandoned <= lost and not hands() - others)
     assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from assay.backends.stores import apply as rules
+from assay.backends.stores import transactions as rules
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, InvalidRequest, UsageError
 from assay.ports import (

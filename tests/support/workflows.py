@@ -15,7 +15,7 @@ from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.workflows import samples
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
-from assay.workflow.execution import ExecutionLimits
+from assay.workflow.execution_state import ExecutionLimits
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.library import Library

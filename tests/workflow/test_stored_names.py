@@ -7,7 +7,7 @@ from assay.agenteval.report import Reason
 from assay.backends.stores.codec import EncodedMetadata
 from assay.protocol.verification import TurnFailure, Verification
 from assay.workflow.effects import EffectError, Result
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.turns import AgentTurn, CriticResult
 
 CRITIC = {"agent": "a", "verdict": "pass", "named": ["Clear"], "met": {"clear": True}}

@@ -18,11 +18,11 @@ from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.workflows import fixtures, samples
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import document_of, problems, read
-from assay.workflow.execution_model import HostInfo, execution_model
 from assay.workflow.fork import fork
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
 from assay.workflow.service import RESTING
+from assay.workflow.supported_phases import HostInfo, execution_model
 from support.spec_files import SHARED
 from support.workflows import ME, OTHER, House, Played, loop
 

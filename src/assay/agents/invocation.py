@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
 from assay.errors import ForeignFault, NotMeasured, TimeFault
-from assay.foreign import exception_text
+from assay.foreign_code import exception_text
 from assay.ports import Limits
 from assay.ports.agents import Agent, Memory, ToolBox, ToolFailure
 from assay.ports.connection_errors import is_connection_error

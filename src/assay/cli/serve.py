@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from assay import app, settings, transports
+from assay import app, servers, settings
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
@@ -54,7 +54,7 @@ def _check_extras(chosen: settings.Settings, options: ServeOptions) -> None:
 
 
 async def _serve(config: settings.Settings, options: ServeOptions) -> None:
-    tls = transports.tls(config)
+    tls = servers.tls(config)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)
     with binding.listener:
         async with app.open_runtime(config, options.modules) as runtime:
@@ -63,7 +63,7 @@ async def _serve(config: settings.Settings, options: ServeOptions) -> None:
                 if key.created:
                     example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
                     echo_err(f"created an API key in {key.path}; use it with: {example}")
-            server = transports.http_server(runtime, config, host=binding.host, port=options.port, tls=tls)
+            server = servers.http_server(runtime, config, host=binding.host, port=options.port, tls=tls)
             grpc = _grpc_server(server, config, options, binding.host, tls)
             announcement = asyncio.create_task(_announce(server, binding, grpc))
             companion = asyncio.create_task(grpc.serve()) if grpc else None
@@ -78,17 +78,17 @@ async def _serve(config: settings.Settings, options: ServeOptions) -> None:
 
 
 def _grpc_server(
-    server: transports.HttpServer,
+    server: servers.HttpServer,
     config: settings.Settings,
     options: ServeOptions,
     host: str,
     tls: Tls | None,
-) -> transports.GrpcServer | None:
+) -> servers.GrpcServer | None:
     """gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too."""
     port = 0 if options.grpc_port is None and options.port == 0 else options.grpc_port
     try:
         number = config.grpc_port if port is None else port
-        return transports.grpc_server(server, host=host, port=number, tls=tls)
+        return servers.grpc_server(server, host=host, port=number, tls=tls)
     except MissingExtra as missing:
         if port is not None:
             raise
@@ -96,9 +96,7 @@ def _grpc_server(
         return None
 
 
-async def _announce(
-    server: transports.HttpServer, binding: "Binding", grpc: transports.GrpcServer | None
-) -> None:
+async def _announce(server: servers.HttpServer, binding: "Binding", grpc: servers.GrpcServer | None) -> None:
     """Print the addresses once the server listens and a signal can stop it."""
     while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for
         await asyncio.sleep(0.01)

@@ -24,7 +24,7 @@ from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
 from assay.runs.ids import new_id
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.library import KIND
 from assay.workflow.nodes.turn import WORKFLOW
 from assay.workflow.report import verification_of

@@ -44,7 +44,7 @@ All errors.
     workers/worker.py                             a task in a worker process: its exception is its answer
     agents/invocation.py                          an agent and the tools it calls
     checks/registry.py                            a module of --check-module, an entry point
-    foreign.py                                    foreign code in a thread: its exception goes to the caller
+    foreign_code.py                               foreign code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
     backends/stores/*                             a database and its driver

@@ -13,7 +13,7 @@ from assay.protocol.events import (
 )
 from assay.workflow.definition import Node
 from assay.workflow.effects import stable_id
-from assay.workflow.execution import Execution, Steps
+from assay.workflow.execution_state import Execution, Steps
 from assay.workflow.gating import is_below
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.nodes import NodeType

@@ -19,7 +19,7 @@ from assay.protocol.json_types import is_object
 from assay.runs.ids import new_id
 from assay.seams.workflows import D, samples
 from assay.workflow.definition import Workflow, document_of, read
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.gating import VERDICTS
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import workflow_of

@@ -17,7 +17,7 @@ from assay.workflow import llm as models
 from assay.workflow.agent_memory import AsOf, JournalMemory
 from assay.workflow.critics import Critics
 from assay.workflow.effects import AnyEffect, EffectError, Result
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import CANCELLED, replay_run

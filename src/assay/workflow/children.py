@@ -9,7 +9,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
 from assay.workflow.effects import AwaitChild, StartChild, stable_id
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, combine
 from assay.workflow.interrupts import approval
 from assay.workflow.turns import CriticResult, verify

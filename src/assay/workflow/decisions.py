@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.protocol.json_types import is_object
 from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
 from assay.protocol.validation_messages import message_of, path_in
-from assay.workflow.execution import FLOOR, Execution, RunStopped, Steps
+from assay.workflow.execution_state import FLOOR, Execution, RunStopped, Steps
 from assay.workflow.gating import is_below
 from assay.workflow.interrupts import approval, clarification, require_accepted
 from assay.workflow.vocabulary import closed_decision, configured_keys

@@ -12,7 +12,7 @@ from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
 from assay.runs.options import configurable_problems
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.service import WorkflowService
 from assay.workflow.steps import read_request, read_steps
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, RunStopped
+from assay.workflow.execution_state import Execution, RunStopped
 
 
 def inputs_of(execution: Execution, node: Node) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from assay.protocol.events import RunCompleted, RunFailed
 from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
 from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
 from assay.workflow.effects import Begin
-from assay.workflow.execution import Execution, ExecutionLimits, RunStopped, Steps
+from assay.workflow.execution_state import Execution, ExecutionLimits, RunStopped, Steps
 from assay.workflow.nodes import NODES, NodeType
 
 

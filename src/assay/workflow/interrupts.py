@@ -17,7 +17,7 @@ from assay.protocol.orchestration import (
     NodeSuspended,
 )
 from assay.workflow.effects import About, Actions, Wait, stable_id
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 
 ACCEPTED = ("accept", "edit-accept")
 

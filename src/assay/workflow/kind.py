@@ -20,7 +20,7 @@ from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import memory_puts
 from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
-from assay.workflow.execution import RunStopped
+from assay.workflow.execution_state import RunStopped
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.library import INPUTS, KIND

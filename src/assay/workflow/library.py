@@ -13,7 +13,7 @@ from assay.protocol.event_record import CONTENT
 from assay.protocol.redaction import redact
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import stable_id
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.nodes import NODES
 from assay.workflow.steps import request_chunk
 

@@ -13,7 +13,7 @@ from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
 from assay.runs.off_loop import json_size, off_loop
 from assay.workflow.effects import Effect, Result, StepRecord, Wait
-from assay.workflow.execution import NEVER, Execution, RunStopped, WorkflowRequest
+from assay.workflow.execution_state import NEVER, Execution, RunStopped, WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, interpret
 from assay.workflow.steps import read_request, read_steps
 

@@ -8,7 +8,7 @@ import msgspec
 from assay.ports import Event, Run, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
-from assay.workflow.execution import Execution
+from assay.workflow.execution_state import Execution
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.replayer import replay_run

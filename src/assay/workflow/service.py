@@ -43,7 +43,7 @@ from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import Workflow
 from assay.workflow.effects import Result, Wait
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
 from assay.workflow.library import KIND, Library, open_transaction

@@ -7,7 +7,7 @@ from assay.runs.erasure import request_data
 from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_chunks
 from assay.workflow.effects import StepRecord
-from assay.workflow.execution import WorkflowRequest
+from assay.workflow.execution_state import WorkflowRequest
 
 REQUEST = "workflow-request"
 STEP = "step"

@@ -12,7 +12,7 @@ from assay.protocol.agents import InvocationResult, MemoryWriteStep, Outcome, St
 from assay.protocol.events import AgentDecided, AgentToolReturned, AgentVerified, InvocationStarted
 from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, stable_id
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, is_below
 
 USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # outcomes of a turn that has a result

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Awaitable
 
-from assay.foreign import detach_task
+from assay.foreign_code import detach_task
 from assay.ports.agents import AgentContext
 from assay.protocol.agents import InvocationResult
 

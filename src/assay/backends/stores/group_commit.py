@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
-from assay.backends.stores.apply import Changes
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.connect import RetryPolicy
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.sql_writer import Outcome, SqlWriter, UncertainCommit
+from assay.backends.stores.transactions import Changes
 from assay.errors import Conflict, EnvironmentFailure, StoreLocked
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import Transaction, store_patience

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from assay.backends.stores import apply as rules
+from assay.backends.stores import transactions as rules
 from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
 from assay.ports import (

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from assay.backends.stores import apply as rules
 from assay.backends.stores import audit_log as chain
 from assay.backends.stores import key_markers as markers
 from assay.backends.stores import queries
+from assay.backends.stores import transactions as rules
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.connect import RetryPolicy, open_engine

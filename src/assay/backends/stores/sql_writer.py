@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
 from sqlalchemy.exc import DBAPIError
 
-from assay.backends.stores import apply as rules
 from assay.backends.stores import queries
+from assay.backends.stores import transactions as rules
 from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.connect import BUSY_SECONDS

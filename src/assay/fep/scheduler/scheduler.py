@@ -19,7 +19,7 @@ from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
 from assay.fep.spending import spending_of
 from assay.fep.tally import Answers
-from assay.foreign import detach_task
+from assay.foreign_code import detach_task
 from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry

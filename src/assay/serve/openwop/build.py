@@ -22,8 +22,8 @@ from assay.serve.openwop.host import OpenWopHost, RunResource
 from assay.serve.openwop.workflows import WorkflowRuns
 from assay.serve.web.limits import ServerLimits
 from assay.version import __version__
-from assay.workflow.execution_model import HostInfo
 from assay.workflow.service import WorkflowService
+from assay.workflow.supported_phases import HostInfo
 
 NO_KEYS: Mapping[str, PackKeyConfig] = MappingProxyType({})
 

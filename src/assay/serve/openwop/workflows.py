@@ -17,10 +17,10 @@ from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.workflow.definition import CONFORMANCE, document_of
-from assay.workflow.execution_model import HostInfo, execution_model
 from assay.workflow.fork import fork_request
 from assay.workflow.library import KIND
 from assay.workflow.service import WorkflowService
+from assay.workflow.supported_phases import HostInfo, execution_model
 
 _answer = msgspec.json.Decoder(InterruptRequest).decode
 

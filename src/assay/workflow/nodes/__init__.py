@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.workflow.definition import DISPATCH, SUPERVISOR, TURN, Node
-from assay.workflow.execution import Execution, Steps
+from assay.workflow.execution_state import Execution, Steps
 from assay.workflow.nodes.agent import agent
 from assay.workflow.nodes.dispatch import dispatch
 from assay.workflow.nodes.simple import approval_gate, delay, fail, identity, noop

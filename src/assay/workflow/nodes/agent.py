@@ -5,7 +5,7 @@ from typing import Any
 from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.gating import is_below
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted

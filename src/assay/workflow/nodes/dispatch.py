@@ -5,7 +5,7 @@ from typing import Any
 from assay.workflow.children import ChildResult, ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
+from assay.workflow.execution_state import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import combine
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.workflow.definition import Node
 from assay.workflow.effects import Delay
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import approval, require_accepted
 

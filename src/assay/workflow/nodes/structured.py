@@ -8,7 +8,7 @@ from assay.protocol.events import ProviderUsage
 from assay.protocol.orchestration import EnvelopeRefusal, ReplayDivergedAtRefusal
 from assay.workflow.definition import Node
 from assay.workflow.effects import AskModel
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.gating import next_step
 from assay.workflow.interrupts import approval, require_accepted
 

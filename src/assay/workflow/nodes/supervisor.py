@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
+from assay.workflow.execution_state import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import is_below
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import USABLE, invocation, invoke_agent

@@ -7,7 +7,7 @@ from msgspec import Struct, structs, to_builtins
 from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, Steps, TurnOutcome
+from assay.workflow.execution_state import Execution, Steps, TurnOutcome
 from assay.workflow.gating import combine, is_below, next_step
 from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import (

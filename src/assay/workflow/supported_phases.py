@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from assay.workflow.execution import FLOOR
+from assay.workflow.execution_state import FLOOR
 
 
 class HostInfo(NamedTuple):

@@ -51,7 +51,7 @@ def http_server(
         from assay.serve.openwop.build import build_host  # deferred import
         from assay.serve.seams.routes import SEAMS  # deferred import
         from assay.serve.web.server import server  # deferred import
-        from assay.workflow.execution_model import HostInfo  # deferred import
+        from assay.workflow.supported_phases import HostInfo  # deferred import
     except ModuleNotFoundError as error:
         raise missing_extra("a server", "serve", "store", error=error) from error
     openwop = build_host(

@@ -68,7 +68,7 @@ ASSAY_HOME. A run that was interrupted continues at the next start. /v1/docs and
 Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and the others continue at the next start.
 """,
     "list": "List stored runs, newest first.",
-    "show": """Show why a stored run is as it is: content, reasons and trajectories.
+    "show": """Show the content, reasons and trajectories of a stored run.
 
 \b
     assay show latest --failed

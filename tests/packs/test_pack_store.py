@@ -72,6 +72,29 @@ async def test_a_version_is_immutable_also_after_it_was_removed(store):
     assert await everything(store) == before
 
 
+async def test_a_tenant_has_a_limited_number_of_packs(store):
+    packs = PackStore(store, max_packs=2)
+    for name in ("local.acme.one", "local.acme.two"):
+        await packs.install("acme", pack(name), NOW)
+    before = await everything(store)
+    with pytest.raises(Conflict, match=r"2 packs are installed, which is the limit \(ASSAY_MAX_PACKS\)"):
+        await packs.install("acme", pack("local.acme.three"), NOW)
+    assert await everything(store) == before
+    await packs.install("other", pack("local.acme.three"), NOW)
+    await packs.install("acme", pack("local.acme.two"), NOW)  # it is there
+    await packs.remove("acme", "local.acme.one@1.0.0", NOW)
+    await packs.install("acme", pack("local.acme.three"), NOW)
+
+
+def test_the_agents_of_a_pack_have_a_limited_size():
+    prompt = "prompts/bot.md"
+    assert prompt in files_of(NAME)
+    assert pack(extra={prompt: b"x" * 200_000}).agents
+    with pytest.raises(InvalidRequest, match="prompts and schemas; expected at most 262,144") as refused:
+        pack(extra={prompt: b"x" * 300_000})
+    assert refused.value.code == "tarball_entry_too_large"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [

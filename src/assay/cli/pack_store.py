@@ -97,7 +97,7 @@ def _with_packs(settings: Settings, work: Callable[[PackStore], Awaitable[T]]) -
 
     async def main() -> T:
         async with app.store(settings) as store:
-            return await work(PackStore(store))
+            return await work(PackStore(store, max_packs=settings.limits.max_packs))
 
     return asyncio.run(main())
 

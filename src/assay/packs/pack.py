@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from msgspec import Struct, UnsetType
 
 from assay.errors import Problem
@@ -17,7 +18,7 @@ from assay.packs.integrity import (
 )
 from assay.packs.manifest import PACK_JSON, PackManifest, parse_json, read_pack_manifest
 from assay.packs.references import PackSuite, SuiteReader, resolve
-from assay.packs.refusal import PackRefused
+from assay.packs.refusal import PackRefused, PackTooLarge
 from assay.protocol.manifest import AgentDefinition
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SIGNATURE_PATH = "keys/pack.json.sig"
 SIGNATURE_BYTES = 64
+MAX_AGENT_BYTES = 256 * 1024  # of all agents of a pack, which a list of agents reads
 Source = Literal["tarball", "directory"]
 
 
@@ -84,6 +86,10 @@ class PackReader:
         if not manifest.is_open:
             _check_namespace(manifest, source, signed_by, expected)
         found = resolve(manifest, files, self._read_suite)
+        size = sum(len(msgspec.json.encode(agent)) for agent in found.agents)
+        if size > MAX_AGENT_BYTES:
+            message = f"its agents have {size:,} bytes with their prompts and schemas; expected at most {MAX_AGENT_BYTES:,}"
+            raise PackTooLarge("tarball_entry_too_large", Problem(PACK_JSON, message))
         return Pack(
             manifest=manifest,
             document=document,

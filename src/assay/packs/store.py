@@ -13,7 +13,7 @@ from assay.packs.integrity import hex_digest
 from assay.packs.pack import Pack, PackFile, Source
 from assay.packs.references import PackSuite
 from assay.packs.versions import precedence
-from assay.ports import DeleteDocument, Document, PutDocument, Store, Transaction
+from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
@@ -21,6 +21,7 @@ from assay.protocol.manifest import AgentDefinition
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
 UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
 PAGE = 200
+AGENT_PAGE = 10  # definitions of agents have prompts and schemas
 SHOWN = 10  # files that a message names
 _encode = msgspec.json.Encoder().encode
 
@@ -64,10 +65,10 @@ _location = msgspec.json.Decoder(SuiteLocation).decode
 
 
 class PackStore:
-    """The packs in a store, by tenant."""
+    """The packs in a store, by tenant. A tenant has at most `max_packs`."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, max_packs: int = Limits().max_packs) -> None:
+        self._store, self._max_packs = store, max_packs
 
     async def install(self, tenant: str, pack: Pack, now: datetime) -> tuple[PackRecord, bool]:
         """Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written."""
@@ -78,6 +79,7 @@ class PackStore:
             _check_same(known, record)
             if known.removed_at is None:
                 return known, False
+        await self._check_count(tenant, key)
         await self._check_agents(tenant, pack)
         await self._check_suites(tenant, pack)
         documents = [
@@ -168,12 +170,17 @@ class PackStore:
     async def agents(self, tenant: str) -> Sequence[AgentDefinition]:
         """All agents by id, each of the highest version of its pack."""
         best: dict[str, AgentDefinition] = {}
-        async for document in self._documents(tenant, AGENT):
+        async for document in self._documents(tenant, AGENT, page_size=AGENT_PAGE):
             one = _definition(document.data)
             known = best.get(one.manifest.agent_id)
             if known is None or precedence(one.version) > precedence(known.version):
                 best[one.manifest.agent_id] = one
         return [best[id] for id in sorted(best)]
+
+    async def _check_count(self, tenant: str, key: str) -> None:
+        if len(await self.list(tenant, limit=self._max_packs)) >= self._max_packs:
+            message = f"{self._max_packs} packs are installed, which is the limit (ASSAY_MAX_PACKS): remove one first"
+            raise Conflict("status", f"pack {key}", message)
 
     async def _check_agents(self, tenant: str, pack: Pack) -> None:
         """Two packs may not have the same agent: its id would mean one of them by chance."""
@@ -199,9 +206,9 @@ class PackStore:
                 raise Conflict("exists", f"the uploaded suite {suite.key}", why)
 
     async def _documents(
-        self, tenant: str, kind: str, *, prefix: str = "", after: str = ""
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", page_size: int = PAGE
     ) -> AsyncIterator[Document]:
-        while page := await self._store.documents(tenant, kind, prefix=prefix, after=after, limit=PAGE):
+        while page := await self._store.documents(tenant, kind, prefix=prefix, after=after, limit=page_size):
             for document in page:
                 yield document
             after = page[-1].key

@@ -21,3 +21,4 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_loop_iterations: int = 25
     max_run_attempts: int = 3
     max_pack_bytes: int = 8 * 1024 * 1024
+    max_packs: int = 100

@@ -39,7 +39,7 @@ def build_host(
     pack_keys: Mapping[str, PackKeyConfig] = NO_KEYS,
 ) -> OpenWopHost:
     """A kind of run stays readable when its feature is off: existing runs can still be read."""
-    suites, packs = SuiteStore(store), PackStore(store)
+    suites, packs = SuiteStore(store), PackStore(store, max_packs=limits.max_packs)
     kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, SuiteResolver(suites, packs))}
     workflow_runs = (
         None if workflows is None else WorkflowRuns(workflows, host._replace(replay=features.offer_replay))

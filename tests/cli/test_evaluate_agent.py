@@ -357,10 +357,17 @@ def test_options_that_contradict_an_agent_are_refused(options, message, evaluate
 
 def test_an_agent_that_is_not_there_or_does_not_cover_the_cases_is_refused(evaluate, command, folder):
     assert "cannot be loaded" in evaluate(agent="mine:nothing").err
-    write(folder, "answers.json", {"a": "A", "z": "Z"})
-    ended = evaluate(agent="recorded:answers.json")
-    assert ended.code in (1, 2)
-    assert "task 'b' has 0 records" in ended.err
+    (folder / "out.jsonl").write_text("before\n")
+    write(folder, "answers.json", {"a": "A", "b": "B", "z": "Z"})
+    twice = [{"taskId": id, "result": id} for id in "abcc"]
+    write(folder, "twice.json", twice)
+    refusals = {"answers.json": ["answers.json: a record of case 'z', which the dataset does not have"]}
+    refusals["answers.json"] += ["answers.json: case 'c' has 0 records, and the run asks for 1 trial"]
+    refusals["twice.json"] = ["twice.json: record 4: case 'c' has 2 records, and the run asks for 1 trial"]
+    for file, lines in refusals.items():
+        ended = evaluate("-o", "out.jsonl", agent=f"recorded:{file}")
+        assert (ended.code, ended.out, ended.told) == (2, "", [f"assay: {line}" for line in lines])
+        assert (folder / "out.jsonl").read_text() == "before\n"
     alone = command("evaluate", "--cases", "cases.jsonl", "--trials", "2", folder=folder)
     assert "--trials needs --agent" in alone.err
 

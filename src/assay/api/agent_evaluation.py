@@ -106,7 +106,7 @@ class CaseSpool:
     def check_coverage(self, trials: int) -> None:
         """Refuse recorded answers that do not cover the cases."""
         if self._tasks is not None and isinstance(self._agent, Coverage):
-            problems = self._agent.problems(self._tasks, self._tasks, trials)
+            problems = self._agent.problems(self._tasks, self._tasks, trials, noun="case")
             if problems:
                 raise InvalidRequest(problems)
 

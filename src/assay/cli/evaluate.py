@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -56,6 +56,11 @@ from assay.settings import Settings, load
 
 def main(options: EvaluateOptions) -> int:
     """Open the inputs, plan, evaluate, write and report. The result is the exit code."""
+    with ExitStack() as resources:
+        return _run(options, resources)
+
+
+def _run(options: EvaluateOptions, resources: ExitStack) -> int:
     settings = load(concurrency=options.concurrency)
     _validate(options)
     bars = read_bars(options.bars, options.by)
@@ -76,6 +81,7 @@ def main(options: EvaluateOptions) -> int:
             from assay.cli.evaluate_agent import AgentExecution  # deferred import: most runs score outputs
 
             agent = AgentExecution(options, settings, registry)
+            agent.prepare(plan, inputs, resources)
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     bars = with_check_names(bars, plan.label_types, options.by)
@@ -91,7 +97,7 @@ def main(options: EvaluateOptions) -> int:
     try:
         with _sigterm_interrupts(), stdout_to_stderr(), flush_on_error(sinks):
             if agent is not None:
-                agent.execute(plan, inputs, tally, [*sinks, failing], bad)
+                agent.execute(plan, inputs, tally, [*sinks, failing])
             else:
                 _execute(plan, inputs, tally, sinks, failing, options, settings, bad)
     except (EnvironmentFailure, InvalidRequest) as refusal:

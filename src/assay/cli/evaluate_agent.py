@@ -5,7 +5,7 @@ import fcntl
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool,
 from assay.api.agents import agent_from
 from assay.checks.registry import Registry
 from assay.cli.console import ProgressLine, distinct_cases, echo_err
-from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs, flush
-from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
+from assay.cli.evaluate_io import EvaluateOptions, Inputs, flush
+from assay.errors import BadLine, EnvironmentFailure, Problem, UsageError
 from assay.fep.agent_output import UNMEASURED
 from assay.fep.agent_resume import is_complete
 from assay.fep.execute import ExecutionOptions
@@ -81,26 +81,31 @@ class AgentExecution:
         self._interrupted = False
         self._done = False  # nothing is left for --resume
 
-    def execute(self, plan: Plan, inputs: Inputs, tally: Tally, sinks: list[Sink], bad: BadLines) -> None:
-        """Read all cases, then ask the agent. A Refusal says why the run did not end."""
+    def prepare(self, plan: Plan, inputs: Inputs, resources: ExitStack) -> None:
+        """Read all cases. InvalidRequest: the agent's recorded answers do not cover them, and nothing has started."""
         if self._options.contexts is not None:
             echo_err(f"--agent replaces the outputs in {self._options.contexts}")
-        with CaseSpool(self.agent) as spool:
-            trouble = self._read_cases(spool, plan, inputs, bad)
-            spool.check_coverage(self._options.trials)
-            progress = ProgressLine(
-                quiet=self._options.json, noun="cases" if self._options.trials == 1 else "trials"
-            )
-            try:
-                interrupted = asyncio.run(self._conduct(spool, plan, inputs, tally, sinks, progress))
-            finally:
-                progress.clear()
+        self._spool = resources.enter_context(CaseSpool(self.agent))
+        self._bad_line = self._read_cases(self._spool, plan, inputs)
+        if self._bad_line is None:  # else a record of a case after that line would be unknown
+            self._spool.check_coverage(self._options.trials)
+
+    def execute(self, plan: Plan, inputs: Inputs, tally: Tally, sinks: list[Sink]) -> None:
+        """Ask the agent. A Refusal says why the run did not end."""
+        spool, options = self._spool, self._options
+        if self._bad_line is not None and not spool.cases:
+            raise self._bad_line
+        progress = ProgressLine(quiet=options.json, noun="cases" if options.trials == 1 else "trials")
+        try:
+            interrupted = asyncio.run(self._conduct(spool, plan, inputs, tally, sinks, progress))
+        finally:
+            progress.clear()
         if interrupted:
             raise KeyboardInterrupt
-        if trouble is not None:
-            raise trouble
+        if self._bad_line is not None:
+            raise self._bad_line
 
-    def _read_cases(self, spool: CaseSpool, plan: Plan, inputs: Inputs, bad: BadLines) -> Refusal | None:
+    def _read_cases(self, spool: CaseSpool, plan: Plan, inputs: Inputs) -> BadLine | None:
         """A line that is not a case stops the input there; the cases before it count (decision 34)."""
         source = inputs.source
         assert source is not None
@@ -111,8 +116,6 @@ class AgentExecution:
         try:
             spool.fill(valid_contexts(inputs.contexts, source, plan), refuse)
         except BadLine as line:
-            if not spool.cases:
-                raise
             return line
         return None
 

@@ -113,8 +113,10 @@ class Agent(Protocol):
 class Coverage(Protocol):
     """An agent with a fixed set of answers, which can report before a run whether they cover it."""
 
-    def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
-        """What is missing. The run covers `tasks` of `suite`, each `trials` times."""
+    def problems(
+        self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int, *, noun: str = "task"
+    ) -> list[Problem]:
+        """What is missing. The run covers `tasks` of `suite`, each `trials` times. The messages call a task `noun`."""
         ...
 
 

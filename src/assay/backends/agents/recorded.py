@@ -55,27 +55,34 @@ class RecordedAgent:
 
     async def close(self) -> None: ...
 
-    def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
+    def problems(
+        self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int, *, noun: str = "task"
+    ) -> list[Problem]:
         """Every covered task needs one record a trial; a record of a task that the suite does not have is a mistake."""
-        found = [*self._unknown(suite), *self._count_problems(tasks, trials), *self._shape_problems(tasks)]
+        found = [
+            *self._unknown(suite, noun),
+            *self._count_problems(tasks, trials, noun),
+            *self._shape_problems(tasks, noun),
+        ]
         rest = len(found) - LISTED
         return [*found[:LISTED], *([Problem(self._file, f"and {rest} more like these")] if rest > 0 else [])]
 
-    def _unknown(self, suite: Sequence[EvalTask]) -> Iterator[Problem]:
+    def _unknown(self, suite: Sequence[EvalTask], noun: str) -> Iterator[Problem]:
+        whole = "suite" if noun == "task" else "dataset"
         ids = {task.task_id for task in suite}
         for task_id, records in self._by_id.items():
             if task_id not in ids:
                 for record in records:
                     yield Problem(
-                        record.place, f"a record of task {task_id!r}, which the suite does not have"
+                        record.place, f"a record of {noun} {task_id!r}, which the {whole} does not have"
                     )
         if self._inputs:
             inputs = {canonical(task.input) for task in suite}
             for text, record in self._inputs:
                 if text not in inputs:
-                    yield Problem(record.place, "a record of an input that no task of the suite has")
+                    yield Problem(record.place, f"a record of an input that no {noun} of the {whole} has")
 
-    def _count_problems(self, tasks: Sequence[EvalTask], trials: int) -> Iterator[Problem]:
+    def _count_problems(self, tasks: Sequence[EvalTask], trials: int, noun: str) -> Iterator[Problem]:
         for task in tasks:
             records = self._records_of(task.task_id, task.input)
             if len(records) != trials:
@@ -83,9 +90,9 @@ class RecordedAgent:
                 place = surplus[0].place if surplus else records[-1].place if records else self._file
                 have = f"{len(records)} record{'' if len(records) == 1 else 's'}"
                 need = f"{trials} trial{'' if trials == 1 else 's'}"
-                yield Problem(place, f"task {task.task_id!r} has {have}, and the run asks for {need}")
+                yield Problem(place, f"{noun} {task.task_id!r} has {have}, and the run asks for {need}")
 
-    def _shape_problems(self, tasks: Sequence[EvalTask]) -> Iterator[Problem]:
+    def _shape_problems(self, tasks: Sequence[EvalTask], noun: str) -> Iterator[Problem]:
         """A mistake in the file is not an answer of the agent, and gets no score."""
         for task in tasks:
             for record in self._records_of(task.task_id, task.input):
@@ -93,7 +100,7 @@ class RecordedAgent:
                     parse_end(record.end)
                 except ProtocolError as wrong:
                     yield Problem(
-                        record.place, f"a record of task {task.task_id!r} that is not an answer: {wrong}"
+                        record.place, f"a record of {noun} {task.task_id!r} that is not an answer: {wrong}"
                     )
 
     def _records_of(self, task_id: str, task: Any) -> list[Record]:

@@ -71,6 +71,11 @@ def test_an_agent_of_a_pack_runs_on_its_own_suite_and_after_its_pack_was_removed
         passed = run(*suite, "--agent", BOT)
         assert passed.code == 0, passed.err
         assert f"suite pack:{NAME}@1.0.0/evals/bot.json, sha256 {digest}" in passed.out
+    (home / "cases.jsonl").write_text('{"id": "a", "input": {"text": "Capital of France?"}}\n')
+    (home / "checks.yaml").write_text("- contains: [Paris]\n")
+    words = ("--cases", "cases.jsonl", "--checks", "checks.yaml", "--min-pass-rate", "1")
+    scored = command("evaluate", *words, "--agent", BOT, folder=home)
+    assert scored.code == 0, scored.err + scored.out
     (home / "replies.json").write_text(
         '{"replies": [{"when": "never said", "say": "x"}]}'
     )  # the model has no answer: nothing is measured

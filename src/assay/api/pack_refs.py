@@ -19,13 +19,18 @@ FILES = (".json", ".yaml", ".yml", ".gz")
 
 async def find_agent(spec: str, settings: Settings, store: Store, tenant: str) -> Agent:
     """The agent that `--agent SPEC` means: one of the settings, one of an installed pack, or the one that the text describes."""
-    if re.search(AGENT_ID, spec) and spec not in settings.agents and not _is_file(spec):
+    if names_pack_agent(spec, settings):
         agent = await app.pack_agents(settings, store).get(tenant, spec)
         if isinstance(agent, PackedAgent):
             agent.ready()
         if agent is not None:
             return agent
     return app.resolve_agent(spec, settings)
+
+
+def names_pack_agent(spec: str, settings: Settings) -> bool:
+    """Whether the text may be the id of an agent of a pack."""
+    return bool(re.search(AGENT_ID, spec)) and spec not in settings.agents and not _is_file(spec)
 
 
 async def find_suite(

@@ -16,6 +16,8 @@ from msgspec import Struct
 from assay import app
 from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool, open_agent_evaluation
 from assay.api.agents import agent_from
+from assay.api.pack_refs import find_agent, names_pack_agent
+from assay.api.suites import TENANT
 from assay.checks.registry import Registry
 from assay.cli.console import ProgressLine, distinct_cases, echo_err
 from assay.cli.evaluate_io import EvaluateOptions, Inputs, flush
@@ -29,6 +31,7 @@ from assay.fep.sinks import Sink
 from assay.fep.sources import valid_contexts
 from assay.fep.tally import Tally
 from assay.ports import Run, Store
+from assay.ports.agents import Agent
 from assay.settings import Settings
 
 IN_MEMORY = 10_000  # trials of a run that is not stored; more are in a temporary database
@@ -57,13 +60,25 @@ class _Result(Struct, frozen=True):
 _read = msgspec.json.Decoder(_Result).decode
 
 
+def _find_agent(spec: str, settings: Settings) -> Agent:
+    """The agent of the command line; the store is opened only for an id that may be of an installed pack."""
+    if not names_pack_agent(spec, settings) or settings.database_url == "memory:":
+        return agent_from(spec, settings)
+
+    async def find() -> Agent:
+        async with app.store(settings) as store:
+            return await find_agent(spec, settings, store, TENANT)
+
+    return asyncio.run(find())
+
+
 class AgentExecution:
     """Runs the agent of the command line over the inputs. `run` is the id of the run, `outcomes` says how its invocations ended."""
 
     def __init__(self, options: EvaluateOptions, settings: Settings, registry: Registry) -> None:
         self._options, self._settings, self._registry = options, settings, registry
         assert options.agent is not None
-        self.agent = agent_from(options.agent, settings)
+        self.agent = _find_agent(options.agent, settings)
         self.run = ""
         self.outcomes: dict[str, int] = {}
         self.first_errors: dict[str, str] = {}

@@ -84,10 +84,14 @@ def test_delete_erases_the_content_and_says_what_is_left(run, home):
     assert "expected --yes, because there is no terminal to ask; nothing was erased" in asked.err
     assert run(home, "delete", "nothing", id, "--yes").code == 2
     assert run(home, "export", id, "-o", "before.jsonl").code == 0
+    before = json.loads(run(home, "list", "--json").out)[0]
     erased = run(home, "delete", "latest", "-y", "--json")
     assert (erased.code, [row["runId"] for row in json.loads(erased.out)]) == (0, [id])
     shown = run(home, "show", id)
     assert (shown.code, "its content was erased at 20" in shown.out, "1,234" in shown.out) == (0, True, True)
+    after = json.loads(run(home, "list", "--json").out)[0]
+    assert after["casePassRate"] == before["casePassRate"] > 0
+    assert after["passRate"] == before["passRate"]
     refused = run(home, "export", id, "-o", "after.jsonl")
     assert refused.code != 0
     assert f"the content of run {id} was erased at 20" in refused.err

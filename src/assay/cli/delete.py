@@ -9,10 +9,10 @@ from assay.cli.console import count_of, echo, echo_json
 from assay.cli.find_run import find_run
 from assay.cli.runs import with_evaluations
 from assay.errors import UsageError
+from assay.fep.erase import erase as erase_content
 from assay.fep.service import EvaluationService
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EraseResponse
-from assay.runs.erasure import erase_run
 
 
 def main(runs: list[str], *, tenant: str | None, yes: bool, json: bool) -> None:
@@ -25,7 +25,11 @@ def main(runs: list[str], *, tenant: str | None, yes: bool, json: bool) -> None:
                 raise UsageError(
                     f"{'; '.join(open_runs)}: only a run that has ended can be erased; nothing was erased"
                 )
-            return [await erase_run(store, run) for run in found.values()] if erase else list(found.values())
+            return (
+                [await erase_content(evaluations, run) for run in found.values()]
+                if erase
+                else list(found.values())
+            )
 
         return with_evaluations(with_store)
 

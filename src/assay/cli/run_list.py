@@ -11,7 +11,8 @@ from assay.agenteval.run_header import KIND as EVAL
 from assay.cli import render_verdicts
 from assay.cli.console import distinct_cases
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.render_table import overall, percent
+from assay.cli.render_table import percent
+from assay.fep.erase import rates_of
 from assay.fep.service import EvaluationService, summary_of
 from assay.fep.spending import format_usd
 from assay.ports import CLOSED, Run, Store
@@ -70,16 +71,14 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
         return RunRow(run=run, goal=render_verdicts.goal_of(run))
     if run.kind == EVAL:
         return await _eval_row(evaluations.store, run)
-    tally, summary = await evaluations.tally(run), summary_of(run)
+    rates, summary = await rates_of(evaluations, run), summary_of(run)
     total: int = run.metadata.get("total", 0)
     stopped = run.status in ("failed", "cancelled")
-    statistics = tally.statistics()
-    rated = statistics.case_pass_rate if statistics else None
     return RunRow(
         run=run,
-        pass_rate=overall(tally),
-        case_pass_rate=rated.rate if rated else None,
-        cost_usd=tally.spending.cost_usd if tally.spending else None,
+        pass_rate=rates.pass_rate,
+        case_pass_rate=rates.case_pass_rate,
+        cost_usd=rates.cost_usd,
         done=summary.total_test_cases - (summary.skipped_test_cases if stopped else 0),
         total=max(total, summary.total_test_cases),
         unmeasured=summary.error_test_cases + summary.skipped_test_cases,
@@ -88,7 +87,7 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 
 
 async def _eval_row(store: Store, run: Run) -> RunRow:
-    summary = None if run.erased else await read_summary(store, run)
+    summary = await read_summary(store, run)
     total, done = run.metadata.get("total", 0), run.metadata.get("done", 0)
     failed: int = run.metadata.get("unmeasured", 0)
     ended = run.status in CLOSED

@@ -140,7 +140,7 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     events: Sequence[Event] = ()
     evidence: Sequence[EvidenceChunk] = ()
-    erases: bool = False  # mark the run, which has ended, as erased; nothing else may change
+    erases: bool = False  # mark the run, which has ended, as erased; only `metadata` may be added
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):

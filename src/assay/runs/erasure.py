@@ -5,7 +5,9 @@ Its evidence, its annotations and the stored responses of Idempotency-Keys go. I
 no content.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from assay.errors import RunNotFinished
 from assay.errors.storage import Erased
@@ -16,14 +18,15 @@ from assay.runs.paging import read_documents
 
 IDEMPOTENCY = "idempotency"  # the kind of documents that the Idempotency-Keys of requests are stored as
 BATCH = 100  # documents deleted in one transaction
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 PAGE = 50  # stored responses read at a time; some are large
 
 
-async def erase_run(store: Store, run: Run) -> Run:
+async def erase_run(store: Store, run: Run, metadata: Mapping[str, Any] = NOTHING) -> Run:
     """
     Erase the content of a run, and return the run as it is stored then. RunNotFinished: it has not ended.
 
-    The run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
+    `metadata` is added to that of the run: numbers that were in its evidence. The run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
     """
     if run.status not in CLOSED:
         raise RunNotFinished(
@@ -31,7 +34,9 @@ async def erase_run(store: Store, run: Run) -> Run:
         )
     if not run.erased:
         line = audit_entry(run.tenant, "run.erase", run.id)
-        await store.commit(Transaction(entries=[RunUpdate(run=run.id, erases=True)], lines=[line]))
+        await store.commit(
+            Transaction(entries=[RunUpdate(run=run.id, metadata=dict(metadata), erases=True)], lines=[line])
+        )
     await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
     await _delete(store, _mentions(run, read_documents(store, run.tenant, IDEMPOTENCY, limit=PAGE)))
     while await store.erase(run.id):

@@ -182,7 +182,9 @@ def _erased(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
     if run.status not in CLOSED:
         raise Conflict("status", place, f"it is {run.status}: only a run that has ended can be erased")
     moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return run if run.erased else msgspec.structs.replace(run, metadata=run.metadata | {ERASED: moment})
+    if run.erased:
+        return run
+    return msgspec.structs.replace(run, metadata=run.metadata | (entry.metadata or {}) | {ERASED: moment})
 
 
 def _check_admission(entry: RunUpdate, run: Run | None) -> Run:

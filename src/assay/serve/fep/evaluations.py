@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
+from assay.fep.erase import erase
 from assay.fep.service import EvaluationService
 from assay.fep.service import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
-from assay.runs.erasure import erase_run
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
@@ -131,7 +131,7 @@ def not_finished(evaluations: EvaluationService, run: Run) -> RunNotFinished:
 async def erase_evaluation(call: HttpRequest) -> Response:
     """DELETE /v1/evaluations/{id}: erase its content."""
     call.query()
-    run = await erase_run(call.server.store, await evaluation_of(call))
+    run = await erase(fep_of(call).evaluations, await evaluation_of(call))
     status = fep_of(call).evaluations.operation(run).status
     return answer(EraseEvaluationResponse(evaluation_id=run.id, status=status, erased_at=run.erased))
 

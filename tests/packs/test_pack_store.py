@@ -1,5 +1,6 @@
 """Installed packs: immutable versions, one transaction, references to suites, and removal. On every store."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
@@ -70,6 +71,32 @@ async def test_a_version_is_immutable_also_after_it_was_removed(store):
     _, new = await packs.install("acme", pack(), NOW)
     assert new
     assert await everything(store) == before
+
+
+async def test_installs_at_the_same_time_cannot_give_one_name_two_meanings(store):
+    packs = PackStore(store)
+
+    async def outcomes(*several):
+        async def outcome(one):
+            try:
+                return (await packs.install("acme", one, NOW))[1]
+            except Conflict as conflict:
+                return conflict.what
+
+        return sorted(await asyncio.gather(*(outcome(one) for one in several)), key=str)
+
+    assert await outcomes(*[pack()] * 4) == [False, False, False, True]
+    assert await outcomes(*(pack("local.acme.a", description=str(at)) for at in range(4))) == [
+        True, "exists", "exists", "exists",
+    ]  # fmt: skip
+    suites = [suite_document(value=f"Paris {at}") | {"suiteId": "local.acme.evals.one"} for at in range(4)]
+    assert await outcomes(*(pack(f"local.acme.s{at}", suite=suite) for at, suite in enumerate(suites))) == [
+        True, "exists", "exists", "exists",
+    ]  # fmt: skip
+    agents = [agent_of("local.acme.b.c")]
+    assert await outcomes(*(pack(name, agents=agents) for name in ("local.acme.b", "local.acme.b.c"))) == [
+        True, "exists",
+    ]  # fmt: skip
 
 
 async def test_a_tenant_has_a_limited_number_of_packs(store):

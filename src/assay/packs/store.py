@@ -1,7 +1,7 @@
 """The installed packs of a tenant. A version is immutable, also after it was removed; an install is one transaction."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -19,6 +19,8 @@ from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
+INSTALLS = "pack-installs"  # one document of a tenant, which every install writes: installs at the same time conflict
+ATTEMPTS = 30  # of an install, while others commit
 UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
 PAGE = 200
 AGENT_PAGE = 10  # definitions of agents have prompts and schemas
@@ -71,39 +73,36 @@ class PackStore:
         self._store, self._max_packs = store, max_packs
 
     async def install(self, tenant: str, pack: Pack, now: datetime) -> tuple[PackRecord, bool]:
-        """Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written."""
-        record, key = await asyncio.to_thread(record_of, pack, now), pack.manifest.key
-        stored = await self._store.document(tenant, PACK, key)
-        if stored is not None:
-            known = _record(stored.data)
-            _check_same(known, record)
-            if known.removed_at is None:
-                return known, False
-        await self._check_count(tenant, key)
-        await self._check_agents(tenant, pack)
-        await self._check_suites(tenant, pack)
-        documents = [
-            PutDocument(
-                tenant=tenant,
-                kind=PACK,
-                key=key,
-                data=_encode(record),
-                version=0 if stored is None else stored.version,
-            ),
-            *(_put(tenant, FILE, f"{key}/{path}", data) for path, data in pack.files.items()),
-            *(
-                _put(tenant, AGENT, _agent_key(agent.manifest.agent_id, agent.version), _encode(agent))
-                for agent in pack.agents
-            ),
-            *(
-                _put(tenant, SUITE, _suite_key(suite, key), _encode(SuiteLocation(pack=key, suite=suite)))
-                for suite in pack.suites
-            ),
-        ]
-        await self._store.commit(
-            Transaction(documents=documents, lines=[audit_entry(tenant, "pack.install", key)])
-        )
-        return record, True
+        """
+        Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written.
+
+        An install that commits in the meantime can make the checks wrong, so they are then made again.
+        """
+        record = await asyncio.to_thread(record_of, pack, now)
+        for _ in range(ATTEMPTS):
+            installs = await self._store.document(tenant, INSTALLS, INSTALLS)
+            stored = await self._store.document(tenant, PACK, record.key)
+            if stored is not None:
+                known = _record(stored.data)
+                _check_same(known, record)
+                if known.removed_at is None:
+                    return known, False
+            await self._check_count(tenant, record.key)
+            await self._check_agents(tenant, pack)
+            await self._check_suites(tenant, pack)
+            documents = [
+                _put(tenant, INSTALLS, INSTALLS, b"{}", version=installs.version if installs else 0),
+                _put(tenant, PACK, record.key, _encode(record), version=stored.version if stored else 0),
+                *_contents(tenant, pack),
+            ]
+            line = audit_entry(tenant, "pack.install", record.key)
+            try:
+                await self._store.commit(Transaction(documents=documents, lines=[line]))
+            except Conflict:
+                continue
+            return record, True
+        message = "other installs of this tenant were faster each time: try again"
+        raise Conflict("version", f"pack {record.key}", message)
 
     async def remove(self, tenant: str, ref: str, now: datetime) -> PackRecord:
         """Remove a pack. Runs keep what they need; the digest stays, so that the version never means other octets."""
@@ -255,8 +254,19 @@ def _named(paths: Iterable[str]) -> str:
     return ", ".join(paths[:SHOWN]) + (f" and {more} more files" if more > 0 else "")
 
 
-def _put(tenant: str, kind: str, key: str, data: bytes) -> PutDocument:
-    return PutDocument(tenant=tenant, kind=kind, key=key, data=data, version=None)
+def _contents(tenant: str, pack: Pack) -> Iterator[PutDocument]:
+    """The files, agents and suites of a pack, as documents."""
+    key = pack.manifest.key
+    for path, data in pack.files.items():
+        yield _put(tenant, FILE, f"{key}/{path}", data)
+    for agent in pack.agents:
+        yield _put(tenant, AGENT, _agent_key(agent.manifest.agent_id, agent.version), _encode(agent))
+    for suite in pack.suites:
+        yield _put(tenant, SUITE, _suite_key(suite, key), _encode(SuiteLocation(pack=key, suite=suite)))
+
+
+def _put(tenant: str, kind: str, key: str, data: bytes, *, version: int | None = None) -> PutDocument:
+    return PutDocument(tenant=tenant, kind=kind, key=key, data=data, version=version)
 
 
 def _agent_key(agent: str, version: str) -> str:

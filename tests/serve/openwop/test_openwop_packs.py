@@ -173,8 +173,9 @@ def test_the_requests_themselves_are_checked(host):
         for media in ("application/json", "text/plain"):
             refused = publish(client, b"{}", media=media)
             assert (refused.status_code, refused.json()["error"]) == (415, "unsupported_media_type")
-        for limit in ("0", "x", "1001"):
-            assert client.get(PATH, params={"limit": limit}).status_code == 400
+        for limit in ("0", "x", "1001", "0010000000"):
+            for path in (PATH, "/v1/host/assay/suites"):
+                assert client.get(path, params={"limit": limit}).status_code == 400
         assert client.get(PATH, params={"surprise": "1"}).status_code == 400
         assert client.get(f"{PATH}/local.acme.none@1.0.0").status_code == 404
         assert client.put(PATH).status_code == 405

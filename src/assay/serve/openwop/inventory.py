@@ -94,7 +94,7 @@ async def put_suite(call: HttpRequest) -> Response:
 async def list_suites(call: HttpRequest) -> Response:
     params = call.query("after", "limit")
     limit = params.get("limit", "100")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= 1000):
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 6 and 1 <= int(limit) <= 1000):
         raise InvalidRequest(Problem("limit", f"expected a number from 1 to 1000, got {limit[:40]!r}"))
     suites = await host_of(call).suites.list(call.tenant, after=params.get("after", ""), limit=int(limit))
     return answer({"suites": suites})

@@ -62,7 +62,7 @@ async def _read(call: HttpRequest, service: PackService) -> Pack:
 async def list_packs(call: HttpRequest) -> Response:
     params = call.query("after", "limit")
     limit = params.get("limit", "100")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= 1000):
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 6 and 1 <= int(limit) <= 1000):
         raise InvalidRequest(Problem("limit", f"expected a number from 1 to 1000, got {limit[:40]!r}"))
     packs = await _reading(call).list(call.tenant, after=params.get("after", ""), limit=int(limit))
     return answer({"packs": packs})

@@ -57,6 +57,9 @@ def test_a_pack_is_read_with_everything_its_agents_need():
         ({"name": "acme", "agents": [agent_of(NAME)]}, ["pack.json: name"]),
         ({"name": None, "agents": [agent_of(NAME)]}, ["pack.json: name"]),
         ({"version": "1.0"}, ["pack.json: version"]),
+        ({"version": "1.0.0\n"}, ["pack.json: version"]),  # it would end a header line
+        ({"name": f"{NAME}\n"}, ["pack.json: name", "pack.json: agents[0].agentId"]),
+        ({"agents": [agent_of(NAME, agentId=f"{NAME}.bot\n")]}, ["pack.json: agents[0].agentId"]),
         ({"engines": {}}, ["pack.json: engines"]),
         ({"runtime": {"language": "remote"}}, ["pack.json: runtime"]),
         ({"agents": []}, ["pack.json: agents"]),

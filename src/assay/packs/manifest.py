@@ -15,7 +15,7 @@ from assay.protocol.validation_messages import message_of, path_in
 PACK_JSON = "pack.json"
 DEEPEST = 64  # levels of nesting
 NAME = AGENT_ID  # `local.` besides the scopes of a registry
-VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$"
+VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z"
 OPEN_NAMESPACES = ("private.", "local.")  # packs of these need no signature and no digest
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 

@@ -9,8 +9,8 @@ from assay.protocol.verification import CRITERION
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Version = Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$")]
-ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+$")]
+Version = Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?\Z")]
+ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+\Z")]
 CriterionKey = Annotated[str, msgspec.Meta(pattern=CRITERION)]
 Names = dict[str, str]
 

@@ -10,7 +10,8 @@ from assay.protocol.agents import MemoryShape, ModelClass
 from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, path_in
 
-AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
+# \Z and not $, which allows a newline after the end
+AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+\Z"
 ManifestText = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -41,7 +42,7 @@ class AgentManifest(_Closed, frozen=True, kw_only=True):
     handoff: Handoff | UnsetType = UNSET
     label: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] | UnsetType = UNSET
     description: Annotated[str, msgspec.Meta(max_length=500)] | UnsetType = UNSET
-    prompt_library_ref: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")] | UnsetType = (
+    prompt_library_ref: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}\Z")] | UnsetType = (
         UNSET
     )
     prompt_overrides: dict[Literal["system", "user", "few-shot", "schema-hint"], Any] | UnsetType = UNSET

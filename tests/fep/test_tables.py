@@ -137,6 +137,23 @@ def test_every_stored_result_has_a_reason_and_its_row(type, results, values):
 type_of = type
 
 
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ({"value": None, "metadata": {"outcome": "failed", "error": "ValueError: no"}},
+         "the agent failed: ValueError: no; expected 'completed', got 'failed'"),
+        ({"value": None, "metadata": {"outcome": "refused", "error": "not that"}},
+         "the agent refused: not that; expected 'completed', got 'failed'"),
+        ({"value": None, "metadata": {"outcome": "failed"}}, "expected 'completed', got 'failed'"),
+        ({"value": "A", "metadata": {"outcome": "failed", "error": "x"}}, "expected 'completed', got 'failed'"),
+    ],
+)  # fmt: skip
+def test_the_row_of_an_agent_without_an_answer_has_its_error(output, reason):
+    document = check("exact_match", {"passed": False}, {"actual": "failed", "expected": "completed"})
+    (row,) = rows_of(result(document, output=output))
+    assert dict(zip(COLUMNS, row, strict=True))["reason"] == reason
+
+
 @given(left=JSON_VALUES, right=JSON_VALUES)
 def test_a_value_differs_from_another_and_never_from_itself(left, right):
     assert differences(left, left) == []

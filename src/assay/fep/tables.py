@@ -67,7 +67,7 @@ def case_rows(result: JSON) -> Iterator[Row]:
             check["status"],
             passed_of(check),
             score_of(check),
-            reason_of(check),
+            _reason(check, output, about),
             *shared,
             _cost(check),
             number_of(check.get("metadata", {}).get("execution_time_ms")),
@@ -75,6 +75,16 @@ def case_rows(result: JSON) -> Iterator[Row]:
             error.get("type"),
             error.get("message"),
         )
+
+
+def _reason(check: JSON, output: JSON, about: JSON) -> str:
+    """The reason of a check. If it failed because the agent had no answer, the agent's error is first."""
+    reason, error, outcome = reason_of(check), about.get("error"), about.get("outcome")
+    if check["status"] != "completed" or passed_of(check) is not False or output.get("value") is not None:
+        return reason
+    if not isinstance(error, str) or outcome not in ("failed", "refused") or error in reason:
+        return reason
+    return f"the agent {outcome}: {error}; {reason}"
 
 
 def text_of(value: Any) -> str:

@@ -1,6 +1,7 @@
 """`assay run` and `assay suite` as a stranger uses them: what they say, where it goes, how they end."""
 
 import asyncio
+import csv
 import json
 import os
 import signal
@@ -362,7 +363,7 @@ def check_rows(ended):
 def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_path):
     (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
     run = ("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
-    plain = json.loads(assay(*run, "--json").out)
+    plain = json.loads(assay(*run, "--json", "-o", "plain.csv").out)
     ended = assay(*run, "--checks", "checks.json")
     assert ended.code == 0, ended.err  # one check fails, and the score is 1
     table = ended.out[ended.out.index("checks beside the scorecard, not part of its score:") :]
@@ -371,6 +372,21 @@ def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_pat
     assert "  beside      ✗ regex" in shown
     assert shown.count("  beside      ✓") == 8
     assert table not in shown  # `run` has printed it
+    files = [name for form in ("csv", "jsonl") for name in ("-o", f"beside.{form}")]
+    assert "3 results in" in assay("export", "latest", *files).out  # of the scorecard
+    plain_rows, rows = (
+        [*csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines())] for name in ("plain", "beside")
+    )
+    assert [row["check_name"] for row in rows[:3]] == [row["check_name"] for row in plain_rows]
+    assert [row["check_name"] for row in rows[3:6]] == [
+        "beside: regex",
+        "beside: exact_match",
+        "beside: threshold",
+    ]
+    assert len(rows) == 12
+    lines = [json.loads(line) for line in (tmp_path / "beside.jsonl").read_text().splitlines()]
+    names = [one["check_results"][0].get("metadata", {}).get("check_name") for one in lines]
+    assert names == [None] * 3 + ["beside: regex"] * 3
     shown = assay("show", "latest", "--json")
     assert check_rows(shown) == {"regex": [2, 1, 0], "exact_match": [3, 0, 0], "threshold": [3, 0, 0]}
     for summary in (plain["summary"], json.loads(shown.out)["summary"]):

@@ -5,8 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.fep.check_names import result_label
 from assay.fep.sinks import RunFooter, sink_for
+from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
+
+BESIDE = "beside: "  # begins the name of a check that is beside the scorecard
 
 
 class _Check(Struct):
@@ -35,6 +39,16 @@ class ResultExport:
             self._checks[check.status] += 1
         for sink in self._sinks:
             sink.write(line)
+
+    def add_beside(self, line: bytes) -> None:
+        """Write a result of the checks beside the scorecard. It is not counted; the name of each check says what it is."""
+        result: JSON = msgspec.json.decode(line)
+        for check in result["check_results"]:
+            name = f"{BESIDE}{result_label(check)}"
+            check["metadata"] = {**(check.get("metadata") or {}), "check_name": name}
+        marked = msgspec.json.encode(result)
+        for sink in self._sinks:
+            sink.write(marked)
 
     def close(self, run: str, status: str, started_at: Any, ended_at: Any) -> int:
         """The number of results."""

@@ -5,9 +5,11 @@ import csv
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import unicodedata
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -16,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
+from assay.cli.run_list import RunRow, show_rows
 from assay.fep.csv_cells import encode_row
+from assay.ports import Run
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from support.command import on_a_terminal
@@ -24,6 +28,7 @@ from support.evals import golden, suite_of
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[31m\x9b2J\x7f\r\u202egood\u200b\u2028\U000e0041\ngoal reached"
 VISIBLE = r"\x1b]0;pwned\x07\x1b[31m\x9b2J\x7f\r\u202egood\u200b\u2028\U000e0041\ngoal reached"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 JOINED = {"\u200c", "\u200d"}
 
 
@@ -278,3 +283,36 @@ def test_a_library_that_logs_an_exception_prints_one_line():
     assert first == "first \\x1b[31m"
     assert second.startswith("second")
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("width", "headings"), [
+    (60, "check passed failed pass rate (95%)"),
+    (72, "check passed failed cases pass rate (95%)"),
+    (100, "check passed failed error skip cases pass rate (95% interval)"),
+])  # fmt: skip
+def test_the_table_of_checks_fits_a_narrow_terminal_with_all_its_numbers(width, headings, tmp_path):
+    contexts = [{"test_case": {"id": id, "input": 1}, "output": {"value": id}} for id in "ab"]
+    (tmp_path / "contexts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in contexts))
+    arguments = {"text": "$.output.value", "phrases": ["a"]}
+    names = ("a-name-of-a-check-that-is-long", "short")
+    checks = [{"type": "contains", "name": name, "arguments": arguments} for name in names]
+    (tmp_path / "checks.json").write_text(json.dumps(checks))
+    options = ("--contexts", "contexts.jsonl", "--checks", "checks.json")
+    shown = ANSI.sub("", on_a_terminal("evaluate", *options, folder=tmp_path, columns=width, code=0))
+    assert all(len(line.rstrip()) <= width for line in shown.splitlines()), shown
+    heading, *rows = [line.split() for line in shown.splitlines()[1:5]]
+    assert " ".join(heading) == headings
+    assert len([row for row in rows if row[1:3] == ["1", "1"] and row[-2:] == ["50.0%", "(9.5–90.5%)"]]) == 2
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80])
+def test_the_list_of_runs_fits_a_narrow_terminal(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    made = datetime.now(UTC)
+    runs = [Run(id=f"eval_{at:010}{at:018}", tenant="t", kind="evaluation", created=made) for at in range(2)]
+    rows = [RunRow(run=run, case_pass_rate=0.123, cost_usd=1.5, done=12, total=34_567) for run in runs]
+    show_rows(rows)
+    shown = ANSI.sub("", capsys.readouterr().out)
+    assert all(len(line) <= width for line in shown.split("\n")), shown
+    assert shown.count("12.3%") == shown.count("12 of 34,567") == shown.count("$1.5") == 2

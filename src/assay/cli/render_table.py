@@ -1,5 +1,7 @@
 """The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
 
+import sys
+from collections.abc import Collection
 from typing import Any
 
 from assay.cli.console import case_count, count_of
@@ -11,6 +13,8 @@ from assay.stats.intervals import Mean, Rate
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
+RATE, RATE_NARROW = "pass rate (95% interval)", "pass rate (95%)"
+SHORTEST_LABEL = 12  # columns of a name that folds
 MAX_REASONS = 10  # checks whose first error is printed
 
 
@@ -131,12 +135,31 @@ def _put_rows(page: Page, tally: Tally) -> None:
     values = {label: _values(row, statistics.get(label)) for label, row in tally.rows.items() if row.other}
     table = _table(tally, values)
     spare = max(map(len, values.values()), default=0) - FOLDED_WIDTH  # columns that folding saves
-    if not values or page.width_of(table) - max(spare, 0) <= page.width:
+    if not values:
+        _put_counts(page, tally)
+        return
+    if page.width_of(table) - max(spare, 0) <= page.width:
         page.put_table(table, folds=max(spare, 0))
         return
-    page.put_table(_table(tally, {}))
+    _put_counts(page, tally)
     for label, text in values.items():
         page.put(f"  {label}: {text}")
+
+
+def _put_counts(page: Page, tally: Tally) -> None:
+    """Put the counts. On a terminal that is too narrow, columns without a count are left out, then `cases`, and long names fold."""
+    table = _table(tally, {})
+    if page.width_of(table) <= page.width or not sys.stdout.isatty():
+        page.put_table(table)
+        return
+    empty = {name for name in ("error", "skip") if not any(getattr(row, name) for row in tally.rows.values())}
+    for left_out in (set[str](), empty, {*empty, "cases"}):
+        table = _table(tally, {}, left_out, RATE_NARROW)
+        if page.width_of(table) <= page.width:
+            page.put_table(table)
+            return
+    longest = max(map(len, tally.rows))
+    page.put_table(table, folds=min(page.width_of(table) - page.width, max(longest - SHORTEST_LABEL, 0)))
 
 
 def _reasons(tally: Tally) -> list[str]:
@@ -216,10 +239,15 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
     return document
 
 
-def _table(tally: Tally, values: dict[str, str]) -> Table:
+def _table(
+    tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str = RATE
+) -> Table:
     table, statistics = Table(box=None, pad_edge=False, header_style="bold"), _check_statistics(tally)
-    for name in ("check", "passed", "failed", "error", "skip", "cases", "pass rate (95% interval)"):
-        table.add_column(name, justify="left" if name == "check" else "right", no_wrap=True)
+    names = ("check", "passed", "failed", "error", "skip", "cases", heading)
+    table.add_column(names[0], overflow="fold", no_wrap=heading == RATE)
+    for name in names[1:]:
+        if name not in left_out:
+            table.add_column(name, justify="right", no_wrap=True)
     if values:
         table.add_column("values", overflow="fold")
     for label, row in tally.rows.items():
@@ -238,6 +266,7 @@ def _table(tally: Tally, values: dict[str, str]) -> Table:
             cell(f"{rated.cases:,}" if rated else "–"),
             cell(rate(rated)),
         ]
+        cells = [one for name, one in zip(names, cells, strict=True) if name not in left_out]
         if values:
             cells.append(cell(values.get(label, "")))
         table.add_row(*cells)

@@ -19,6 +19,7 @@ from assay.ports import CLOSED, Run, Store
 from assay.workflow.library import KIND as WORKFLOW
 
 SHORTEST_ID = 14  # characters of a run id in a narrow table, more where two ids would be the same
+LEAST_COLUMNS = 3  # of a narrow table: run, status and score
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
@@ -115,12 +116,17 @@ def show_rows(rows: list[RunRow]) -> None:
     columns += [("score", *map(_outcome, rows)), ("cases", *map(_cases, rows))]
     columns += [("cost", *map(_cost, rows)), ("age", *(_age(row.run.created) for row in rows))]
     widths = [max(map(len, column)) for column in columns]
+    below: list[tuple[str, ...]] = []  # columns that go to the second line
+    while sum(widths) + 2 * (len(widths) - 1) > page.width and len(columns) > LEAST_COLUMNS:
+        below.insert(0, columns.pop())
+        widths.pop()
     lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*columns, strict=True)]
     several = len({row.run.tenant for row in rows}) > 1
     page.put(lines[0], "bold")
-    for row, line in zip(rows, lines[1:], strict=True):
+    for at, (row, line) in enumerate(zip(rows, lines[1:], strict=True), 1):
         page.put(line)
-        if about := _about(row, tenant=several):
+        more = [f"{column[0]} {column[at]}" for column in below if column[at] != "–"]
+        if about := _about(row, more, tenant=several):
             page.put(f"  {about}", "dim")
 
 
@@ -178,11 +184,12 @@ def _cost(row: RunRow) -> str:
     return "–" if row.cost_usd is None else format_usd(row.cost_usd)
 
 
-def _about(row: RunRow, *, tenant: bool) -> str:
+def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:
     reached = f"{row.never_reached:,} never reached" if row.never_reached else ""
     measured = row.unmeasured - row.never_reached
     unmeasured = f"{measured:,} not measured" if measured else ""
-    parts = [row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags, unmeasured, reached]
+    parts = [row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags]
+    parts += [unmeasured, reached, *more]
     return " · ".join(filter(None, parts))
 
 

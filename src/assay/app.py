@@ -114,7 +114,7 @@ def agents(settings: Settings, providers: Providers | None = None) -> Agents:
 
 def resolve_agent(spec: str, settings: Settings, providers: Providers | None = None) -> Agent:
     """The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for a request's text."""
-    return _configured_agents(settings, providers).given(spec)
+    return _configured_agents(settings, providers).resolve(spec)
 
 
 def _configured_agents(settings: Settings, models: Providers | None) -> "ConfiguredAgents":
@@ -358,7 +358,7 @@ async def tokens(jwt_settings: JwtSettings) -> Callable[[str], Awaitable[Present
     return Tokens(jwt_settings, keys).read
 
 
-def traced(environment: Mapping[str, str] | None = None) -> bool:
+def tracing_enabled(environment: Mapping[str, str] | None = None) -> bool:
     """Whether OpenTelemetry's own variables name an exporter."""
     environment = os.environ if environment is None else environment
     return any(environment.get(name) for name in TRACED)
@@ -366,7 +366,7 @@ def traced(environment: Mapping[str, str] | None = None) -> bool:
 
 def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     """A tracer, if OpenTelemetry's own variables name an exporter."""
-    if not traced(environment):
+    if not tracing_enabled(environment):
         return None
     try:
         from assay.backends.telemetry.otel import OtelTracer  # deferred import: the extra `telemetry`

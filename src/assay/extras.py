@@ -71,10 +71,10 @@ def missing_extra(feature: str, *extras: str, error: ModuleNotFoundError | None 
 def missing_packages(*extras: str) -> list[str]:
     """The packages of these extras that are not installed, each once."""
     modules = {package: module for extra in extras for package, module in EXTRAS[extra].items()}
-    return [package for package, module in modules.items() if not _installed(module)]
+    return [package for package, module in modules.items() if not _is_installed(module)]
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # of a parent

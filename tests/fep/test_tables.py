@@ -260,7 +260,7 @@ def test_a_missing_extra_is_named_with_its_command(tmp_path, name, module):
     program = f"""
 import sys
 import assay.extras
-assay.extras._installed = lambda name: name != {module!r}
+assay.extras._is_installed = lambda name: name != {module!r}
 from assay.errors import MissingExtra
 from assay.fep.sinks import sink_for
 try:

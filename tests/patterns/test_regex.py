@@ -108,7 +108,7 @@ def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, fla
     )
     assume(legal(pattern, chosen) is not None)
     ours = compile_pattern(pattern, flags)
-    found = ours.search.found(text + long)
+    found = ours.search.matches(text + long)
     if found is not None:
         assert found is (re.search(pattern, text + long, chosen) is not None)
 
@@ -196,7 +196,7 @@ def test_an_attack_is_a_timeout_for_its_text_alone():
 
 def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
     wide = compile_pattern(r"[\0-\uffff]" * 50, Flags())
-    assert wide.search.found("a" * 60) is None
+    assert wide.search.matches("a" * 60) is None
     assert run_tasks([wide.task("a" * 60, False), wide.task("a", False)]) == [
         {"passed": True},
         {"passed": False},
@@ -206,4 +206,4 @@ def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
 def test_a_warning_of_re_is_no_failure():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert compile_pattern("[[a]", Flags()).search.found("[") is True
+        assert compile_pattern("[[a]", Flags()).search.matches("[") is True

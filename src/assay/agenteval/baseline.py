@@ -100,11 +100,11 @@ def _settings_notes(baseline: BaselineRun, report: EvalReport, digest: str) -> l
 
 
 def _task_notes(added: Sequence[str], removed: Sequence[str]) -> list[str]:
-    notes = [f"not in the baseline: {_named(added)}"] if added else []
-    return [*notes, f"only in the baseline: {_named(removed)}"] if removed else notes
+    notes = [f"not in the baseline: {_join_names(added)}"] if added else []
+    return [*notes, f"only in the baseline: {_join_names(removed)}"] if removed else notes
 
 
-def _named(tasks: Sequence[str]) -> str:
+def _join_names(tasks: Sequence[str]) -> str:
     more = f" and {len(tasks) - NAMED:,} more" if len(tasks) > NAMED else ""
     return f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks[:NAMED])}{more}"
 

@@ -30,10 +30,10 @@ class ScoredUnits(msgspec.Struct, frozen=True):
     def evidence(self) -> dict[str, Callable[[int], bool]]:
         trials = self.request.trials
 
-        def scored(first: int) -> bool:
+        def is_scored(first: int) -> bool:
             return first // trials in self.numbers
 
-        return {REQUEST: _all, TASKS: _all, RESULTS: scored, CHECKS: scored, CHECK_TALLY: scored}
+        return {REQUEST: _all, TASKS: _all, RESULTS: is_scored, CHECKS: is_scored, CHECK_TALLY: is_scored}
 
     def keep(self, event: Event) -> bool:
         """Whether to copy an event: those of scored tasks, by node, and not the end of the run."""

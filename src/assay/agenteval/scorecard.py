@@ -75,7 +75,7 @@ class Scorecard:
         else:
             self.cost = fsum((self.cost, usage.cost_estimate_usd))
 
-    def done(self, task_id: str, trial: int) -> bool:
+    def has_trial(self, task_id: str, trial: int) -> bool:
         return task_id in self.tasks or trial in self.trials.get(task_id, {})
 
     @property

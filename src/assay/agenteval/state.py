@@ -59,7 +59,7 @@ class EvalState:
             for trial in range(request.trials):
                 if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:
                     return
-                if not scorecard.done(self._order[at], trial):
+                if not scorecard.has_trial(self._order[at], trial):
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
 
     def outcome(self, result: bytes) -> UnitOutcome:

@@ -211,7 +211,7 @@ class AgentEvaluation:
             while True:
                 await asyncio.wait({waiter}, timeout=INTERVAL)
                 ended = waiter.result() if waiter.done() else None
-                async for chunk, record in self._recorded(run, self._at, gaps=ended is not None):
+                async for chunk, record in self._recorded_results(run, self._at, gaps=ended is not None):
                     self._at = chunk.last + 1
                     tally.add(_record(record.data))
                     yield chunk.data
@@ -223,7 +223,7 @@ class AgentEvaluation:
             async for line in self._service.results(ended, start=self._at, tally=tally):
                 yield line
 
-    async def _recorded(
+    async def _recorded_results(
         self, run: str, at: int, *, gaps: bool
     ) -> AsyncIterator[tuple[EvidenceChunk, EvidenceChunk]]:
         """The recorded results from this position on, each with its tally. Without `gaps`, up to the first case in progress."""

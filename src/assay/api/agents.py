@@ -62,7 +62,7 @@ def agent_for(agent: Any, outputs: Any, trials: Any, settings: Settings) -> Agen
     return None if agent is None else agent_from(agent, settings)
 
 
-def unanswered(test_cases: Any) -> list[dict[str, Any]]:
+def empty_outputs(test_cases: Any) -> list[dict[str, Any]]:
     """An empty output for each case."""
     return [UNANSWERED] * len(test_cases) if hasattr(test_cases, "__len__") else []
 

@@ -21,7 +21,7 @@ from typing import Any, TypeGuard, TypeVar
 from msgspec import Struct
 
 from assay import app
-from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results, unanswered
+from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results, empty_outputs
 from assay.api.function_checks import with_functions
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
@@ -106,7 +106,7 @@ async def evaluate(
     subject = collector.read(lambda: agent_for(agent, outputs, trials, settings))
     with gc_paused():
         parsed = contexts_in(
-            test_cases, unanswered(test_cases) if subject else outputs or (), settings.limits
+            test_cases, empty_outputs(test_cases) if subject else outputs or (), settings.limits
         )
     collector.problems += parsed.problems
     experiment = collector.read(lambda: experiment_from(experiment_metadata))

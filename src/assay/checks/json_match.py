@@ -28,13 +28,13 @@ class JsonMatch(Checker):
     def run(self, services: Services) -> Answer | WorkerTask:
         if self.parse is not UNSET:
             try:
-                return self._parsed(services).run(services)
+                return self._parse_texts(services).run(services)
             except Unparsable as reason:
                 return not_parsed(reason)
         # the comparison visits only as many values as the smaller one has
         return offload(self) if is_large(self.actual) and is_large(self.expected) else self.answer(services)
 
-    def _parsed(self, services: Services) -> "JsonMatch":
+    def _parse_texts(self, services: Services) -> "JsonMatch":
         """The check with the values that its texts hold. A text in `expected` may also stand for itself."""
         actual, expected = parse_value(self.actual, self.parse, services.limits), self.expected
         if isinstance(expected, str) and expected != actual:

@@ -52,7 +52,7 @@ class Regex(Checker):
             pattern = compile_pattern(self.pattern, self.flags)
         except ValueError as wrong:
             raise ValueFault(f"pattern: {wrong}") from None
-        matches = pattern.search.found(text := str(self.text))
+        matches = pattern.search.matches(text := str(self.text))
         return pattern.task(text, self.negate) if matches is None else verdict(matches != self.negate)
 
     @classmethod
@@ -79,7 +79,7 @@ class Regex(Checker):
                 return FALLBACK
             if len(text) <= quick:
                 return found if search(text) is not None else missing
-            matches = pattern.search.found(text)
+            matches = pattern.search.matches(text)
             return pattern.task(text, negate) if matches is None else found if matches else missing
 
         return find

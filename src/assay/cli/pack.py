@@ -100,9 +100,9 @@ def verify(
             echo_err_plain(line)
         return NOT_PASSED
     if json:
-        echo_json(msgspec.json.encode({"valid": True} | described(pack)))
+        echo_json(msgspec.json.encode({"valid": True} | describe(pack)))
     else:
-        show(described(pack))
+        show(describe(pack))
     return PASSED
 
 
@@ -111,7 +111,7 @@ def read_pack(
 ) -> Pack:
     """The pack in a file or a folder, verified with the keys and the digest of the operator."""
     reader = pack_reader(settings.pack_keys, settings.limits, public_keys)
-    expected = _expected(manifest, integrity)
+    expected = _expected_digest(manifest, integrity)
     if Path(path).is_dir():
         if expected is not None:
             raise UsageError("--manifest and --integrity are for tarballs: a folder has no digest")
@@ -119,7 +119,7 @@ def read_pack(
     return reader.read_archive(_read(path, reader.limits.tarball), expected)
 
 
-def _expected(manifest: str | None, integrity: str | None) -> ExpectedDigest | None:
+def _expected_digest(manifest: str | None, integrity: str | None) -> ExpectedDigest | None:
     if manifest is not None and integrity is not None:
         raise UsageError("expected --manifest or --integrity, got both")
     if manifest is not None:
@@ -136,7 +136,7 @@ def _read(path: str, limit: int) -> bytes:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-def described(pack: Pack) -> dict[str, Any]:
+def describe(pack: Pack) -> dict[str, Any]:
     """A pack for a person or a program: names and digests, no content."""
     return {
         "pack": pack.manifest.key,

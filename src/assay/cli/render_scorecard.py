@@ -53,7 +53,7 @@ def display(detail: EvalDetail, hint: str | None = None) -> None:
     if scored:
         page.put(_headline(report, scored))
     if detail.effective is not UNSET:
-        page.put(corrected(detail.effective))
+        page.put(correction_line(detail.effective))
     page.put(_tasks(report, scored))
     page.put(_spending(report))
     if detail.status != "completed":
@@ -74,7 +74,7 @@ def provenance(card: EvalDetail) -> str | None:
     return f"suite {card.suite_source}, sha256 {card.suite_file_digest}"
 
 
-def corrected(effective: Effective) -> str:
+def correction_line(effective: Effective) -> str:
     """The score with the corrections of annotations; the recorded score stands above."""
     corrected = effective.verdict
     verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"

@@ -116,10 +116,10 @@ def _statuses(status: str | None) -> frozenset[RunStatus] | None:
 
 async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[RunRow], list[Any]]:
     rows = [await row_of(evaluations, run) for run in await evaluations.store.runs(query)]
-    return rows, [_described(evaluations, row.run) | row.document for row in rows]
+    return rows, [_describe(evaluations, row.run) | row.document for row in rows]
 
 
-def _described(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+def _describe(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
     return msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
 
 

@@ -47,7 +47,7 @@ def _check_extras(chosen: settings.Settings, options: ServeOptions) -> None:
     extras = ["serve", "store"]
     if chosen.evidence_key is not None or chosen.jwt.issuer:
         extras.append("guard")
-    if app.traced():
+    if app.tracing_enabled():
         extras.append("telemetry")
     if options.grpc_port is not None or missing_packages(*extras):
         require("a server", *extras, "grpc")

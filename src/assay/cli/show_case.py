@@ -85,10 +85,10 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
     yield from _content("output", output, "value")
     if "expected" in given and not is_rubric(given["expected"]):
         lines = _difference(case, given["expected"], output.get("value"))
-        yield from _labelled("expected", lines) if lines else _content("expected", given, "expected")
+        yield from _label_lines("expected", lines) if lines else _content("expected", given, "expected")
     metadata = output.get("metadata")
     if is_object(metadata) and isinstance(error := metadata.get("error"), str):
-        yield from _labelled("error", cut(error).splitlines())
+        yield from _label_lines("error", cut(error).splitlines())
     for check in case.result["check_results"]:
         if only is None or only in (result_label(check), check["check_type"]):
             mark = _mark(check)
@@ -97,7 +97,7 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
             )
             criteria = list(_criteria(given.get("expected"), check))
             if criteria:
-                yield from _labelled("criteria", criteria)
+                yield from _label_lines("criteria", criteria)
             else:
                 yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"
     for check in case.beside:
@@ -128,7 +128,7 @@ def _content(label: str, document: JSON, name: str) -> Iterator[Line]:
     if name not in document:
         yield label, NOT_STORED
         return
-    yield from _labelled(label, cut(text_of(document[name])).splitlines() or [""])
+    yield from _label_lines(label, cut(text_of(document[name])).splitlines() or [""])
 
 
 def _difference(case: ShownCase, expected: Any, actual: Any) -> list[str]:
@@ -155,7 +155,7 @@ def _trajectory(case: ShownCase) -> Iterator[Line]:
         yield "judge", usage_text(usage)
 
 
-def _labelled(label: str, lines: list[str]) -> Iterator[Line]:
+def _label_lines(label: str, lines: list[str]) -> Iterator[Line]:
     for line in lines:
         yield label, line
         label = ""

@@ -91,7 +91,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(line)
     if card.effective is not UNSET:
         page.put(f"score {report.score:.3f} as recorded")
-        page.put(render_scorecard.corrected(card.effective))
+        page.put(render_scorecard.correction_line(card.effective))
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
     _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")

@@ -209,7 +209,7 @@ async def _without_value(scorer: Scorer, output: AgentOutput, plan: Plan) -> lis
     results: list[CheckResult] = []
     for bound in scorer.checks:
         if output.fault is not None:
-            results.append(_unmeasured(skip_result(bound, services), output.fault))
+            results.append(_mark_unmeasured(skip_result(bound, services), output.fault))
         elif reads_outcome(bound) and not waits(bound.checker):
             results.append(await asyncio.to_thread(run_check, bound, document, services, plan.options))
         else:
@@ -231,7 +231,7 @@ def _failed(result: CheckResult, about: JSON) -> CheckResult:
     return msgspec.structs.replace(result, status="completed", results={"passed": False}, metadata=metadata)
 
 
-def _unmeasured(result: CheckResult, fault: Fault) -> CheckResult:
+def _mark_unmeasured(result: CheckResult, fault: Fault) -> CheckResult:
     message = redact_text(str(fault))[:MESSAGE]
     error = CheckError(type=fault.type, message=message, recoverable=fault.recoverable)
     return msgspec.structs.replace(result, status="error", error=error)

@@ -107,11 +107,11 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
         await store.renew(holder, seconds=LEASE)
 
     async for chunk in read_chunks(store, source.id, CONTEXTS, limit=1):
-        await write(evidence=await _copied(store, source.id, chunk))
+        await write(evidence=await _copy_chunk(store, source.id, chunk))
     page: list[Event] = []
     counts = EvaluationProgressFold()
     async for event in read_events(store, source.id):
-        if event.type == "evaluation.shard" and _completed(event):
+        if event.type == "evaluation.shard" and _is_completed(event):
             counts.add(event)
             page.append(msgspec.structs.replace(event, sequence=-1))
         if len(page) == RECENT:
@@ -124,7 +124,7 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
     return copied
 
 
-async def _copied(store: Store, source: str, contexts: EvidenceChunk) -> list[EvidenceChunk]:
+async def _copy_chunk(store: Store, source: str, contexts: EvidenceChunk) -> list[EvidenceChunk]:
     """The contexts of a chunk and the results that they have. A context with an answer and without a result keeps the answer."""
     first, stop = contexts.first, contexts.last + 1
     lines, copied = contexts.lines(), list[EvidenceChunk]()
@@ -143,5 +143,5 @@ async def _copied(store: Store, source: str, contexts: EvidenceChunk) -> list[Ev
     return [lines_chunk(CONTEXTS, first, lines), *copied]
 
 
-def _completed(event: Event) -> bool:
+def _is_completed(event: Event) -> bool:
     return msgspec.json.decode(event.data, type=ShardCompleted).summary.completed_test_cases == 1

@@ -37,11 +37,11 @@ async def stream_agent(
                 number += 1
                 while run.full and not run.stopped:
                     await run.progress()
-                for line in run.completed():
+                for line in run.take_completed():
                     yield line
         while run.open:
             await run.progress()
-            for line in run.completed():
+            for line in run.take_completed():
                 yield line
         if more:
             assert request.max_cost is not None
@@ -99,7 +99,7 @@ class _TrialWindow:
             if self._options.fail_fast and tally.error_cases:
                 self.stopped = True
 
-    def completed(self) -> list[bytes]:
+    def take_completed(self) -> list[bytes]:
         """The results before the first trial in progress."""
         lines: list[bytes] = []
         while self._window:

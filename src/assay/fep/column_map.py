@@ -113,7 +113,7 @@ def find_columns(
     available = {*bare, *_prefixes(bare)}
     inside = set[str]() if table else available  # the members of a JSON row may be objects
     if missing := [one for one in named.values() if one not in available and one.split(".")[0] not in inside]:
-        raise UsageError(f"{file}: there is no column {missing[0]!r}; {_seen(columns)}")
+        raise UsageError(f"{file}: there is no column {missing[0]!r}; {_list_columns(columns)}")
     found = dict(named)
     used = set(named.values())
     targets = [target for target in SYNONYMS if target not in named and _concerns(target, part)]
@@ -126,8 +126,10 @@ def find_columns(
         ):  # the name of FEP, also for columns such as output.value
             names = [target]
         if len(names) > 1:
-            options = " or ".join(f"--map {target}={_quoted(name)}" for name in names)
-            raise UsageError(f"{file}: several columns may be the {target}: say {options}; {_seen(columns)}")
+            options = " or ".join(f"--map {target}={_quote(name)}" for name in names)
+            raise UsageError(
+                f"{file}: several columns may be the {target}: say {options}; {_list_columns(columns)}"
+            )
         if names:
             found[target] = names[0]
     if part == "case" and "expected" not in found:  # without outputs, an answer is the expected one
@@ -137,9 +139,9 @@ def find_columns(
     lacking = [target for target in NEEDED[part] if target not in found and target not in inner]
     if lacking:
         rest = [column for column in bare if column not in found.values()]
-        line = " ".join(f"--map {target}={_quoted(_guess(rest, at))}" for at, target in enumerate(lacking))
+        line = " ".join(f"--map {target}={_quote(_guess(rest, at))}" for at, target in enumerate(lacking))
         raise UsageError(
-            f"{file}: no column for {' and '.join(lacking)}; {_seen(columns)}; say which columns they are, such as {line}"
+            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns they are, such as {line}"
         )
     members = any(column.startswith("output.") for column in bare)
     return ColumnMap(part, {name: found[name] for name in found if name not in inner}, table, members)
@@ -196,7 +198,7 @@ def _prefixes(columns: Iterable[str]) -> set[str]:
     }
 
 
-def _seen(columns: Sequence[str]) -> str:
+def _list_columns(columns: Sequence[str]) -> str:
     shown = ", ".join(preview(column) for column in columns[:SHOWN])
     more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
     return f"its columns are {shown}{more}" if columns else "it has no columns"
@@ -206,5 +208,5 @@ def _guess(columns: Sequence[str], at: int) -> str:
     return columns[at] if at < len(columns) else "COLUMN"
 
 
-def _quoted(column: str) -> str:
+def _quote(column: str) -> str:
     return column if re.fullmatch(r"[\w.\-]+", column) else f"'{column}'"

@@ -21,7 +21,7 @@ def differences(expected: Any, actual: Any) -> list[str]:
     Two texts are compared line by line; two texts that hold JSON objects or lists, and all other values, path by path.
     """
     if isinstance(expected, str) and isinstance(actual, str):
-        left, right = _parsed(expected), _parsed(actual)
+        left, right = _parse(expected), _parse(actual)
         if left is None or right is None:
             return text_differences(expected, actual)
         expected, actual = left, right
@@ -83,7 +83,7 @@ def _equal(left: Any, right: Any) -> bool:
     return left == right
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     """The object or list that a text holds; None for every other text."""
     if text[:1] not in ("{", "["):
         return None

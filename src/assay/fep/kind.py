@@ -51,7 +51,7 @@ class EvaluationKind:
 
     async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
-            work, hours = await self._planned(run.id)
+            work, hours = await self._load_plan(run.id)
         except InvalidRequest as trouble:  # a check of the run is no longer registered
             hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
             return EvaluationState(
@@ -72,14 +72,14 @@ class EvaluationKind:
 
     async def perform(self, unit: bytes) -> bytes:
         shard = _unpack(unit)
-        work, hours = await self._planned(shard.run)
+        work, hours = await self._load_plan(shard.run)
         attributes = {"assay.run.id": shard.run, "assay.unit": shard.number, "assay.cases": len(shard.lines)}
         with telemetry.span("unit", attributes):
             return _pack(
                 await work.perform(shard, self._options._replace(run_seconds=hours.remaining_seconds))
             )
 
-    async def _planned(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
+    async def _load_plan(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
         planned = self._plans.get(run)
         if planned is None:
             request = await read_request(self._store, run)

@@ -130,13 +130,13 @@ def _contains(arguments: Arguments, results: JSON, passed: bool) -> str:
         return ""
     negate = bool(arguments.get("negate"))
     if passed:
-        return f"contains {'none' if negate else 'all'} of {_listed(phrases)}"
+        return f"contains {'none' if negate else 'all'} of {_join_values(phrases)}"
     fold = str if arguments.get("case_sensitive") is not False else str.casefold
     shown = text if isinstance(text, str) else msgspec.json.encode(text).decode()
     wrong = [phrase for phrase in phrases if (fold(str(phrase)) in fold(shown)) is negate] or phrases
     if negate:
-        return f"expected a text without {_listed(wrong)}, got {short(text)}"
-    return f"expected a text that contains {_listed(wrong)}, got {short(text)}"
+        return f"expected a text without {_join_values(wrong)}, got {short(text)}"
+    return f"expected a text that contains {_join_values(wrong)}, got {short(text)}"
 
 
 def _regex(arguments: Arguments, results: JSON, passed: bool) -> str:
@@ -173,8 +173,8 @@ def _has_items(arguments: Arguments, results: JSON, passed: bool) -> str:
     if passed:
         return "has every required item and no forbidden one"
     order = " in this order" if arguments.get("ordered") else ""
-    parts = [f"lacks {_listed(results['missing'])}{order}"] if results.get("missing") else []
-    parts += [f"has the forbidden {_listed(results['forbidden'])}"] if results.get("forbidden") else []
+    parts = [f"lacks {_join_values(results['missing'])}{order}"] if results.get("missing") else []
+    parts += [f"has the forbidden {_join_values(results['forbidden'])}"] if results.get("forbidden") else []
     return "; ".join(parts)
 
 
@@ -217,7 +217,7 @@ def _similarity(arguments: Arguments, results: JSON, passed: bool) -> str:
     return f"expected a similarity {outside}{_bounds(bounds)}, got {score:.3f}"
 
 
-def _listed(values: list[Any]) -> str:
+def _join_values(values: list[Any]) -> str:
     more = f" and {len(values) - MAX_ITEMS} more" if len(values) > MAX_ITEMS else ""
     return ", ".join(map(short, values[:MAX_ITEMS])) + more
 

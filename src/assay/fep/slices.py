@@ -137,7 +137,7 @@ class SliceSink:
     def _count(self, answers: Answers, context: dict[str, Any], results: list[dict[str, Any]]) -> None:
         id, code = context["test_case"]["id"], 0
         for at, result in enumerate(results):
-            code |= answers.record(at, result["status"], _decided(result["results"]), id)
+            code |= answers.record(at, result["status"], _verdict(result["results"]), id)
         answers.close(id, code)
         self._loose += 1
 
@@ -177,7 +177,7 @@ def _labels(results: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(map(result_label, results))
 
 
-def _decided(results: dict[str, Any]) -> dict[str, Any]:
+def _verdict(results: dict[str, Any]) -> dict[str, Any]:
     """Only `passed`: a slice has no means."""
     response = results.get("response")
     passed = results.get("passed", response.get("passed") if is_object(response) else None)

@@ -87,10 +87,12 @@ def from_cases(
     """Cases without outputs, for an agent. Each context has the output null."""
     of_case, _ = split_columns(columns)
     rows = has_rows(cases, limits, "case", of_case)
-    return Source(_unanswered(cases, items_of(cases, limits, "case", of_case)), limits, on_bad, rows=rows)
+    return Source(
+        _with_empty_outputs(cases, items_of(cases, limits, "case", of_case)), limits, on_bad, rows=rows
+    )
 
 
-def _unanswered(cases: str, items: Iterable[SourceItem]) -> Iterator[SourceItem]:
+def _with_empty_outputs(cases: str, items: Iterable[SourceItem]) -> Iterator[SourceItem]:
     for case in items:
         if case.problems or not _is_json(case.raw):
             yield case  # reported as not a context

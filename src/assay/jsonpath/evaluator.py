@@ -193,7 +193,7 @@ class TimedRegex(FunctionExtension):
         if compiled is None:
             return False
         left = walk.seconds_left()
-        found = compiled.search.found(text)
+        found = compiled.search.matches(text)
         return _match_in_worker(compiled, text, left, walk) if found is None else found
 
 

@@ -62,18 +62,18 @@ def read_tarball(data: bytes, limits: PackLimits = PackLimits()) -> dict[str, by
 def check_path(path: str) -> None:
     """Refuse a path that is absolute, leaves the pack, or is written in an unusual way."""
 
-    def refused(message: str, code: Code = "tarball_path_traversal") -> PackRefused:
+    def refusal(message: str, code: Code = "tarball_path_traversal") -> PackRefused:
         return PackRefused(code, Problem(path[:LONGEST_PATH], message))
 
     parts = path.split("/")
     if path.startswith("/") or (len(path) > 1 and path[1] == ":"):
-        raise refused("expected a path inside the pack, got an absolute one")
+        raise refusal("expected a path inside the pack, got an absolute one")
     if ".." in parts or "\\" in path:
-        raise refused("expected a path inside the pack, got one with '..' or a backslash")
+        raise refusal("expected a path inside the pack, got one with '..' or a backslash")
     if not all(parts) or "." in parts or not path.isprintable():
-        raise refused("expected a plain path such as prompts/agent.md", "tarball_tar_parse_failed")
+        raise refusal("expected a plain path such as prompts/agent.md", "tarball_tar_parse_failed")
     if len(path.encode()) > LONGEST_PATH:
-        raise refused(f"expected a path of at most {LONGEST_PATH} bytes", "tarball_tar_parse_failed")
+        raise refusal(f"expected a path of at most {LONGEST_PATH} bytes", "tarball_tar_parse_failed")
 
 
 def _gunzip(data: bytes, limits: PackLimits) -> bytes:

@@ -239,7 +239,7 @@ def _check_same(known: PackRecord, new: PackRecord) -> None:
     )
     if not different:
         return
-    names = _named(different)
+    names = _join_paths(different)
     was = "was installed and removed" if known.removed_at else "is installed"
     raise Conflict(
         "exists",
@@ -248,7 +248,7 @@ def _check_same(known: PackRecord, new: PackRecord) -> None:
     )
 
 
-def _named(paths: Iterable[str]) -> str:
+def _join_paths(paths: Iterable[str]) -> str:
     paths = list(paths)
     more = len(paths) - SHOWN
     return ", ".join(paths[:SHOWN]) + (f" and {more} more files" if more > 0 else "")

@@ -55,7 +55,7 @@ class Search:
             self._places = _places(parts, flags)
             self.longest, self.quick = self._longest(STEPS), self._longest(QUICK)
 
-    def found(self, text: str) -> bool | None:
+    def matches(self, text: str) -> bool | None:
         """
         Whether the pattern is found; None: this text may not be searched in place.
 

@@ -95,9 +95,9 @@ class RunExecutor:
         conductor = Conductor(self.store, self._engine, kind, run, self.executor_id, self.attempts)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
-        task.add_done_callback(lambda task: self._done(run.id, task))
+        task.add_done_callback(lambda task: self._on_done(run.id, task))
 
-    def _done(self, run: str, task: asyncio.Task[None]) -> None:
+    def _on_done(self, run: str, task: asyncio.Task[None]) -> None:
         """The run ended, rests, or has another holder; or it was orphaned by an error, which is logged."""
         self._conductors.pop(run, None)
         if not task.cancelled() and (trouble := task.exception()) is not None:

@@ -59,7 +59,7 @@ class ConfiguredAgents:
             agent.ready()
         return agent
 
-    def given(self, what: str) -> Agent:
+    def resolve(self, what: str) -> Agent:
         """
         The agent that an operator names by id or by a spec such as `module:function`.
 

@@ -55,7 +55,7 @@ def apply(
     for entry in batch.entries:
         there = out.runs.get(entry.run) or runs.get(entry.run)
         if entry.erases:
-            out.runs[entry.run] = run = _erased(entry, there, now)
+            out.runs[entry.run] = run = _erase_run(entry, there, now)
             out.ends.append(run.events)
             continue
         run = _create(entry, entry.opens, there, now) if entry.opens else _check_admission(entry, there)
@@ -175,7 +175,7 @@ def _create(entry: RunUpdate, creation: CreateRun, existing: Run | None, now: da
     )  # fmt: skip
 
 
-def _erased(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
+def _erase_run(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
     place = f"run {entry.run}"
     if run is None:
         raise Conflict("missing", place, "there is no such run")

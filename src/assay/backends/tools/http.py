@@ -31,7 +31,7 @@ class Sessions:
     def __init__(self) -> None:
         self._open: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
-    def here(self) -> aiohttp.ClientSession:
+    def current_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         session = self._open.get(loop)
         if session is None:
@@ -68,7 +68,7 @@ class HttpTool:
         try:
             async with (
                 asyncio.timeout(declared.timeout),
-                self._sessions.here().request(
+                self._sessions.current_session().request(
                     declared.method,
                     declared.target,
                     headers={**self._headers, **propagation_headers()},

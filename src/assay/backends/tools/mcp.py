@@ -40,7 +40,7 @@ class Session:
         self._task = asyncio.create_task(self._hold())
         self.tools: dict[str, types.Tool] = {}
 
-    async def entered(self) -> mcp.ClientSession:
+    async def wait_ready(self) -> mcp.ClientSession:
         return await asyncio.shield(self._ready)
 
     @property
@@ -97,7 +97,7 @@ class McpTools:
 
     async def spec(self, tool: str, id: str) -> ToolSpec | None:
         session = self._session()
-        await session.entered()
+        await session.wait_ready()
         found = session.tools.get(tool)
         if found is None:
             return None
@@ -119,7 +119,7 @@ class McpTools:
     async def _call(self, tool: str, arguments: dict[str, Any], seconds: float) -> Any:
         held = self._session()
         try:
-            session = await held.entered()
+            session = await held.wait_ready()
             if tool not in held.tools:
                 raise ToolFailure("unknown_tool", f"the MCP server {self.name!r} has no tool {tool!r}")
             async with asyncio.timeout(seconds + 1):

@@ -161,7 +161,7 @@ class CheckScheduler:
             stopping.set(lambda: self.stopped)
             return None if self.stopped else call()
 
-        def done(future: "asyncio.Future[T | None]") -> None:
+        def on_done(future: "asyncio.Future[T | None]") -> None:
             if self.stopped or future.cancelled():
                 return
             if (surprise := future.exception()) is not None:
@@ -170,7 +170,7 @@ class CheckScheduler:
                 on_result(job, found)
             self._fill_slots()
 
-        asyncio.wrap_future(owner_threads().submit(run_in_span)).add_done_callback(done)
+        asyncio.wrap_future(owner_threads().submit(run_in_span)).add_done_callback(on_done)
 
     def _fail(self, job: CheckTask, error: BaseException) -> None:
         """Resolving the arguments raised an unexpected exception."""

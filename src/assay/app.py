@@ -247,13 +247,13 @@ class WorkflowRuntime(NamedTuple):
 async def open_workflows(
     settings: Settings,
     store: Store,
-    provided: Iterable[Agent] = (),
+    extra_agents: Iterable[Agent] = (),
     loops: Mapping[str, VerifierLoopConfig] | None = None,
 ) -> AsyncGenerator[WorkflowRuntime]:
     """Workflows for the library and the command, with the provided agents and those of the settings."""
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
-    deps, overlay = services(settings), AgentOverlay(provided, agents(settings))
+    deps, overlay = services(settings), AgentOverlay(extra_agents, agents(settings))
     kind, connect = build_workflows(settings, store, registry(settings), deps, overlay, loops)
     executor = build_executor(settings, store, [kind])
     service = connect(executor)

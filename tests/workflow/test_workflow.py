@@ -91,18 +91,18 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("id", fixtures(seeded=True))
+@pytest.mark.parametrize("id", fixtures(enabled=True))
 async def test_every_sample_that_is_advertised_runs(house, id):
     run = await house.run(id, INPUTS.get(id))
     assert run.status == ENDS.get(id, "completed")
 
 
 def test_nothing_is_advertised_that_is_not_seeded():
-    assert fixtures(seeded=False) == []
+    assert fixtures(enabled=False) == []
 
 
 @shared
-@pytest.mark.parametrize("id", fixtures(seeded=True))
+@pytest.mark.parametrize("id", fixtures(enabled=True))
 async def test_its_events_fit_the_published_schemas(house, id):
     run = await house.run(id, INPUTS.get(id))
     for event in await house.events(run):

@@ -99,9 +99,9 @@ def _settings_notes(baseline: BaselineRun, report: EvalReport, digest: str) -> l
     return notes
 
 
-def _task_notes(added: Sequence[str], removed: Sequence[str]) -> list[str]:
-    notes = [f"not in the baseline: {_join_names(added)}"] if added else []
-    return [*notes, f"only in the baseline: {_join_names(removed)}"] if removed else notes
+def _task_notes(new_tasks: Sequence[str], missing_tasks: Sequence[str]) -> list[str]:
+    notes = [f"not in the baseline: {_join_names(new_tasks)}"] if new_tasks else []
+    return [*notes, f"only in the baseline: {_join_names(missing_tasks)}"] if missing_tasks else notes
 
 
 def _join_names(tasks: Sequence[str]) -> str:

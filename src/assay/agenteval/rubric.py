@@ -27,10 +27,10 @@ The criteria are numbered from 1 in the order of that list; their weights are no
 For each, first weigh in `reason` what speaks for and against it, then say in `met` whether the output meets it."""
 
 
-def rubric_score(criteria: tuple[RubricCriterion, ...], met: list[bool]) -> float:
+def rubric_score(criteria: tuple[RubricCriterion, ...], verdicts: list[bool]) -> float:
     """The share of weight of the criteria that are met."""
     total = fsum(one.weight for one in criteria)
-    gained = fsum(one.weight for one, is_met in zip(criteria, met, strict=True) if is_met)
+    gained = fsum(one.weight for one, is_met in zip(criteria, verdicts, strict=True) if is_met)
     return min(1.0, max(0.0, round(gained / total, 12)))
 
 

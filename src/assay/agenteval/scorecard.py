@@ -180,12 +180,12 @@ def _regression(request: EvalHeader, score: float, run: str) -> Regression | msg
     )
 
 
-def _task(scored: EvalScored) -> TaskScore:
+def _task(event: EvalScored) -> TaskScore:
     return TaskScore(
-        task_id=scored.task_id,
-        score=scored.score,
-        passed=scored.passed,
-        cost_usd=scored.cost_usd,
-        latency_ms=scored.latency_ms,
-        schema_valid=scored.schema_valid,
+        task_id=event.task_id,
+        score=event.score,
+        passed=event.passed,
+        cost_usd=event.cost_usd,
+        latency_ms=event.latency_ms,
+        schema_valid=event.schema_valid,
     )

@@ -97,10 +97,10 @@ class EvalState:
             schema_valid=UNSET if valid is None else valid,
         )
 
-    def _task_score(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
+    def _task_score(self, trial: TrialResult, event: TrialEnded) -> EvalScored | None:
         """The score of the task, if this was its last trial and all trials were measured."""
         trials = self._trials.setdefault(trial.task_id, {})
-        trials[trial.trial] = ended
+        trials[trial.trial] = event
         if len(trials) < self._scorecard.request.trials:
             return None
         del self._trials[trial.task_id]

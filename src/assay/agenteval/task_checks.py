@@ -73,10 +73,10 @@ async def check_trial(
     return CheckedTrial(redact_json(line), tally.record())  # scored as it came, stored without secrets
 
 
-def check_chunks(checked: CheckedTrial | None, number: int) -> list[EvidenceChunk]:
-    if checked is None:
+def check_chunks(trial: CheckedTrial | None, number: int) -> list[EvidenceChunk]:
+    if trial is None:
         return []
-    data = {CHECKS: checked.line, CHECK_TALLY: _encode(checked.tally)}
+    data = {CHECKS: trial.line, CHECK_TALLY: _encode(trial.tally)}
     return [EvidenceChunk(kind=kind, first=number, last=number, data=one) for kind, one in data.items()]
 
 

@@ -118,9 +118,9 @@ class TrialRunner:
                 trial=self._unit.trial,
             )
 
-    def result(self, *, stopped: bool = False) -> TrialResult:
+    def result(self, *, is_stopped: bool = False) -> TrialResult:
         invocation, unit = self._invocation, self._unit
-        state = "stopped" if stopped else "measured" if self._score is not None else "unmeasured"
+        state = "stopped" if is_stopped else "measured" if self._score is not None else "unmeasured"
         return TrialResult(
             number=unit.number,
             trial=unit.trial,
@@ -134,9 +134,9 @@ class TrialRunner:
             tools=len(invocation.tools),
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
-            score=None if stopped else self._score,
+            score=None if is_stopped else self._score,
             line=redact_json(self._line),  # scored as it came, stored without secrets (contract §6.5)
-            checked=None if stopped else self._checked,
+            checked=None if is_stopped else self._checked,
         )
 
     def _open_invocation(self) -> Invocation:
@@ -247,7 +247,7 @@ async def perform(
     except asyncio.CancelledError:
         if not late and not stopping():
             raise
-        return runner.result(stopped=True)
+        return runner.result(is_stopped=True)
     finally:
         alarm.cancel()
         running.discard(task)

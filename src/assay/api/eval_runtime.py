@@ -26,7 +26,7 @@ class EvalRuntime(NamedTuple):
 async def open_evals(
     settings: Settings,
     store: Store,
-    provided: Sequence[Agent] = (),
+    extra_agents: Sequence[Agent] = (),
     *,
     cache: bool = False,
     checks: Any = None,
@@ -40,7 +40,7 @@ async def open_evals(
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
     deps = app.services(settings, cache=cache)
-    overlay = AgentOverlay(provided, app.agents(settings, deps.providers))
+    overlay = AgentOverlay(extra_agents, app.agents(settings, deps.providers))
     available = app.registry(settings, modules)
     plan = None if checks is None else plan_checks(checks, available, deps)
     evals = app.build_evals(settings, store, available, deps, overlay, plan)
@@ -50,7 +50,7 @@ async def open_evals(
         yield EvalRuntime(store, executor, evals)
     finally:
         await executor.close()
-        for agent in provided:
+        for agent in extra_agents:
             await agent.close()
         await app.close_evals(evals)
         await deps.close()

@@ -177,9 +177,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _put(stored: _StoredKey, *, version: int) -> PutDocument:
-    data = msgspec.json.encode(stored, order="deterministic")
-    return PutDocument(tenant="", kind=KIND, key=stored.key.id, data=data, version=version)
+def _put(record: _StoredKey, *, version: int) -> PutDocument:
+    data = msgspec.json.encode(record, order="deterministic")
+    return PutDocument(tenant="", kind=KIND, key=record.key.id, data=data, version=version)
 
 
 def _decode_key(document: Document) -> _StoredKey:

@@ -101,9 +101,9 @@ def _check_address(url: str) -> None:
 
 
 def expand(text: str, environment: Mapping[str, str], member: str) -> str:
-    def value(found: re.Match[str]) -> str:
-        if not (said := environment.get(found[1])):
-            raise InvalidProviderConfig(member, f"${{{found[1]}}}: the environment has no {found[1]}")
+    def value(match: re.Match[str]) -> str:
+        if not (said := environment.get(match[1])):
+            raise InvalidProviderConfig(member, f"${{{match[1]}}}: the environment has no {match[1]}")
         return said
 
     return VARIABLE.sub(value, text)

@@ -70,13 +70,13 @@ class HasItems(Checker):
             raise ValueError("expected required_items, forbidden_items or both, got neither")
 
 
-def parse_items(items: list[Any], how: Parse, limits: Limits) -> list[Any]:
+def parse_items(items: list[Any], mode: Parse, limits: Limits) -> list[Any]:
     """The list that a single text holds as JSON. With "number", every item that is a text is read as a number."""
-    if how == "number":
-        return [parse_value(item, how, limits) for item in items]
+    if mode == "number":
+        return [parse_value(item, mode, limits) for item in items]
     if len(items) != 1 or not isinstance(items[0], str):
         return items
-    parsed = parse_value(items[0], how, limits)
+    parsed = parse_value(items[0], mode, limits)
     if not is_list(parsed):
         raise Unparsable(f"expected a JSON list, got {kind_of(parsed)}")
     return parsed

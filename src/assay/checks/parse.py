@@ -31,11 +31,11 @@ def not_parsed(reason: Unparsable) -> AnswerWithMetadata:
     return AnswerWithMetadata({"passed": False}, {"parse_error": str(reason)})
 
 
-def parse_value(value: Any, how: Parse | UnsetType, limits: Limits) -> Any:
+def parse_value(value: Any, mode: Parse | UnsetType, limits: Limits) -> Any:
     """The value that a text holds. A value that is not a text stays as it is. Raises Unparsable."""
-    if not isinstance(value, str) or isinstance(how, UnsetType):
+    if not isinstance(value, str) or isinstance(mode, UnsetType):
         return value
-    read = _json if how == "json" else _number
+    read = _json if mode == "json" else _number
     try:
         return read(value, limits)
     except Unparsable as reason:
@@ -47,9 +47,9 @@ def parse_value(value: Any, how: Parse | UnsetType, limits: Limits) -> Any:
         raise reason from None
 
 
-def parse_number(value: Any, how: Parse, limits: Limits) -> int | float:
+def parse_number(value: Any, mode: Parse, limits: Limits) -> int | float:
     """The number that a text holds, as JSON or as a number. Raises Unparsable, or ValueError if the value is not a text."""
-    parsed = parse_value(value, how, limits)
+    parsed = parse_value(value, mode, limits)
     if isinstance(value, str) and type(parsed) not in (int, float):
         raise Unparsable(f"expected a number, got JSON that is {kind_of(parsed)}")
     return number(parsed)

@@ -55,16 +55,16 @@ def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedChe
         return PreparedCheck(bound, values, build_fault, began)
 
 
-def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | WorkerTask | Fault:
+def call(check: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | WorkerTask | Fault:
     """Call a check. Returns its answer, an awaitable, a WorkerTask or a fault; never raises an exception of the check."""
-    if isinstance(prepared.ready, Fault):
-        return prepared.ready
+    if isinstance(check.ready, Fault):
+        return check.ready
     try:
-        return prepared.ready.run(services)
+        return check.ready.run(services)
     except BaseException as surprise:
         if isinstance(surprise, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # Ctrl-C by the user; in other threads the check itself raised it
-        return fault_of(surprise, prepared.bound.checker)
+        return fault_of(surprise, check.bound.checker)
 
 
 def compiled_form(bound: BoundCheck) -> Callable[..., Any] | None:
@@ -141,7 +141,7 @@ def _encode_answer(answer: Answer) -> tuple[bytes, bool]:
 
 
 def to_result(
-    prepared: PreparedCheck,
+    check: PreparedCheck,
     answer: Any,
     services: Services,
     options: ResultOptions,
@@ -149,14 +149,14 @@ def to_result(
     seconds: float | None = None,
 ) -> CheckResult:
     """The result of a check from its answer or fault."""
-    bound = prepared.bound
+    bound = check.bound
     metadata = bound.metadata
     if isinstance(answer, AnswerWithMetadata):
         metadata |= answer.metadata
         answer = dict(answer)
     outcome = validate_answer(answer, bound.checker)
     if bound.checker.waits or options.timings:
-        spent = time.perf_counter() - prepared.start if seconds is None else seconds
+        spent = time.perf_counter() - check.start if seconds is None else seconds
         metadata["execution_time_ms"] = round(spent * 1000, 3)
     failed = isinstance(outcome, Fault)
     if failed:
@@ -165,9 +165,7 @@ def to_result(
         check_type=bound.checker.type,
         status="error" if failed else "completed",
         results={} if failed else dict(outcome),
-        resolved_arguments=_resolved_arguments(bound, prepared.values)
-        if options.resolved_arguments
-        else UNSET,
+        resolved_arguments=_resolved_arguments(bound, check.values) if options.resolved_arguments else UNSET,
         evaluated_at=services.clock.now(),
         metadata=metadata,
         error=_error(outcome) if failed else UNSET,

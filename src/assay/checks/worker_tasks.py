@@ -94,8 +94,8 @@ class TaskBatcher:
             self._futures.add(future)
             future.add_done_callback(lambda done, part=[new[at] for at in places]: self._report(done, part))
 
-    def _report(self, done: "asyncio.Future[list[Outcome]]", part: list[tuple[WorkerTask, Report]]) -> None:
-        self._futures.discard(done)
-        if not done.cancelled():
-            for (work, report), outcome in zip(part, done.result(), strict=True):
+    def _report(self, future: "asyncio.Future[list[Outcome]]", part: list[tuple[WorkerTask, Report]]) -> None:
+        self._futures.discard(future)
+        if not future.cancelled():
+            for (work, report), outcome in zip(part, future.result(), strict=True):
                 report(work.to_answer(outcome))

@@ -146,15 +146,15 @@ def as_document(results: Sequence[BarResult]) -> list[dict[str, Any]]:
     ]
 
 
-def slice_document(one: SliceRates) -> dict[str, Any]:
+def slice_document(rates: SliceRates) -> dict[str, Any]:
     """A slice for `--json`."""
     return {
-        "by": one.dimension,
-        "slice": one.name,
-        "passed": one.passed,
-        "failed": one.failed,
-        "pass_rate": one.pass_rate,
-        "case_pass_rate": one.case_pass_rate,
+        "by": rates.dimension,
+        "slice": rates.name,
+        "passed": rates.passed,
+        "failed": rates.failed,
+        "pass_rate": rates.pass_rate,
+        "case_pass_rate": rates.case_pass_rate,
     }
 
 

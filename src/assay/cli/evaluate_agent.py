@@ -215,12 +215,12 @@ class AgentExecution:
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
         return await evaluation.start(spool, AgentRunSpec(inputs.checks, inputs.experiment, request), digest)
 
-    def _finish(self, ended: Run) -> None:
+    def _finish(self, run: Run) -> None:
         """Keep the journal only if something is left to do; raise the reason if the run failed."""
-        self._done = is_complete(ended)
-        if ended.status == "failed":
+        self._done = is_complete(run)
+        if run.status == "failed":
             self._interrupted = True
-            raise EnvironmentFailure(ended.metadata.get("error", "the run failed"))
+            raise EnvironmentFailure(run.metadata.get("error", "the run failed"))
 
     def summary(self) -> dict[str, Any]:
         """The agent and the outcomes of its invocations, for `--json`."""

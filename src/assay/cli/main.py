@@ -101,8 +101,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(requested: bool) -> None:
-    if requested:
+def _print_version(value: bool) -> None:
+    if value:
         echo(f"assay {__version__}")
         raise typer.Exit
 

@@ -66,13 +66,13 @@ def _signing_key(file: str, id: str | None) -> Any:
     return read_signing_key(file, id or Path(file).stem)
 
 
-def _write(out: Path, built: BuiltPack) -> list[Path]:
+def _write(out: Path, pack: BuiltPack) -> list[Path]:
     """Each file is complete or absent. A signature of an earlier build is removed: it would not fit."""
-    contents = {".tgz": built.tarball, ".json": built.version_manifest, ".sig": built.signature}
+    contents = {".tgz": pack.tarball, ".json": pack.version_manifest, ".sig": pack.signature}
     written: list[Path] = []
     for ending, data in contents.items():
-        path = out / f"{built.stem}{ending}"
-        partial = out / f".{built.stem}{ending}.partial"
+        path = out / f"{pack.stem}{ending}"
+        partial = out / f".{pack.stem}{ending}.partial"
         try:
             if not data:
                 path.unlink(missing_ok=True)

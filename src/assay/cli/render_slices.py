@@ -25,17 +25,17 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
             page.put(f"  … and {len(every) - MAX_ROWS:,} more slices; --json has all of them")
 
 
-def bar_line(one: BarResult) -> str:
+def bar_line(result: BarResult) -> str:
     """`contains 91.0%, below the bar of 95.0%`."""
-    if one.share is None:
-        return unmeasured_line(one)
-    verdict = "at least" if one.passed else "below"
-    return f"{one.bar.target or 'pass rate'} {percent(one.share)}, {verdict} the bar of {percent(one.bar.minimum)}"
+    if result.share is None:
+        return unmeasured_line(result)
+    verdict = "at least" if result.passed else "below"
+    return f"{result.bar.target or 'pass rate'} {percent(result.share)}, {verdict} the bar of {percent(result.bar.minimum)}"
 
 
-def unmeasured_line(one: BarResult) -> str:
-    target = f" {one.bar.target}" if one.bar.target else ""
-    return f"{OPTION}{target}: nothing was measured, so there is no pass rate: {one.problem}"
+def unmeasured_line(result: BarResult) -> str:
+    target = f" {result.bar.target}" if result.bar.target else ""
+    return f"{OPTION}{target}: nothing was measured, so there is no pass rate: {result.problem}"
 
 
 def show_bars(results: Sequence[BarResult]) -> None:

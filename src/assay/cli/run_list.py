@@ -193,9 +193,9 @@ def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _age(created: datetime) -> str:
+def _age(created_at: datetime) -> str:
     """`40s`, `5m`, `3h`, `12d`."""
-    seconds = max(0, int((datetime.now(UTC) - created).total_seconds()))
+    seconds = max(0, int((datetime.now(UTC) - created_at).total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:
             return f"{seconds // size}{unit}"

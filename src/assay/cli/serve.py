@@ -42,10 +42,10 @@ def main(
             telemetry.tracer.close()
 
 
-def _check_extras(chosen: settings.Settings, options: ServeOptions) -> None:
+def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
     """Name every missing extra at once, before anything is opened. gRPC is named too, but HTTP can be served without it."""
     extras = ["serve", "store"]
-    if chosen.evidence_key is not None or chosen.jwt.issuer:
+    if config.evidence_key is not None or config.jwt.issuer:
         extras.append("guard")
     if app.tracing_enabled():
         extras.append("telemetry")

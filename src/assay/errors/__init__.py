@@ -206,8 +206,8 @@ class StoreLocked(EnvironmentFailure):
 
     code = "unavailable"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: another process is writing it and does not finish; try again")
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store}: another process is writing it and does not finish; try again")
 
 
 class BudgetExceeded(EnvironmentFailure):
@@ -241,11 +241,11 @@ class Conflict(Refusal):
 
     def __init__(
         self,
-        what: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
+        reason: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
         place: str,
         message: str,
     ) -> None:
-        self.what, self.place = what, place
+        self.what, self.place = reason, place
         super().__init__(f"{place}: {message}")
 
 
@@ -352,10 +352,10 @@ class TooLarge(Refusal):
 
     code = "payload_too_large"
 
-    def __init__(self, what: str, limit: int, setting: str) -> None:
+    def __init__(self, item: str, limit: int, setting: str) -> None:
         self.limit, self.setting = limit, setting
         self._details = {"limit": limit, "setting": setting}
-        super().__init__(f"{what} has more than {limit} bytes, which is the limit (ASSAY_{setting.upper()})")
+        super().__init__(f"{item} has more than {limit} bytes, which is the limit (ASSAY_{setting.upper()})")
 
 
 class UnsupportedMediaType(Refusal):

@@ -105,18 +105,20 @@ class ColumnMap(NamedTuple):
 
 
 def find_columns(
-    columns: Sequence[str], named: Mapping[str, str], part: Part, file: str, *, table: bool
+    columns: Sequence[str], mapping: Mapping[str, str], part: Part, file: str, *, table: bool
 ) -> ColumnMap:
     """Choose a column for every target, from `--map` or by the usual names. Raises UsageError that shows the columns."""
-    check_targets(named, f"{file}: ")
+    check_targets(mapping, f"{file}: ")
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}
     inside = set[str]() if table else available  # the members of a JSON row may be objects
-    if missing := [one for one in named.values() if one not in available and one.split(".")[0] not in inside]:
+    if missing := [
+        one for one in mapping.values() if one not in available and one.split(".")[0] not in inside
+    ]:
         raise UsageError(f"{file}: there is no column {missing[0]!r}; {_list_columns(columns)}")
-    found = dict(named)
-    used = set(named.values())
-    targets = [target for target in SYNONYMS if target not in named and _concerns(target, part)]
+    found = dict(mapping)
+    used = set(mapping.values())
+    targets = [target for target in SYNONYMS if target not in mapping and _concerns(target, part)]
     for target in targets:
         names = [column for column in bare if column not in used and _normal(column) in SYNONYMS[target]]
         if part == "output" and target == "output" and "value" in available:

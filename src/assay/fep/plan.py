@@ -48,7 +48,7 @@ class Plan:
             return
         flat = [one for one in checks if isinstance(one, Check)]
         if len(flat) == len(checks):
-            self.shared = self._scorer(flat, "checks", shared=True)
+            self.shared = self._scorer(flat, "checks", is_shared=True)
         elif flat:
             raise InvalidRequest(
                 Problem(
@@ -114,31 +114,33 @@ class Plan:
             )
         raise InvalidRequest(Problem(path, "there are no checks: give checks for all cases, or in this case"))
 
-    def problems_of(self, checks: Any, path: str, reported: Sequence[Problem]) -> list[Problem]:
+    def problems_of(self, checks: Any, path: str, reported_problems: Sequence[Problem]) -> list[Problem]:
         """The problems of the own checks of a refused case, without those at places that are already reported."""
         if not is_sequence(checks):
             return []
         if len(checks) > self.services.limits.max_checks:
             return [self._too_many(checks, path)]
-        return new_problems(problems_of_checks(checks, path, self._registry, self.services), reported)
+        return new_problems(
+            problems_of_checks(checks, path, self._registry, self.services), reported_problems
+        )
 
     def _too_many(self, checks: Sequence[Any], path: str) -> Problem:
         limit = self.services.limits.max_checks
         return Problem(path, f"{len(checks)} checks; the limit is {limit} (raise it with ASSAY_MAX_CHECKS)")
 
-    def _scorer(self, checks: Sequence[Check], path: str, *, shared: bool = False) -> Scorer:
+    def _scorer(self, checks: Sequence[Check], path: str, *, is_shared: bool = False) -> Scorer:
         if len(checks) > self.services.limits.max_checks:
             raise InvalidRequest(self._too_many(checks, path))
-        key = path.encode() if shared else _encode(checks)
+        key = path.encode() if is_shared else _encode(checks)
         cached = self._scorers.get(key)
         if cached is None:
             bound_checks = self._bind_all(checks, path)
             cached = Scorer(
                 bound_checks,
-                numbered_labels(bound_checks) if shared else [bound.label for bound in bound_checks],
+                numbered_labels(bound_checks) if is_shared else [bound.label for bound in bound_checks],
                 self.services,
                 self.options,
-                compile_after=0 if shared else COMPILE_AFTER,
+                compile_after=0 if is_shared else COMPILE_AFTER,
             )
             if b"null" in key:
                 return cached

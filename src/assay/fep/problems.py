@@ -59,9 +59,9 @@ def problems_of_checks(
     return collector.problems
 
 
-def new_problems(problems: Sequence[Problem], reported: Sequence[Problem]) -> list[Problem]:
+def new_problems(problems: Sequence[Problem], reported_problems: Sequence[Problem]) -> list[Problem]:
     """The problems at places without a reported problem."""
-    places = tuple(problem.place for problem in reported)
+    places = tuple(problem.place for problem in reported_problems)
     return [problem for problem in problems if not problem.place.startswith(places)]
 
 

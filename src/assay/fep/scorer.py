@@ -168,7 +168,7 @@ class Scorer:
     def _from_answers(
         self,
         context: Context,
-        prepared: Sequence[PreparedCheck],
+        checks: Sequence[PreparedCheck],
         answers: Sequence[Any],
         answer_fold: Answers,
         parts: list[ScoredParts | None] | None,
@@ -177,7 +177,7 @@ class Scorer:
         services = self._services
         answers = [
             call(one, services) if answer is FALLBACK else answer
-            for one, answer in zip(prepared, answers, strict=True)
+            for one, answer in zip(checks, answers, strict=True)
         ]
         if parts is not None:
             parts.append(None)  # the compiled form did not write this line
@@ -185,7 +185,7 @@ class Scorer:
         def close(answers: Sequence[Any]) -> ScoredCase:
             results = [
                 answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
-                for one, answer in zip(prepared, answers, strict=True)
+                for one, answer in zip(checks, answers, strict=True)
             ]
             return self.result_of(context, results, answer_fold)
 

@@ -111,7 +111,7 @@ class EvaluationService:
 
     async def run_inline(
         self,
-        planned: PlannedEvaluation,
+        evaluation: PlannedEvaluation,
         contexts: Sequence[Context],
         tenant: str,
         *,
@@ -124,11 +124,11 @@ class EvaluationService:
         run = run or new_id("eval_")
         attributes = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", attributes), owner_scope(tenant):
-            lines = await score_contexts(planned.plan, contexts, tally, parts=parts)
+            lines = await score_contexts(evaluation.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
         metadata = {
-            "total": planned.total,
+            "total": evaluation.total,
             "summary": summary,
             "status": tally.status,
             "moments": (began, now),  # the store's own times are those of the commit
@@ -138,15 +138,15 @@ class EvaluationService:
             tenant=tenant,
             kind=KIND,
             status="completed",
-            name=planned.name,
+            name=evaluation.name,
             metadata=msgspec.to_builtins(metadata),
             created=began,
             started=began,
             ended=now,
             events=3 if lines else 2,
         )
-        events = [Event("evaluation.started", _encode({"total": planned.total}), began)]
-        evidence = [request_chunk(planned.request(tally.record(final=True)))]
+        events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
+        evidence = [request_chunk(evaluation.request(tally.record(final=True)))]
         if lines:
             results = lines_chunk(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
@@ -156,7 +156,7 @@ class EvaluationService:
         )
         entry = RunUpdate(
             run=run,
-            opens=CreateRun(tenant=tenant, kind=KIND, name=planned.name),
+            opens=CreateRun(tenant=tenant, kind=KIND, name=evaluation.name),
             status="completed",
             metadata=done.metadata,
             events=events,
@@ -164,16 +164,16 @@ class EvaluationService:
         )
         return CompletedEvaluation(done, lines, entry, metadata_of(tally))
 
-    async def save(self, completed: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
+    async def save(self, evaluation: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
         """Store the run in one transaction."""
-        audit_entry = audited(completed.run.tenant, "run.start", completed.run.id)
+        audit_entry = audited(evaluation.run.tenant, "run.start", evaluation.run.id)
         await self.store.commit(
-            Transaction(entries=[completed.entry], documents=documents, lines=[audit_entry])
+            Transaction(entries=[evaluation.entry], documents=documents, lines=[audit_entry])
         )
 
     async def submit(
         self,
-        planned: PlannedEvaluation,
+        evaluation: PlannedEvaluation,
         contexts: Iterable[Context | bytes],
         tenant: str,
         holder: str,
@@ -190,9 +190,9 @@ class EvaluationService:
             run=run or new_id("eval_"),
             tenant=tenant,
             kind=KIND,
-            name=planned.name,
-            metadata={"total": planned.total},
-            request=request_chunk(planned.request()),
+            name=evaluation.name,
+            metadata={"total": evaluation.total},
+            request=request_chunk(evaluation.request()),
         )
         chunks = context_chunks(one if isinstance(one, bytes) else encode_context(one) for one in contexts)
         return await submit(self.store, incoming, chunks, holder, self.lease, documents)

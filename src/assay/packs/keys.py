@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from assay.packs.signature import TrustedKey
 
 
-def trusted_keys(configured: Mapping[str, PackKeyConfig], files: Sequence[str] = ()) -> list["TrustedKey"]:
+def trusted_keys(configs: Mapping[str, PackKeyConfig], files: Sequence[str] = ()) -> list["TrustedKey"]:
     """
     The keys of `[pack_keys]`, and those of `--public-key FILE` or `ID=FILE`, which come first.
 
     Without ID= the id of a key is the name of its file without the ending.
     """
-    if not configured and not files:
+    if not configs and not files:
         return []
     try:
         from assay.packs.signature import read_trusted_key  # deferred import: the extra `guard`
@@ -32,7 +32,7 @@ def trusted_keys(configured: Mapping[str, PackKeyConfig], files: Sequence[str] =
         if not id or not file:
             raise UsageError(f"--public-key {text!r}: expected FILE or ID=FILE")
         keys.append(read_trusted_key(id, file, (), "--public-key"))
-    for id, config in configured.items():
+    for id, config in configs.items():
         place = f'settings: pack_keys."{id}"'
         keys.append(read_trusted_key(id, config.file, config.namespaces, place))
     return keys

@@ -232,15 +232,17 @@ def record_of(pack: Pack, now: datetime) -> PackRecord:
     )
 
 
-def _check_same(known: PackRecord, new: PackRecord) -> None:
+def _check_same(existing: PackRecord, new: PackRecord) -> None:
     """The same files are the same pack, whether they came as a tarball or as a folder."""
     different = sorted(
-        path for path in known.files.keys() | new.files.keys() if known.files.get(path) != new.files.get(path)
+        path
+        for path in existing.files.keys() | new.files.keys()
+        if existing.files.get(path) != new.files.get(path)
     )
     if not different:
         return
     names = _join_paths(different)
-    was = "was installed and removed" if known.removed_at else "is installed"
+    was = "was installed and removed" if existing.removed_at else "is installed"
     raise Conflict(
         "exists",
         f"pack {new.key}",
@@ -277,7 +279,7 @@ def _suite_key(suite: PackSuite, pack: str) -> str:
     return f"{suite.key}:{pack}"
 
 
-def _same_json(one: bytes, two: bytes) -> bool:
+def _same_json(left: bytes, right: bytes) -> bool:
     """Whether two documents have the same content, in whatever form they are written."""
-    texts = [canonical(msgspec.json.decode(data)) for data in (one, two)]
+    texts = [canonical(msgspec.json.decode(data)) for data in (left, right)]
     return texts[0] == texts[1]

@@ -3,9 +3,9 @@ The cost of a search: an upper bound on the steps of `re` for a text, proved fro
 
 `re` tries each start in turn, and from a start every way through the pattern until one matches. So the steps from a
 start are at most those of a search in which every way is tried and fails in the end. `cost` follows a pattern item by
-item and counts two things: the steps, and the ways to get through it. It knows what the next character may be (`here`):
+item and counts two things: the steps, and the ways to get through it. It knows what the next character may be (`possible`):
 
-- An item of one character takes a step, and goes on only if `here` and its set have something in common.
+- An item of one character takes a step, and goes on only if `possible` and its set have something in common.
 - A repeat of one character stops after each count from its least to its most. Where it gives back, the next character
   is in its set; where it stopped by itself, the next is outside. So what follows `\\d+` in `\\d+\\s*m` fails at once
   after all counts but one, and the costs add up; in `\\d+\\d*m` they multiply.
@@ -59,7 +59,7 @@ class PatternNode(ABC):
     first: int
 
     @abstractmethod
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
         """The most steps of a match that starts here."""
 
 
@@ -67,7 +67,7 @@ class Last(PatternNode):
     def __init__(self, alphabet: int) -> None:
         self.first = alphabet
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
         return Cost(0.0, 1.0)
 
 
@@ -75,8 +75,8 @@ class Characters(PatternNode):
     def __init__(self, first: int, size: int, following: PatternNode, alphabet: int) -> None:
         self.first, self.size, self.then, self.every = first, size, following, alphabet
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
-        if not here & self.first:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
+        if not possible & self.first:
             return Cost(1.0, 0.0)
         steps, ways = visit(self.then, self.every)
         return Cost(self.size + steps, ways)
@@ -98,12 +98,12 @@ class Repeat(PatternNode):
         self.then, self.every, self.groups = following, alphabet, groups
         self.first = characters.may | (0 if minimum else following.first)
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
-        outside = here & ~self.held.may
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
+        outside = possible & ~self.held.may
         none = Cost(0.0, 0.0) if self.least or not outside else visit(self.then, outside)
         attempt = 1.0 + self.groups if self.groups else COUNTED  # steps of a character
         failure = attempt if self.groups else 0.0  # of the attempt after the last character
-        if not here & self.held.may or not self.most:
+        if not possible & self.held.may or not self.most:
             return Cost(1.0 + failure + none.steps, none.ways)
         long = min(self.most, text.length, text.run)
         back = visit(self.then, self.held.may)
@@ -117,8 +117,8 @@ class Group(PatternNode):
     def __init__(self, inner: PatternNode) -> None:
         self.inner, self.first = inner, inner.first
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
-        steps, ways = visit(self.inner, here)
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
+        steps, ways = visit(self.inner, possible)
         return Cost(1.0 + steps, ways)
 
 
@@ -129,10 +129,10 @@ class Position(PatternNode):
         self.allowed, self.then = allowed, following
         self.first = allowed & following.first
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
-        if not here & self.allowed:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
+        if not possible & self.allowed:
             return Cost(1.0, 0.0)
-        steps, ways = visit(self.then, here & self.allowed)
+        steps, ways = visit(self.then, possible & self.allowed)
         return Cost(1.0 + steps, ways)
 
 
@@ -143,13 +143,13 @@ class Choice(PatternNode):
         for part in parts:
             self.first |= part.first
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
         steps = 1.0
         by_first: dict[int, Cost] = {}
         for part in self.parts:
-            if here & ~part.first:
-                steps += visit(part, here & ~part.first).steps
-            if begins := here & part.first:
+            if possible & ~part.first:
+                steps += visit(part, possible & ~part.first).steps
+            if begins := possible & part.first:
                 more, ways = visit(part, begins)
                 before = by_first.get(begins, Cost(0.0, 0.0))
                 by_first[begins] = Cost(before.steps + more, before.ways + ways)
@@ -167,7 +167,7 @@ class Rounds(PatternNode):
         self.then, self.every = following, alphabet
         self.first = body.first | (0 if minimum else following.first)
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
         body = visit(self.body, self.every)
         if body.ways > 1:
             raise NoBound
@@ -187,9 +187,9 @@ class Lookaround(PatternNode):
         self.ahead, self.consumes = ahead, consumes
         self.first = inner.first if consumes else following.first
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
-        inner = visit(self.inner, here if self.ahead else self.every)
-        steps, ways = visit(self.then, self.every if self.consumes else here)
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
+        inner = visit(self.inner, possible if self.ahead else self.every)
+        steps, ways = visit(self.then, self.every if self.consumes else possible)
         return Cost(1.0 + inner.steps + steps, ways)
 
 
@@ -197,7 +197,7 @@ class Reference(PatternNode):
     def __init__(self, following: PatternNode, alphabet: int) -> None:
         self.then, self.every, self.first = following, alphabet, alphabet
 
-    def cost(self, here: int, text: TextFacts, visit: Visit) -> Cost:
+    def cost(self, possible: int, text: TextFacts, visit: Visit) -> Cost:
         steps, ways = visit(self.then, self.every)
         return Cost(1.0 + text.length + steps, ways)
 
@@ -378,13 +378,13 @@ class Tree:
             return float("inf")
         seen: dict[tuple[int, int], Cost] = {}
 
-        def visit(node: PatternNode, here: int) -> Cost:
-            key = id(node), here
+        def visit(node: PatternNode, possible: int) -> Cost:
+            key = id(node), possible
             found = seen.get(key)
             if found is None:
                 if len(seen) > MOST_VISITS:
                     raise NoBound
-                found = seen[key] = node.cost(here, text, visit)
+                found = seen[key] = node.cost(possible, text, visit)
             return found
 
         try:

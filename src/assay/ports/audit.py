@@ -36,11 +36,11 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str = ""
 
 
-def audit_entry(tenant: str, action: str, what: str = "", outcome: str = "ok") -> AuditEntry:
-    """An entry by the current actor. `what` comes from the request and may contain a key by mistake, so it is redacted."""
-    now, what = acting.get(), redact_text(what)
+def audit_entry(tenant: str, action: str, subject: str = "", outcome: str = "ok") -> AuditEntry:
+    """An entry by the current actor. `subject` comes from the request and may contain a key by mistake, so it is redacted."""
+    now, subject = acting.get(), redact_text(subject)
     return AuditEntry(
-        tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request
+        tenant=tenant, who=now.who, action=action, what=subject, outcome=outcome, request=now.request
     )
 
 

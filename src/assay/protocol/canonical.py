@@ -30,29 +30,29 @@ def _parts(value: Any, number: Callable[[float], str]) -> list[str]:
     return parts
 
 
-def _write(value: Any, put: Callable[[str], None], number: Callable[[float], str]) -> None:
+def _write(value: Any, emit: Callable[[str], None], number: Callable[[float], str]) -> None:
     if isinstance(value, str):
-        put(_quote(value))
+        emit(_quote(value))
     elif value is True or value is False or value is None:
-        put({True: "true", False: "false", None: "null"}[value])
+        emit({True: "true", False: "false", None: "null"}[value])
     elif isinstance(value, int):
-        put(str(value))
+        emit(str(value))
     elif isinstance(value, float):
-        put(number(value))
+        emit(number(value))
     elif is_object(value):
         members: dict[str, Any] = value
-        put("{")
+        emit("{")
         for at, name in enumerate(sorted(members, key=_utf16)):
-            put(("," if at else "") + _quote(name) + ":")
-            _write(members[name], put, number)
-        put("}")
+            emit(("," if at else "") + _quote(name) + ":")
+            _write(members[name], emit, number)
+        emit("}")
     else:
-        put("[")
+        emit("[")
         for at, item in enumerate(value):
             if at:
-                put(",")
-            _write(item, put, number)
-        put("]")
+                emit(",")
+            _write(item, emit, number)
+        emit("]")
 
 
 def _utf16(name: str) -> bytes:

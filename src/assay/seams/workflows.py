@@ -195,9 +195,9 @@ def samples() -> dict[str, Workflow]:
     return {workflow.id: workflow for workflow in map(_build_workflow, SAMPLES.items())}
 
 
-def fixtures(*, seeded: bool) -> list[str]:
+def fixtures(*, enabled: bool) -> list[str]:
     """The ids that discovery lists (contract §1.1): those that can be started."""
-    return sorted(samples()) if seeded else []
+    return sorted(samples()) if enabled else []
 
 
 def _build_workflow(row: tuple[str, dict[str, Any]]) -> Workflow:

@@ -259,9 +259,9 @@ class ActivityRunner:
             return EffectError(CANCELLED, "the source run was cancelled at this step")
         return EffectError("replay_source_missing", "the source run recorded no result for this step")
 
-    async def _original(self, unit: StepUnit, stored: Result) -> dict[str, Any]:
+    async def _original(self, unit: StepUnit, result: Result) -> dict[str, Any]:
         assert unit.source is not None
-        kind = "refusal" if "refusal" in stored.value else "valid"
+        kind = "refusal" if "refusal" in result.value else "valid"
         expected = "envelope.refusal" if kind == "refusal" else "node.completed"
         for event in await self._store.events(unit.source, limit=10_000):
             document = msgspec.json.decode(event.data)

@@ -97,10 +97,10 @@ def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
 
 
 def _take_outputs(
-    execution: Execution, spec: ChildSpec, run: str, done: str, variables: dict[str, Any]
+    execution: Execution, spec: ChildSpec, run: str, completion_id: str, variables: dict[str, Any]
 ) -> Steps[ChildResult]:
     harvest = {name: variables[name] for name in spec.outputs.values() if name in variables}
-    carrier = done
+    carrier = completion_id
     if spec.outputs:
         keys = tuple(parent for parent, child in spec.outputs.items() if child in harvest)
         proof = attestation(harvest) if spec.attest else UNSET
@@ -108,7 +108,7 @@ def _take_outputs(
             execution,
             spec,
             "output.harvested",
-            done,
+            completion_id,
             child_run_id=run,
             harvested_keys=keys,
             attestation=proof,

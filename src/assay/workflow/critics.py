@@ -141,9 +141,11 @@ class Critics:
             steps=_usage_steps(metered),
         )
 
-    def _plan(self, checks: Mapping[str, Any], metered: MeteredProviders | None = None) -> Plan:
+    def _plan(self, checks: Mapping[str, Any], providers: MeteredProviders | None = None) -> Plan:
         services = (
-            self._services if metered is None else msgspec.structs.replace(self._services, providers=metered)
+            self._services
+            if providers is None
+            else msgspec.structs.replace(self._services, providers=providers)
         )
         return Plan(checks_from(list(checks.values())), self._registry, services)
 
@@ -200,6 +202,6 @@ def _reason_of(answer: dict[str, Any]) -> str:
     return "its answer does not say whether it passed"
 
 
-def _usage_steps(metered: MeteredProviders | None) -> tuple[Step, ...]:
+def _usage_steps(providers: MeteredProviders | None) -> tuple[Step, ...]:
     """One step for each call of a judge, including repairs (RFC 0026)."""
-    return () if metered is None else tuple(UsageStep(usage=usage) for usage in metered.usages)
+    return () if providers is None else tuple(UsageStep(usage=usage) for usage in providers.usages)

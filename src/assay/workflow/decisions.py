@@ -56,15 +56,15 @@ def read_decision(value: Any) -> dict[str, Any]:
 
 
 def decide(
-    execution: Execution, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
+    execution: Execution, node: str, agent: str, decision: dict[str, Any], agent_keys: Collection[str] = ()
 ) -> None:
-    """Record a decision before anything it causes, and start a turn. `declared` are criteria of the supervisor's own."""
+    """Record a decision before anything it causes, and start a turn. `agent_keys` are criteria of the supervisor's own."""
     if execution.supervisor and agent != execution.supervisor:
         what = f"the supervisor of this run is {execution.supervisor}, not {agent}"
         raise RunStopped("validation_error", what, node=node)
     execution.supervisor = agent
     execution.iteration += 1
-    decision = closed_decision(decision, configured_keys(execution.workflow), declared)
+    decision = closed_decision(decision, configured_keys(execution.workflow), agent_keys)
     rejected = execution.last_turn is not None and execution.last_turn.verdict in ("fail", "revise")
     if decision.get("reason") == REACHED and (rejected or gives_up(decision)):
         decision["reason"] = GAVE_UP

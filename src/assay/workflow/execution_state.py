@@ -163,10 +163,10 @@ class Execution:
             return event
         return stable_id("ev", self.origin, self._places[event])
 
-    def record_failure(self, role: Role, agent: str, why: str | None) -> None:
+    def record_failure(self, role: Role, agent: str, reason: str | None) -> None:
         """Record that an agent gave no result, and why. The owner of the run sees it; no event has it."""
         turn = self.iteration + (role == "supervisor")
-        message = (why or "no reason was given")[:LONGEST_WHY]
+        message = (reason or "no reason was given")[:LONGEST_WHY]
         self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, reason=message))
 
     def drain(self) -> list[PendingEvent]:

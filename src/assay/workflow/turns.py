@@ -74,11 +74,11 @@ def invoke_agent(
     return done
 
 
-def escalate_if_unsure(done: AgentTurn, min_confidence: float) -> AgentTurn:
+def escalate_if_unsure(turn: AgentTurn, min_confidence: float) -> AgentTurn:
     """The turn, `escalated` if its confidence is below the floor."""
-    if done.outcome == "completed" and is_below(done.confidence, min_confidence):
-        return msgspec.structs.replace(done, outcome="escalated")
-    return done
+    if turn.outcome == "completed" and is_below(turn.confidence, min_confidence):
+        return msgspec.structs.replace(turn, outcome="escalated")
+    return turn
 
 
 def verify(

@@ -15,18 +15,18 @@ RULE_KEYS = frozenset({VERIFIED, VERDICT, UNDECLARED})
 
 
 def event_keys(
-    keys: Iterable[str], configured: Collection[str], declared: Collection[str] = ()
+    keys: Iterable[str], loop_keys: Collection[str], agent_keys: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
     The keys for an event, in order, each once.
 
-    `configured` are the keys of the loop, `declared` those that the agent's settings declare. Any other becomes `undeclared`.
+    `loop_keys` are the keys of the loop, `agent_keys` those that the agent's settings declare. Any other becomes `undeclared`.
     """
-    return tuple(dict.fromkeys(event_key(key, configured, declared) for key in keys))
+    return tuple(dict.fromkeys(event_key(key, loop_keys, agent_keys) for key in keys))
 
 
-def event_key(key: str, configured: Collection[str], declared: Collection[str]) -> str:
-    return key if key in configured or (key in declared and KEY.fullmatch(key)) else UNDECLARED
+def event_key(key: str, loop_keys: Collection[str], agent_keys: Collection[str]) -> str:
+    return key if key in loop_keys or (key in agent_keys and KEY.fullmatch(key)) else UNDECLARED
 
 
 def configured_keys(workflow: Workflow) -> frozenset[str]:
@@ -40,13 +40,13 @@ def configured_keys(workflow: Workflow) -> frozenset[str]:
 
 
 def closed_decision(
-    decision: Mapping[str, Any], configured: Collection[str], declared: Collection[str]
+    decision: Mapping[str, Any], loop_keys: Collection[str], agent_keys: Collection[str]
 ) -> dict[str, Any]:
     """The decision with keys of the vocabulary. Criteria that become `undeclared` are merged: met if all are."""
     if "successCriteria" not in decision:
         return dict(decision)
     met: dict[str, bool] = {}
     for one in decision["successCriteria"]:
-        key = event_key(one["key"], configured, declared)
+        key = event_key(one["key"], loop_keys, agent_keys)
         met[key] = met.get(key, True) and one["met"]
     return {**decision, "successCriteria": [{"key": key, "met": held} for key, held in met.items()]}

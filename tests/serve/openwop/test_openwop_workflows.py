@@ -753,7 +753,7 @@ def test_a_supervisor_asks_a_person_and_goes_on_with_the_answer(client):
 
 def test_discovery_says_what_runs(client):
     said = client.get("/.well-known/openwop").json()
-    assert said["fixtures"] == fixtures(seeded=True)
+    assert said["fixtures"] == fixtures(enabled=True)
     assert said["multiAgent"]["executionModel"]["version"] == 6
     assert said["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": True}
     assert "multiAgent" not in said["capabilities"]

@@ -59,19 +59,19 @@ class ConfiguredAgents:
             agent.ready()
         return agent
 
-    def resolve(self, what: str) -> Agent:
+    def resolve(self, spec: str) -> Agent:
         """
         The agent that an operator names by id or by a spec such as `module:function`.
 
         A spec can execute any code, so it must never come from a request.
         """
-        if (agent := self.get(what)) is not None:
+        if (agent := self.get(spec)) is not None:
             return agent
-        described = parse_spec(what)
+        described = parse_spec(spec)
         if described is None:
             ids = f"; configured are {', '.join(sorted(self._configs))}" if self._configs else ""
-            raise UsageError(f"--agent {what!r}: expected {FORMS}{ids}")
-        agent = self.make(*described, f"--agent {what!r}")
+            raise UsageError(f"--agent {spec!r}: expected {FORMS}{ids}")
+        agent = self.make(*described, f"--agent {spec!r}")
         if isinstance(agent, ManifestAgent):
             agent.ready()
         return agent

@@ -146,8 +146,8 @@ class HttpAgent:
         return state
 
 
-def _short_error(lost: BaseException) -> str:
-    return f"{type(lost).__name__}: {lost}"[:QUOTED] if str(lost) else type(lost).__name__
+def _short_error(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:QUOTED] if str(error) else type(error).__name__
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

@@ -61,13 +61,15 @@ class CachedEmbedder:
         await self._inner.close()
 
 
-def _split(texts: list[str], sent: Embeddings) -> dict[str, _CachedVector]:
-    tokens = shares(sent.tokens, texts)
+def _split(texts: list[str], embeddings: Embeddings) -> dict[str, _CachedVector]:
+    tokens = shares(embeddings.tokens, texts)
     costs = [
-        None if sent.cost_usd is None or part is None else sent.cost_usd * part / (sent.tokens or 1)
+        None
+        if embeddings.cost_usd is None or part is None
+        else embeddings.cost_usd * part / (embeddings.tokens or 1)
         for part in tokens
     ]
     return {
-        text: _CachedVector(vector, sent.model, part, cost)
-        for text, vector, part, cost in zip(texts, sent.vectors, tokens, costs, strict=True)
+        text: _CachedVector(vector, embeddings.model, part, cost)
+        for text, vector, part, cost in zip(texts, embeddings.vectors, tokens, costs, strict=True)
     }

@@ -134,7 +134,7 @@ class ProviderClient:
             wait = self._wait(outcome, attempt)
             if throttles(outcome):  # a wait beyond the queue timeout does not close the gate
                 short = wait < self.provider.queue_timeout
-                gate.on_throttle(sent=sent, until=loop.time() + wait if short else sent)
+                gate.on_throttle(sent_at=sent, until=loop.time() + wait if short else sent)
             elif isinstance(outcome, HttpAnswer) and outcome.ok:
                 gate.on_success()
         finally:

@@ -72,14 +72,14 @@ class OpenAICompatibleModel:
     def _read(
         self,
         ask: CompletionRequest,
-        delivered: ProviderResponse,
+        response: ProviderResponse,
         *,
         structured: bool = False,
         earlier: Rejected | None = None,
     ) -> Completion:
         provider = self._line.provider
         try:
-            completion = _completion.decode(delivered.body)
+            completion = _completion.decode(response.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
             raise ForeignFault(
                 f"provider {provider.name!r} answered 200 without a chat completion: {wrong}"
@@ -106,8 +106,8 @@ class OpenAICompatibleModel:
             cost_usd=cost(
                 provider, (completion.model, ask.model) if completion.model else (ask.model,), usage
             ),
-            seconds=delivered.seconds + (earlier.seconds if earlier else 0.0),
-            attempts=delivered.attempts + (earlier.attempts if earlier else 0),
+            seconds=response.seconds + (earlier.seconds if earlier else 0.0),
+            attempts=response.attempts + (earlier.attempts if earlier else 0),
         )
 
 

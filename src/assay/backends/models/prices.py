@@ -60,8 +60,9 @@ def _has_price(model: str, provider_url: str) -> bool:
     return True
 
 
-def _configured_price(prices: Prices, read: int, written: int) -> float:
+def _configured_price(prices: Prices, input_tokens: int, output_tokens: int) -> float:
     million = Decimal(1_000_000)
     return float(
-        Decimal(str(prices.input)) * read / million + Decimal(str(prices.output)) * written / million
+        Decimal(str(prices.input)) * input_tokens / million
+        + Decimal(str(prices.output)) * output_tokens / million
     )

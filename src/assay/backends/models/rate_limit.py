@@ -84,10 +84,10 @@ class AdaptiveLimiter:
         self.pace = adjust(self.pace, "answered", self._ceiling)
         self._admit()
 
-    def on_throttle(self, *, sent: float, until: float) -> None:
+    def on_throttle(self, *, sent_at: float, until: float) -> None:
         """Admit no request before `until`. Failures of requests sent before the slowdown do not slow it down again."""
         self._closed_until = max(self._closed_until, until)
-        if sent >= self._slowed_at:
+        if sent_at >= self._slowed_at:
             self._slowed_at = self._loop.time()
             self.pace = adjust(self.pace, "throttled", self._ceiling)
 

@@ -87,7 +87,7 @@ class Checkpoints:
         self.due = self._long or log.written == log.pages
 
 
-def _log_failure(done: Future[None]) -> None:
+def _log_failure(future: Future[None]) -> None:
     """Log a failed checkpoint. A later transaction starts the next."""
-    if not done.cancelled() and (trouble := done.exception()) is not None:
+    if not future.cancelled() and (trouble := future.exception()) is not None:
         log_crash("checkpoint", trouble)

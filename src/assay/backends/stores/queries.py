@@ -48,28 +48,31 @@ def find_runs(
     return [run for some in _portions(ids) for run in _read_runs(connection, codec, query, {"ids": some})]
 
 
-def list_runs(connection: Connection, codec: RecordCodec, wanted: RunQuery) -> list[Run]:
+def list_runs(connection: Connection, codec: RecordCodec, run_query: RunQuery) -> list[Run]:
     conditions: list[ColumnElement[bool]] = [
         column == value
         for column, value in (
-            (runs.c.tenant, wanted.tenant),
-            (runs.c.kind, wanted.kind),
+            (runs.c.tenant, run_query.tenant),
+            (runs.c.kind, run_query.kind),
         )
         if value is not None
     ]
-    if wanted.name is not None:
-        conditions.append(runs.c.name.in_(codec.names(wanted.name)))
-    if wanted.statuses is not None:
-        conditions.append(runs.c.status.in_(sorted(wanted.statuses)))
-    if wanted.since is not None:
-        conditions.append(runs.c.created >= stamp(wanted.since))
-    if wanted.until is not None:
-        conditions.append(runs.c.created < stamp(wanted.until))
-    if wanted.before is not None:
-        created, id = wanted.before
+    if run_query.name is not None:
+        conditions.append(runs.c.name.in_(codec.names(run_query.name)))
+    if run_query.statuses is not None:
+        conditions.append(runs.c.status.in_(sorted(run_query.statuses)))
+    if run_query.since is not None:
+        conditions.append(runs.c.created >= stamp(run_query.since))
+    if run_query.until is not None:
+        conditions.append(runs.c.created < stamp(run_query.until))
+    if run_query.before is not None:
+        created, id = run_query.before
         conditions.append(tuple_(runs.c.created, runs.c.id) < tuple_(stamp(created), id))
     query = (
-        select(runs).where(*conditions).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.limit)
+        select(runs)
+        .where(*conditions)
+        .order_by(runs.c.created.desc(), runs.c.id.desc())
+        .limit(run_query.limit)
     )
     return _read_runs(connection, codec, query)
 

@@ -286,18 +286,18 @@ class SqlStore:
         return await self._ping.wait(self._writer.do(statement))
 
 
-def _deliver(done: Future[T], answer: asyncio.Future[T]) -> None:
+def _deliver(future: Future[T], answer: asyncio.Future[T]) -> None:
     """From a thread. The reader may have given up by now."""
 
     def settle() -> None:
         if answer.done():
             return
-        if done.cancelled():
+        if future.cancelled():
             answer.cancel()
-        elif (error := done.exception()) is not None:
+        elif (error := future.exception()) is not None:
             answer.set_exception(error)
         else:
-            answer.set_result(done.result())
+            answer.set_result(future.result())
 
     with suppress(RuntimeError):  # the event loop is closed
         answer.get_loop().call_soon_threadsafe(settle)

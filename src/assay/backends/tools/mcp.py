@@ -218,9 +218,9 @@ def _read(answer: types.CallToolResult, redactor: HiddenWords) -> Any:
     return [part.model_dump(mode="json", exclude_none=True) for part in answer.content]
 
 
-def _error_message(lost: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     """The first cause in an exception group."""
-    while isinstance(lost, BaseExceptionGroup):
-        lost = cast("BaseExceptionGroup[BaseException]", lost).exceptions[0]
-    told = f": {lost}"[:SAID] if str(lost) else ""
-    return f"could not be used: {type(lost).__name__}{told}"
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    told = f": {error}"[:SAID] if str(error) else ""
+    return f"could not be used: {type(error).__name__}{told}"

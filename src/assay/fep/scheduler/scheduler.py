@@ -254,12 +254,12 @@ class CheckScheduler:
         job.case.started = True
         self._execute(job, lambda: prepare(bound, context.document, self._services), self._on_prepared)
 
-    def _on_prepared(self, job: CheckTask, prepared: PreparedCheck) -> None:
+    def _on_prepared(self, job: CheckTask, check: PreparedCheck) -> None:
         if job not in self._running:
             return  # stopped meanwhile
-        job.prepared = prepared
+        job.prepared = check
         job.began = time.perf_counter()
-        ready = prepared.ready
+        ready = check.ready
         if isinstance(ready, Fault):
             self._finish(job, ready)
         elif ready.isolate:
@@ -272,9 +272,7 @@ class CheckScheduler:
             self._finish(job, full)
         else:
             services = self._services
-            self._threads.submit(
-                lambda: call(prepared, services), lambda answer: self._on_answer(job, answer)
-            )
+            self._threads.submit(lambda: call(check, services), lambda answer: self._on_answer(job, answer))
 
     def _run_isolated(self, checker: Checker) -> Any:
         with self._processes.acquire() as process:

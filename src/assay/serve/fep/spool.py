@@ -26,8 +26,8 @@ _BOM = b"\xef\xbb\xbf"
 class SpooledRequest:
     """A valid request, with its contexts on disk."""
 
-    def __init__(self, planned: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
-        self.planned, self.digest = planned, digest
+    def __init__(self, evaluation: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
+        self.planned, self.digest = evaluation, digest
         self._file = file
 
     def lines(self) -> Iterator[bytes]:

@@ -133,7 +133,7 @@ async def start_run(
 
 async def _submit(
     call: RequestContext,
-    planned: PlannedEvaluation,
+    evaluation: PlannedEvaluation,
     contexts: Iterable[Context | bytes],
     documents: list[PutDocument],
     run: str,
@@ -141,6 +141,6 @@ async def _submit(
     server = call.server
     with server.admission.reserve_run(call.tenant):
         stored = await fep_of(call).evaluations.submit(
-            planned, contexts, call.tenant, server.executor.executor_id, documents, run=run
+            evaluation, contexts, call.tenant, server.executor.executor_id, documents, run=run
         )
         server.executor.start(stored)

@@ -76,6 +76,6 @@ async def _start_shielded(call: RpcContext, submission: Submission) -> Submitted
         raise
 
 
-def _abandon(call: RpcContext, done: asyncio.Future[SubmittedRun]) -> None:
-    if not done.cancelled() and done.exception() is None:
-        call.abandon(done.result())
+def _abandon(call: RpcContext, future: asyncio.Future[SubmittedRun]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        call.abandon(future.result())

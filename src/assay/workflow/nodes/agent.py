@@ -53,14 +53,14 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     return {"result": done.result}
 
 
-def _emit_summary(execution: Execution, node: Node, done: AgentTurn) -> None:
+def _emit_summary(execution: Execution, node: Node, turn: AgentTurn) -> None:
     """Emit a host-written summary if the agent gave no reasoning."""
-    if any(isinstance(step, ReasoningStep) for step in done.steps):
+    if any(isinstance(step, ReasoningStep) for step in turn.steps):
         return
-    summary = f"called once with {done.tools} tools; it gave no reasoning"
+    summary = f"called once with {turn.tools} tools; it gave no reasoning"
     execution.emit(
         "agent.reasoned",
-        AgentReasoned(agent_id=done.agent, verbosity="summary"),
+        AgentReasoned(agent_id=turn.agent, verbosity="summary"),
         node=node.id,
         reasoning=summary,
     )

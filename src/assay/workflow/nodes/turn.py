@@ -201,9 +201,9 @@ def _low_confidence(execution: Execution, node: Node, candidate: Candidate) -> L
     return None
 
 
-def _confidence_floor(execution: Execution, node: Node, done: AgentTurn) -> float:
+def _confidence_floor(execution: Execution, node: Node, agent_turn: AgentTurn) -> float:
     """The actor's confidence floor: of the run, else of the workflow, else of the agent's manifest."""
-    own = done.threshold if done.threshold is not None else execution.threshold
+    own = agent_turn.threshold if agent_turn.threshold is not None else execution.threshold
     return execution.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
 
 

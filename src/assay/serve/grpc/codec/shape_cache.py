@@ -31,9 +31,9 @@ class ShapeCache:
         self.form = form
         self.shapes: tuple[Shape, ...] = ()
 
-    def add(self, shape: Shape, replaced: Shape | None) -> None:
+    def add(self, shape: Shape, previous: Shape | None) -> None:
         """Add a shape in place of another. Two threads at the same time may lose one, which is then learned again."""
-        others = (other for other in self.shapes if other is not replaced and other[:3] != shape[:3])
+        others = (other for other in self.shapes if other is not previous and other[:3] != shape[:3])
         self.shapes = (shape, *others)[:_CACHED]
 
 

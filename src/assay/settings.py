@@ -227,7 +227,7 @@ def _validation_error(
     for name in place.split("."):
         value = value.get(name) if is_object(value) else None
     if isinstance(value, str):
-        words = words.replace("got `str`", f"got {value!r}")
+        words = words.replace("got a string", f"got {value!r}")
     return UsageError(f"{_source_of(place, environment)}: {words}" if place else f"settings: {words}")
 
 

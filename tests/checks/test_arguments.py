@@ -153,7 +153,7 @@ def test_a_resolved_value_of_the_wrong_type_is_a_validation_error(value):
     bound = bind(Check(type="echo", arguments={"number": "$.v"}), REGISTRY, "checks[0]")
     result = run_check(bound, {"v": value}, Services(), ResultOptions())
     assert (result.error.type, result.error.recoverable) == ("validation_error", False)
-    assert result.error.message.startswith("number: expected `int`")
+    assert result.error.message.startswith("number: expected a whole number")
 
 
 def test_a_path_that_goes_too_far_says_which_limit():
@@ -188,22 +188,25 @@ def test_a_path_that_goes_too_far_says_which_limit():
             [
                 "checks[0].arguments.txt: contains takes no such argument; it takes text, phrases,",
                 "checks[0].arguments.text: contains needs this argument",
-                "checks[0].arguments.phrases: expected `array` of length >= 1 but got a list of 0",
+                "checks[0].arguments.phrases: expected a list of length >= 1 but got a list of 0",
             ],
         ),
         ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # decision 21
         (
             {"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1, ""]}},
             [
-                "checks[0].arguments.phrases[1]: expected `str` but got `int`",
-                "checks[0].arguments.phrases[2]: expected `str` of length >= 1 but got ''",
+                "checks[0].arguments.phrases[1]: expected a string but got a whole number",
+                "checks[0].arguments.phrases[2]: expected a string of length >= 1 but got ''",
             ],
         ),
         (
             {"type": "exact_match", "arguments": {"actual": None, "expected": 1}},
             ["actual: a text is required"],
         ),
-        ({"type": "echo", "arguments": {"number": "7"}}, ["checks[0].arguments.number: expected `int`"]),
+        (
+            {"type": "echo", "arguments": {"number": "7"}},
+            ["checks[0].arguments.number: expected a whole number"],
+        ),
         ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3 but got 'longer'"]),
         (
             {
@@ -212,13 +215,13 @@ def test_a_path_that_goes_too_far_says_which_limit():
             },
             [
                 "checks[0].arguments.flags.ascii: no such member; there are case_insensitive, multiline, dot_all",
-                "checks[0].arguments.flags.multiline: expected `bool` but got `str`",
+                "checks[0].arguments.flags.multiline: expected true or false but got a string",
             ],
         ),
         (
             {"type": "regex", "arguments": {"text": "a", "pattern": "(", "flags": {"multiline": 1}}},
             [
-                "checks[0].arguments.flags.multiline: expected `bool` but got `int`",
+                "checks[0].arguments.flags.multiline: expected true or false but got a whole number",
                 "checks[0].arguments.pattern: ",
             ],
         ),

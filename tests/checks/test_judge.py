@@ -306,7 +306,7 @@ def test_the_caller_may_say_what_contradicts_itself():
         ({"type": "boolean"}, "expected the schema of an object, got one of 'boolean'"),
         ({"type": "object", "properties": {"passed": {"type": "string"}}}, "passed: expected a boolean"),
         ({"$ref": "https://example.com/schema"}, "external references are not fetched"),
-        ("text", "expected `object`"),
+        ("text", "expected an object"),
     ],
 )
 def test_a_response_format_that_is_none_is_refused(schema, said):

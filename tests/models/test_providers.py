@@ -90,7 +90,7 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
         ([LOCAL], {"base_urls": "x"}, {"model": "m"}, "provider_config.base_urls", "no such setting of a provider; there are kind, base_url"),
         ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "expected one of openai_compatible, scripted, wordllama, got 'gemini'"),
         ([LOCAL], {"kind": "sk-0123456789abcdefgh"}, {"model": "m"}, "provider_config.kind", "got '[REDACTED:openai-key]'"),
-        ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "expected `float`"),
+        ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "expected a number"),
         ([LOCAL], {"timeout": 0}, {"model": "m"}, "provider_config.timeout", "> 0"),
         ([LOCAL], {"max_concurrency": 0}, {"model": "m"}, "provider_config.max_concurrency", ">= 1"),
         ([LOCAL], {"prices": {"input": -1}}, {"model": "m"}, "provider_config.prices.input", ">= 0"),

@@ -36,7 +36,7 @@ class Two(Struct, tag="two", tag_field="kind"):
         ({"kind": "two", "byKey": {"m": 1}}, ".byKey", "expected one of k, l, got 'm'"),
         ({"kind": "two", "deep": {"a": [[1], [2, 3]]}}, ".deep[...][1][1]", "expected one of 1, 2, got 3"),
         ({"kind": "one", "way": "u" * 50}, ".way", f"expected one of in, out, got '{'u' * 39}…"),
-        ({"kind": "one", "way": 1}, ".way", "expected `str | null`, got `int`"),
+        ({"kind": "one", "way": 1}, ".way", "expected a string or null, got a whole number"),
         ({}, "", "an object missing required field `kind`"),
     ],
 )
@@ -58,6 +58,10 @@ class Closed(Struct, forbid_unknown_fields=True):
         ({"frist": 1}, "", Closed, "an object contains unknown field `frist`; it may have first, inside"),
         ({"inside": [{"x": 1}]}, ".inside[0]", Closed, "an object contains unknown field `x`; it may have first, inside"),
         ({"x": 1}, "", Any, "an object contains unknown field `x`"),
+        ({"str": 1}, "", Any, "an object contains unknown field `str`"),
+        ({"first": None}, ".first", Closed, "expected a whole number, got null"),
+        ({"inside": True}, ".inside", Closed, "expected a list, got true or false"),
+        ({"inside": [""]}, ".inside[0]", Closed, "expected an object, got a string"),
     ],
 )  # fmt: skip
 def test_a_member_nobody_knows_is_told_with_those_there_are(value, place, kind, told):

@@ -16,6 +16,16 @@ from assay.protocol.json_types import is_list, is_object, preview
 _CHOICE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
+_NOUNS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}  # of msgspec's names of types
+_TYPES = re.compile(r"(?:(?<=expected )|(?<=, got ))`((?:{0})(?: \| (?:{0}))*)`".format("|".join(_NOUNS)))
 _SHOWN = 40  # characters of a value in a message
 _MAX_PROBLEMS = 1_000  # of one value
 _OUT_OF_RANGE = ("Number out of range", "Integer value out of range")  # msgspec's messages
@@ -42,11 +52,22 @@ def message_of(error: msgspec.ValidationError, kind: Any = Any, *, include_value
         return f"{_NUMBER}, got one beyond it"
     if (choice := _CHOICE.fullmatch(message)) is None:
         text = message.replace("Expected", "expected").replace("Object", "an object")
+        text = _TYPES.sub(_words, text)
         members = _members(kind, place) if _UNKNOWN.match(message) else ()
         return f"{text}; it may have {', '.join(members)}" if members else text
     choices = _choices(kind, place)
     expected = f"expected one of {', '.join(choices)}" if choices else "expected another value"
     return f"{expected}, got {_shorten(choice[1])}" if include_value else expected
+
+
+def _words(types: re.Match[str]) -> str:
+    """`int | float` as `a number`, and `str | null` as `a string or null`."""
+    return " or ".join(dict.fromkeys(_NOUNS[name] for name in _names(types[1])))
+
+
+def _names(types: str) -> list[str]:
+    names = types.split(" | ")
+    return [name for name in names if name != "int"] if "float" in names else names
 
 
 def is_number_too_large(error: Exception) -> bool:

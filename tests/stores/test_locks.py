@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import sqlite3
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +14,14 @@ import psycopg
 import pytest
 
 from assay.backends.stores import group_commit as writer
-from assay.backends.stores.connect import open_engine
+from assay.backends.stores.connect import BUSY_SECONDS, open_engine
 from assay.backends.stores.open import open_store
+from assay.backends.stores.ping import _ask_file
 from assay.errors import StoreLocked
-from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction
+from assay.errors.storage import DatabaseUnavailable
+from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction, store_patience
 from assay.ports.audit import audit_entry
+from assay.serve.web.request import STORE_SECONDS
 from support.postgres import server
 
 TESTS = Path(__file__).parents[1]
@@ -153,3 +158,43 @@ def test_the_timeouts_of_a_connection_are_ours_where_the_operator_said_nothing(s
             told = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
         engine.dispose()
         assert told == ["500ms", "2s", "7777ms" if said else "30s"]
+
+
+def test_a_file_that_another_process_writes_is_waited_for_and_then_refused(tmp_path):
+    assert STORE_SECONDS + writer.RETRY_SECONDS + BUSY_SECONDS < 3  # seconds, as docs/rest.md says
+    file = tmp_path / "runs.db"
+
+    async def scenario():
+        async with opened(f"sqlite:///{file}") as store:
+            await store.commit(opening("before"))
+            with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                store_patience.set(0.6)
+                with pytest.raises(DatabaseUnavailable, match="locked"):
+                    await asyncio.wait_for(store.commit(opening("during")), PATIENCE)
+                assert await store.run("before")  # a read goes on
+            await store.commit(opening("after"))
+            assert not await store.run("during")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs users")
+def test_a_ping_notices_a_file_that_cannot_be_written():
+    user = os.geteuid()
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # its parents can be searched by all users, unlike those of tmp_path
+        os.chmod(folder, 0o755)
+        file = Path(folder) / "runs.db"
+        open_engine(f"sqlite:///{file}").dispose()
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            connection.execute("CREATE TABLE runs (id)")
+        file.chmod(0o444)
+        try:
+            os.seteuid(user or 65534)  # root may write every file
+            assert _ask_file(str(file)) == "the file is read-only"
+        finally:
+            os.seteuid(user)
+        file.chmod(0o644)
+        assert _ask_file(str(file)) == ""

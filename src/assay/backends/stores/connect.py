@@ -18,7 +18,8 @@ from assay.errors.storage import DatabaseUnavailable
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 2  # of one attempt
+# of one attempt: the last one may begin when a request has waited 2.6 s, and the request has its answer within 3 s
+BUSY_SECONDS = 0.3
 STATEMENTS = 256  # prepared statements per SQLite connection: one per table and number of rows
 
 _PRAGMAS = (

@@ -132,6 +132,8 @@ def _ask_file(path: str) -> str:
     """A connection of its own: the cache of an open one would hide what has become of the file."""
     if not Path(path).is_file():
         return "the file is missing"
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        return "the file is read-only"
     with closing(
         sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)
     ) as connection:

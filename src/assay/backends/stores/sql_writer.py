@@ -125,7 +125,7 @@ class SqlWriter:
         except sqlite3.Error:
             return None  # what is begun is taken back when the connection is
         finally:
-            driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+            driver.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1000)}")
             held.close()
         self._chain.keep(lanes)
         self._reach("commit.after")

@@ -17,6 +17,7 @@ from assay.fep import resume
 from assay.fep.column_map import read_map
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.failing_cases import FailingCases
 from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
 from assay.fep.scorer import ScoredCase
@@ -252,12 +253,16 @@ def _write_sync(
     progress: ProgressLine,
 ) -> None:
     """The hot loop: it reads the clock once in 64 cases."""
-    writes = [sink.write for sink in sinks]
+    writes = [sink.write for sink in sinks if not isinstance(sink, FailingCases)]
+    failing = [sink.write_case for sink in sinks if isinstance(sink, FailingCases)]
     flushed = time.monotonic()
     until = flushed + execution.run_seconds
     for at, scored in enumerate(results):
+        line = scored.line
         for write in writes:
-            write(scored.line)
+            write(line)
+        for write_case in failing:
+            write_case(line, scored.status)
         if at % 64 == 0:
             progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
             now = time.monotonic()

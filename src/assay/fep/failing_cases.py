@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from assay.fep.check_names import result_label
 from assay.fep.reasons import is_failing, reason_of
 from assay.protocol.json_types import JSON, is_object
+from assay.protocol.results import Status
 
 CASES = 5
 CHECKS = 3  # of one case
-_SIGNS = (b'"passed":false', b'"status":"error"', b'"status":"skip"')  # a failing case has one of these
+_NOT_PASSED = b'"passed":false'
+_SIGNS = (_NOT_PASSED, b'"status":"error"', b'"status":"skip"')  # a failing case has one of these
 
 
 class FailedCheck(Struct, frozen=True):
@@ -44,10 +46,13 @@ class FailingCases:
         self.complete = True  # False: there may be more of them
 
     def write(self, line: bytes) -> None:
-        for sign in _SIGNS:
-            if sign in line:
-                self._add(line)
-                return
+        if self.complete and any(sign in line for sign in _SIGNS):
+            self._add(line)
+
+    def write_case(self, line: bytes, status: Status) -> None:
+        """As `write`, for a case whose status is known: one search instead of three."""
+        if self.complete and (status != "completed" or _NOT_PASSED in line):
+            self._add(line)
 
     def add(self, cases: list[FailingCase], *, complete: bool) -> None:
         """Add the cases of another collector, which come after these."""
@@ -59,8 +64,6 @@ class FailingCases:
     def close(self, footer: Any) -> None: ...
 
     def _add(self, line: bytes) -> None:
-        if not self.complete:
-            return
         case = _failing_case(msgspec.json.decode(line))
         if case is None:
             return

@@ -30,29 +30,29 @@ def _parts(value: Any, number: Callable[[float], str]) -> list[str]:
     return parts
 
 
-def _write(value: Any, emit: Callable[[str], None], number: Callable[[float], str]) -> None:
+def _write(value: Any, write_text: Callable[[str], None], number: Callable[[float], str]) -> None:
     if isinstance(value, str):
-        emit(_quote(value))
+        write_text(_quote(value))
     elif value is True or value is False or value is None:
-        emit({True: "true", False: "false", None: "null"}[value])
+        write_text({True: "true", False: "false", None: "null"}[value])
     elif isinstance(value, int):
-        emit(str(value))
+        write_text(str(value))
     elif isinstance(value, float):
-        emit(number(value))
+        write_text(number(value))
     elif is_object(value):
         members: dict[str, Any] = value
-        emit("{")
+        write_text("{")
         for at, name in enumerate(sorted(members, key=_utf16)):
-            emit(("," if at else "") + _quote(name) + ":")
-            _write(members[name], emit, number)
-        emit("}")
+            write_text(("," if at else "") + _quote(name) + ":")
+            _write(members[name], write_text, number)
+        write_text("}")
     else:
-        emit("[")
+        write_text("[")
         for at, item in enumerate(value):
             if at:
-                emit(",")
-            _write(item, emit, number)
-        emit("]")
+                write_text(",")
+            _write(item, write_text, number)
+        write_text("]")
 
 
 def _utf16(name: str) -> bytes:

@@ -41,7 +41,7 @@ ATTACKS: dict[str, Attack] = {
     **inputs.ATTACKS,
 }
 LONG: frozenset[str] = (
-    frozenset({**shares.ATTACKS, **checks.LONG}) | patterns.LONG
+    frozenset({**shares.ATTACKS, **checks.LONG}) | patterns.LONG | inputs.LONG
 )  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 PACE = 0.020  # seconds between two of B's requests

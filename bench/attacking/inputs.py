@@ -64,3 +64,4 @@ ATTACKS: dict[str, Attack] = {
     "values of many parts": wide,
     "large inputs": large,
 }
+LONG = frozenset({"large inputs"})

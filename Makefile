@@ -34,8 +34,8 @@ demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 # Type checks run in parallel with the tests: each alone leaves part of two cores idle.
-test: form
-	$(MAKE) --no-print-directory -j 2 types suite
+test: $(MADE)
+	$(MAKE) --no-print-directory -j 2 suite lint
 
 lint: form types
 

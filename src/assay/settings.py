@@ -24,20 +24,18 @@ from assay.serve.web.limits import ServerLimits
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
-TABLES = frozenset(
-    {
-        "limits",
-        "serving",
-        "openwop",
-        "jwt",
-        "models",
-        "providers",
-        "agents",
-        "tools",
-        "mcp",
-        "workflows",
-        "pack_keys",
-    }
+TABLES = (
+    "limits",
+    "serving",
+    "openwop",
+    "jwt",
+    "models",
+    "providers",
+    "agents",
+    "tools",
+    "mcp",
+    "workflows",
+    "pack_keys",
 )
 
 
@@ -82,20 +80,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     environment = os.environ if environment is None else environment
     values = _from_file(environment)
     limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows, pack_keys = (
-        _table(values, name)
-        for name in (
-            "limits",
-            "serving",
-            "openwop",
-            "jwt",
-            "models",
-            "providers",
-            "agents",
-            "tools",
-            "mcp",
-            "workflows",
-            "pack_keys",
-        )
+        _table(values, name) for name in TABLES
     )
     flat = (
         (limits, Limits, PREFIX),

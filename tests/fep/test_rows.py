@@ -1,6 +1,7 @@
 """Tables become contexts, cases and outputs: by `map`, or by the usual names of columns."""
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_cases_without_outputs_take_an_answer_for_the_expected_one(tmp_path):
 
 
 def test_parquet_rows(tmp_path):
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")  # slow to import
     rows = [
         {"question": "Capital?", "answer": None, "gold": "Paris", "n": 1.5},
         {"question": "?", "answer": "x", "gold": None, "n": None},

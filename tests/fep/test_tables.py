@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -211,7 +212,6 @@ def test_csv_neutralises_formulas_and_leaves_numbers(tmp_path):
 
 
 def test_xlsx_has_the_same_rows_and_no_formula(tmp_path):
-    pytest.importorskip("xlsxwriter")
     write(tmp_path / "r.xlsx", [RESULT] * 3)
     with zipfile.ZipFile(tmp_path / "r.xlsx") as book:
         sheet = book.read("xl/worksheets/sheet1.xml").decode()
@@ -225,7 +225,6 @@ def test_xlsx_has_the_same_rows_and_no_formula(tmp_path):
 
 
 def test_a_sheet_that_is_full_continues_on_the_next(tmp_path, monkeypatch):
-    pytest.importorskip("xlsxwriter")
     monkeypatch.setattr("assay.fep.table_sinks.MAX_ROWS", 3)
     write(tmp_path / "r.xlsx", [RESULT] * 3)
     with zipfile.ZipFile(tmp_path / "r.xlsx") as book:
@@ -234,7 +233,7 @@ def test_a_sheet_that_is_full_continues_on_the_next(tmp_path, monkeypatch):
 
 
 def test_parquet_has_the_same_rows_typed(tmp_path, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = import_module("pyarrow.parquet")
     monkeypatch.setattr("assay.fep.table_sinks.GROUP_ROWS", 4)
     write(tmp_path / "r.parquet", [RESULT] * 5)
     table = parquet.read_table(tmp_path / "r.parquet")
@@ -243,14 +242,13 @@ def test_parquet_has_the_same_rows_typed(tmp_path, monkeypatch):
 
 
 def test_a_table_without_results_has_its_header(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = import_module("pyarrow.parquet")
     write(tmp_path / "r.parquet", [])
     assert parquet.read_table(tmp_path / "r.parquet").column_names == list(COLUMNS)
 
 
 @pytest.mark.parametrize("name", ["none/r.xlsx", "none/r.parquet", "none/r.csv"])
 def test_a_table_in_no_folder_is_refused(tmp_path, name):
-    pytest.importorskip("pyarrow")
     with pytest.raises(UsageError, match="there is no folder"):
         sink_for(str(tmp_path / name))
 
@@ -312,7 +310,7 @@ def test_the_repr_of_trials_counts_cases():
 
 
 def test_to_pandas_has_the_rows_of_the_table():
-    pandas = pytest.importorskip("pandas")
+    pandas = import_module("pandas")
     frame = evaluate(4).to_pandas()
     assert list(frame.columns) == list(COLUMNS)
     assert frame["passed"].mean() == 0.5
@@ -330,5 +328,4 @@ def test_a_suite_run_has_the_same():
         "  score 0.500, 1 of 2 tasks passed",
         "  a: expected 'b', got 'a'",
     ]
-    pytest.importorskip("pandas")
     assert list(run.to_pandas()["test_case_id"]) == ["a", "b"]

@@ -155,6 +155,20 @@ async def test_an_upload_and_a_pack_cannot_differ_under_one_version(store):
     assert new
 
 
+async def test_a_pack_that_is_installed_during_an_upload_is_noticed(store, monkeypatch):
+    packs, suites = PackStore(store), SuiteStore(store)
+    check = suites._check_packs
+
+    async def check_then_install(tenant, entry):
+        await check(tenant, entry)
+        await packs.install("acme", pack(), NOW)
+
+    monkeypatch.setattr(suites, "_check_packs", check_then_install)
+    with pytest.raises(Conflict, match=r"pack:local\.acme\.shop@1\.0\.0/evals/bot\.json"):
+        await suites.put("acme", suite_document(value="Rome"))
+    assert await suites.list("acme") == []
+
+
 async def test_a_reference_has_each_form_of_the_contract(store):
     packs, suites = PackStore(store), SuiteStore(store)
     resolver = SuiteResolver(suites, packs)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from assay.agenteval.suite import read_suite
 from assay.errors import Conflict
+from assay.packs.store import ATTEMPTS, PackStore, install_guard
 from assay.packs.store import UPLOADED_SUITE as KIND
-from assay.packs.store import PackStore
 from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
@@ -41,20 +41,24 @@ class SuiteStore:
         data = msgspec.json.encode(document)
         shelved = await off_loop(len(data), lambda: suite_entry(read_suite(document), document))
         key = f"{shelved.suite_id}@{shelved.version}"
-        await self._check_packs(tenant, shelved)
         put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
-        try:
-            await self._store.commit(Transaction(documents=[put], lines=[audited(tenant, "suite.put", key)]))
-        except Conflict as conflict:
-            kept = await self._store.document(tenant, KIND, key)
-            if conflict.what not in ("exists", "version") or kept is None:
-                raise
-            stored = await off_loop(len(kept.data), lambda: digest_of(msgspec.json.decode(kept.data)))
-            if stored != shelved.digest:
-                why = "this version exists with other content and cannot be changed: use a new version"
-                raise Conflict("exists", f"suite {key}", why) from None
-            return shelved, False
-        return shelved, True
+        line = audited(tenant, "suite.put", key)
+        for _ in range(ATTEMPTS):  # a pack that is installed in the meantime may have this suite
+            guard = await install_guard(self._store, tenant)
+            await self._check_packs(tenant, shelved)
+            try:
+                await self._store.commit(Transaction(documents=[put, guard], lines=[line]))
+            except Conflict as conflict:
+                if conflict.what not in ("exists", "version"):
+                    raise
+                if (kept := await self._store.document(tenant, KIND, key)) is None:
+                    continue
+                await _check_same(shelved, kept.data, f"suite {key}")
+                return shelved, False
+            return shelved, True
+        raise Conflict(
+            "version", f"suite {key}", "other writes of this tenant were faster each time: try again"
+        )
 
     async def _check_packs(self, tenant: str, entry: SuiteEntry) -> None:
         """Refuse a version that an installed pack has with other content."""
@@ -66,9 +70,7 @@ class SuiteStore:
         )
         if packed is None or data is None:
             return
-        if await off_loop(len(data), lambda: digest_of(msgspec.json.decode(data))) != entry.digest:
-            why = "this version exists with other content and cannot be changed: use a new version"
-            raise Conflict("exists", f"suite {packed.suite.key} in {packed.ref}", why)
+        await _check_same(entry, data, f"suite {packed.suite.key} in {packed.ref}")
 
     async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[SuiteEntry]:
         found = await self._store.documents(tenant, KIND, after=after, limit=limit)
@@ -89,6 +91,13 @@ class SuiteStore:
             if best is None or _order(document) > _order(best):
                 best = document
         return best
+
+
+async def _check_same(entry: SuiteEntry, stored: bytes, name: str) -> None:
+    """Refuse a version that is stored with other content."""
+    if await off_loop(len(stored), lambda: digest_of(msgspec.json.decode(stored))) != entry.digest:
+        why = "this version exists with other content and cannot be changed: use a new version"
+        raise Conflict("exists", name, why)
 
 
 def suite_entry(suite: AgentEvalSuite, document: Any) -> SuiteEntry:

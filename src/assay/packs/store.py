@@ -19,7 +19,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
-INSTALLS = "pack-installs"  # one document of a tenant, which every install writes: installs at the same time conflict
+INSTALLS = "pack-installs"  # one document of a tenant, which every install and upload of a suite writes: two at the same time conflict
 ATTEMPTS = 30  # of an install, while others commit
 UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
 PAGE = 200
@@ -80,7 +80,7 @@ class PackStore:
         """
         record = await asyncio.to_thread(record_of, pack, now)
         for _ in range(ATTEMPTS):
-            installs = await self._store.document(tenant, INSTALLS, INSTALLS)
+            guard = await install_guard(self._store, tenant)
             stored = await self._store.document(tenant, PACK, record.key)
             if stored is not None:
                 known = _record(stored.data)
@@ -91,7 +91,7 @@ class PackStore:
             await self._check_agents(tenant, pack)
             await self._check_suites(tenant, pack)
             documents = [
-                _put(tenant, INSTALLS, INSTALLS, b"{}", version=installs.version if installs else 0),
+                guard,
                 _put(tenant, PACK, record.key, _encode(record), version=stored.version if stored else 0),
                 *_contents(tenant, pack),
             ]
@@ -211,6 +211,12 @@ class PackStore:
             for document in page:
                 yield document
             after = page[-1].key
+
+
+async def install_guard(store: Store, tenant: str) -> PutDocument:
+    """A write that conflicts if a pack is installed, or a suite is stored, between this call and its commit."""
+    installs = await store.document(tenant, INSTALLS, INSTALLS)
+    return _put(tenant, INSTALLS, INSTALLS, b"{}", version=installs.version if installs else 0)
 
 
 def record_of(pack: Pack, now: datetime) -> PackRecord:

@@ -1,0 +1,1 @@
+"""Results of runs, compared: policies, verdicts and gates."""

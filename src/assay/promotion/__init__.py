@@ -1,0 +1,1 @@
+"""Deployments of agent versions: records, transitions, the evidence they need, and channels (RFC 0082)."""

@@ -8,6 +8,7 @@ DISTRIBUTION = "openassay"  # on a package registry; the import and the command 
 
 EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.toml, and the module of each
     "agents": {"aiohttp": "aiohttp", "mcp": "mcp"},
+    "compare": {"numpy": "numpy", "scipy": "scipy"},
     "grpc": {
         "grpcio": "grpc",
         "grpcio-health-checking": "grpc_health",

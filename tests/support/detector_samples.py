@@ -1,0 +1,72 @@
+"""The labelled samples of the safety detectors, and the error rates of a detector on one half of them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from assay.stats.intervals import wilson
+
+SAMPLES = Path(__file__).parent.parent / "checks" / "safety" / "samples"
+Half = Literal["tuning", "held-out"]
+Sample = dict[str, Any]
+
+
+class Measurement(NamedTuple):
+    """Counts on one half of the samples: detections among positives, and false alarms among negatives."""
+
+    detections: int
+    positives: int
+    false_alarms: int
+    negatives: int
+
+    @property
+    def recall(self) -> float:
+        return self.detections / self.positives
+
+    @property
+    def false_positive_rate(self) -> float:
+        return self.false_alarms / self.negatives
+
+    def row(self) -> tuple[str, str]:
+        """Recall and false-positive rate as docs/safety.md prints them: the rate, its Wilson interval and the counts."""
+        return _cell(self.detections, self.positives), _cell(self.false_alarms, self.negatives)
+
+
+def _cell(count: int, total: int) -> str:
+    low, high = wilson(count / total, total)
+    return f"{count / total:.3f} ({low:.3f} to {high:.3f}), {count} of {total}"
+
+
+def half_of(sample_id: str) -> Half:
+    """The half that a sample belongs to, by the first byte of the SHA-256 of its id."""
+    return "held-out" if hashlib.sha256(sample_id.encode()).digest()[0] % 2 else "tuning"
+
+
+@cache
+def _lines(kind: str) -> tuple[str, ...]:
+    return tuple((SAMPLES / f"{kind}.jsonl").read_text("utf-8").splitlines())
+
+
+def load_samples(kind: str, half: Half | None = None) -> list[Sample]:
+    """The samples of a detector: both halves, or one."""
+    every: Iterable[Sample] = map(json.loads, _lines(kind))
+    return [sample for sample in every if half is None or half_of(sample["id"]) == half]
+
+
+def arguments_of(sample: Sample) -> dict[str, Any]:
+    """The arguments of the check: all members that do not describe the sample."""
+    return {name: value for name, value in sample.items() if name not in ("id", "label", "hard")}
+
+
+def measure(kind: str, detect: Callable[[dict[str, Any]], bool], half: Half = "held-out") -> Measurement:
+    """The error rates of `detect`, which takes the arguments of the check, on one half of the samples of a kind."""
+    hits = {True: 0, False: 0}
+    sizes = {True: 0, False: 0}
+    for sample in load_samples(kind, half):
+        label = bool(sample["label"])
+        sizes[label] += 1
+        hits[label] += detect(arguments_of(sample))
+    return Measurement(hits[True], sizes[True], hits[False], sizes[False])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from assay.checks import STANDARD
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
+    from assay.checks.safety.detector import Detection, Detector, texts_in
     from assay.errors import (
         Fault,
         ForeignFault,
@@ -50,6 +51,7 @@ _MODULES = {
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
+    "assay.checks.safety.detector": ("Detection", "Detector", "texts_in"),
     "assay.fep.run_result": ("RunResult",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
@@ -78,6 +80,8 @@ __all__ = [
     "CheckError",
     "CheckResult",
     "Checker",
+    "Detection",
+    "Detector",
     "EvalSummary",
     "EvaluationRequest",
     "EvaluationRunResult",
@@ -118,6 +122,7 @@ __all__ = [
     "load_cases",
     "load_contexts",
     "run_suite",
+    "texts_in",
     "verify",
 ]
 

@@ -31,6 +31,7 @@ from msgspec import UNSET, inspect
 from assay.auth.jwt_settings import JwtSettings
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
+from assay.checks.safety.detector import FINDINGS_SCHEMA, SafetyCheck
 from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
@@ -243,15 +244,20 @@ def arguments_of(checker: type[Checker]) -> Iterable[list[str]]:
 
 def test_the_page_of_checks_has_a_section_for_each():
     told = re.findall(r"^### `(\w+)`$", section(DOCS / "checks.md", "## The checks"), re.MULTILINE)
-    assert told == [checker.type for checker in STANDARD]
+    assert told == [checker.type for checker in STANDARD if not issubclass(checker, SafetyCheck)]
+    told = re.findall(r"^### `(\w+)`$", section(DOCS / "safety.md", "## The detectors"), re.MULTILINE)
+    assert told == [checker.type for checker in STANDARD if issubclass(checker, SafetyCheck)]
 
 
 @pytest.mark.parametrize("checker", list(STANDARD), ids=lambda checker: checker.type)
 def test_the_page_of_checks_has_every_argument(checker):
-    text = section(DOCS / "checks.md", f"### `{checker.type}`")
+    page = "safety.md" if issubclass(checker, SafetyCheck) else "checks.md"
+    text = section(DOCS / page, f"### `{checker.type}`")
     rows = table(text, "argument", "takes", "default", "meaning")
     assert [row[:3] for row in rows] == list(arguments_of(checker))
     prose = FENCE.sub("", text)
+    if checker.results_schema is FINDINGS_SCHEMA:  # the page describes this answer once
+        prose += FENCE.sub("", section(DOCS / "safety.md", "## The detectors"))
     for member in checker.results_schema["properties"]:
         assert f"`{member}`" in prose, f"the answer of {checker.type} may have {member}"
     examples = [found[3] for found in FENCE.finditer(text)]

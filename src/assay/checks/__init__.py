@@ -9,6 +9,7 @@ from assay.checks.json_schema import JsonSchema
 from assay.checks.llm_judge import LlmJudge
 from assay.checks.regex import Regex
 from assay.checks.registry import Registry
+from assay.checks.safety import DETECTORS, SIGNALS
 from assay.checks.semantic_similarity import SemanticSimilarity
 from assay.checks.threshold import Threshold
 
@@ -24,5 +25,7 @@ STANDARD = Registry(
         JsonSchema,
         Exists,
         HasItems,
+        *DETECTORS,
+        *SIGNALS,
     ]
 )

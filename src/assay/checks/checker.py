@@ -109,6 +109,10 @@ class Checker(Struct, forbid_unknown_fields=True):
         raise TypeError(f"{type(self).__name__} has no run()")
 
     @classmethod
+    def validate_class(cls) -> None:
+        """Raise ValueError for a class that cannot be registered."""
+
+    @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         """Raise InvalidArgument or ValueError for literals that are invalid in every case. Their types are already checked."""
 

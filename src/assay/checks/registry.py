@@ -75,6 +75,10 @@ class Registry:
             )
         if checker.run is Checker.run:
             raise UsageError(f"{name} has no `run`: define run(self, services), or async def run")
+        try:
+            checker.validate_class()
+        except ValueError as wrong:
+            raise UsageError(f"{name}: {wrong}") from None
         by_version = self._by_type.setdefault(checker.type, {})
         other = by_version.setdefault(version, checker)
         if other is not checker:

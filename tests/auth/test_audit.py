@@ -176,6 +176,7 @@ def whole(request, tmp_path_factory):
         yield address
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 async def test_what_was_done_to_the_log_is_found(whole, name):
     statements, said = CASES[name]

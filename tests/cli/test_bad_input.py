@@ -432,90 +432,115 @@ def test_checks_that_make_no_sense_are_refused(run, tmp_path, text, words):
 DEEP = json.loads('{"a":' * 150 + "[1, 2, 3]" + "}" * 150)
 
 
-@pytest.mark.parametrize(
-    ("asked", "type", "words"),
-    [
-        (check("exact_match", actual="$.output[", expected="x"), "jsonpath_error", "malformed path '$.output[' at position 9"),
-        (check("exact_match", actual="$.", expected="x"), "jsonpath_error", "malformed path '$.' at position 2"),
-        (check("exact_match", actual="$.a[?" + "(" * 3000 + "@" + ")" * 3000 + "]", expected="x"), "jsonpath_error", "malformed path"),
-        (check("exact_match", actual="$.output.no", expected="x"), "jsonpath_error", "actual: $.output.no finds nothing"),
-        (check("exact_match", actual="$..id", expected="x"), "jsonpath_error", "finds 2 values; this argument takes one"),
-        (check("exists", path="$..*..*..*..*"), "jsonpath_error", "path: the path "),
-        (check("exists", path="$.output[?@..*..*..*..* == 1]"), "jsonpath_error", "malformed path"),
-        (check("exists", path="$..[?count(@..*..*..*) > 1]"), "jsonpath_error", "path: the path "),
-        (check("exists", path="$..[?search(@, '(a+)+b')]"), "jsonpath_error", "path: the path takes more than 1 seconds"),
-        (check("regex", text="$.output.text", pattern="(a+)+$"), "timeout_error", "this pattern backtracks too much on this text"),
-        (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: not a regular expression: it is too large or nested too deeply"),
-        (check("threshold", value="$.output.text", min_value=1), "validation_error", "value: expected a number"),
-        (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "a text is required"),
-    ],
-)  # fmt: skip
-def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path, asked, type, words):
+CASE_ERRORS = [
+    (check("exact_match", actual="$.output[", expected="x"), "jsonpath_error", "malformed path '$.output[' at position 9"),
+    (check("exact_match", actual="$.", expected="x"), "jsonpath_error", "malformed path '$.' at position 2"),
+    (check("exact_match", actual="$.a[?" + "(" * 3000 + "@" + ")" * 3000 + "]", expected="x"), "jsonpath_error", "malformed path"),
+    (check("exact_match", actual="$.output.no", expected="x"), "jsonpath_error", "actual: $.output.no finds nothing"),
+    (check("exact_match", actual="$..id", expected="x"), "jsonpath_error", "finds 2 values; this argument takes one"),
+    (check("exists", path="$..*..*..*..*"), "jsonpath_error", "path: the path "),
+    (check("exists", path="$.output[?@..*..*..*..* == 1]"), "jsonpath_error", "malformed path"),
+    (check("exists", path="$..[?count(@..*..*..*) > 1]"), "jsonpath_error", "path: the path "),
+    (check("exists", path="$..[?search(@, '(a+)+b')]"), "jsonpath_error", "path: the path takes more than 1 seconds"),
+    (check("regex", text="$.output.text", pattern="(a+)+$"), "timeout_error", "this pattern backtracks too much on this text"),
+    (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: not a regular expression: it is too large or nested too deeply"),
+    (check("threshold", value="$.output.text", min_value=1), "validation_error", "value: expected a number"),
+    (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "a text is required"),
+]  # fmt: skip
+
+
+def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path):
     output = {
         "id": "b", "value": "x", "deep": DEEP, "text": "a" * 5000 + "!", "pattern": "(" * 5000 + ")" * 5000, "nothing": None,
     }  # fmt: skip
-    ended = run("request.json", "-o", "out.jsonl", request_json=request([asked, MATCH], outputs=[output]))
+    checks = [row[0] for row in CASE_ERRORS]
+    ended = run("request.json", "-o", "out.jsonl", request_json=request([*checks, MATCH], outputs=[output]))
     assert (ended.code, ended.told) == (1, [])
-    (error,) = errors_in(tmp_path)
-    assert error["type"] == type
-    assert words in error["message"]
+    errors = errors_in(tmp_path)
+    assert [error["type"] for error in errors] == [type for _, type, _ in CASE_ERRORS]
+    for error, (_, _, words) in zip(errors, CASE_ERRORS, strict=True):
+        assert words in error["message"]
     (result,) = results_in(tmp_path)
-    assert result["check_results"][1]["results"] == {"passed": True}
+    assert result["check_results"][-1]["results"] == {"passed": True}
 
 
 # checks that misbehave
 
 
-@pytest.mark.parametrize(
-    ("kind", "how", "words"),
-    [
-        ("Sync", "spins", "no answer within 0.5 s"),
-        ("Sync", "sleeps", "no answer within 0.5 s"),
-        ("Sync", "waits", "no answer within 0.5 s"),  # it gives something to wait for
-        ("Sync", "raises", "mine failed with ValueError: boom"),
-        ("Sync", "raises mute", "mine failed with Mute: (no message"),
-        ("Sync", "raises beyond", "mine failed with Beyond: boom"),
-        ("Sync", "exits", "mine failed with SystemExit: 0"),
-        ("Sync", "nothing", "mine answered nothing; expected an object"),
-        ("Sync", "a list", "mine answered list; expected an object"),
-        ("Sync", "nan", "mine answered NaN or infinity"),
-        ("Sync", "yes", "mine answered passed: 'yes'; expected true or false"),
-        ("Sync", "no json", "mine answered something that is not JSON"),
-        ("Sync", "surrogate", "mine answered something that is not JSON"),
-        ("Sync", "itself", "mine answered something that is not JSON"),
-        ("Async", "waits", "no answer within 0.5 s"),
-        ("Async", "stubborn", "no answer within 0.5 s, and the check ignores cancellation"),
-        ("Async", "cancels itself", "mine cancelled itself"),
-        ("Async", "spins", "no answer within 0.5 s: the check blocks the event loop"),
-        ("Async", "sleeps", "no answer within 0.5 s: the check blocks the event loop"),
-        ("Async", "raises", "mine failed with ValueError: boom"),
-        ("Async", "raises mute", "mine failed with Mute: (no message"),
-        ("Async", "raises beyond", "mine failed with Beyond: boom"),
-        ("Async", "exits", "mine failed with SystemExit: 0"),
-        ("Async", "nothing", "mine answered nothing; expected an object"),
-        ("Quick", "raises beyond", "mine failed with Beyond: boom"),
-        ("Quick", "waits", "mine answered coroutine; expected an object"),
-        ("Apart", "dies", "mine ended its process (exit code 7)"),
-        ("Apart", "is killed", "mine ended its process (killed by signal 9)"),
-        ("Apart", "spins", "no answer within 8 s; its process was killed"),
-        ("Apart", "exits", "mine failed with SystemExit: 0"),
-        ("Apart", "yes", "mine answered passed: 'yes'"),
+NO_ANSWER = "no answer within 0.5 s"
+MISBEHAVIOUR = {  # each row is one run; what blocks the event loop or takes a process with it has a run of its own
+    "Sync": [
+        {
+            "spins": NO_ANSWER,
+            "sleeps": NO_ANSWER,
+            "waits": NO_ANSWER,
+        },  # the last one gives something to wait for
+        {
+            "raises": "mine failed with ValueError: boom",
+            "raises mute": "mine failed with Mute: (no message",
+            "raises beyond": "mine failed with Beyond: boom",
+            "exits": "mine failed with SystemExit: 0",
+            "nothing": "mine answered nothing; expected an object",
+            "a list": "mine answered list; expected an object",
+            "nan": "mine answered NaN or infinity",
+            "yes": "mine answered passed: 'yes'; expected true or false",
+            "no json": "mine answered something that is not JSON",
+            "surrogate": "mine answered something that is not JSON",
+            "itself": "mine answered something that is not JSON",
+        },
     ],
+    "Async": [
+        {"waits": NO_ANSWER, "stubborn": f"{NO_ANSWER}, and the check ignores cancellation"},
+        {"spins": f"{NO_ANSWER}: the check blocks the event loop"},
+        {"sleeps": f"{NO_ANSWER}: the check blocks the event loop"},
+        {
+            "cancels itself": "mine cancelled itself",
+            "raises": "mine failed with ValueError: boom",
+            "raises mute": "mine failed with Mute: (no message",
+            "raises beyond": "mine failed with Beyond: boom",
+            "exits": "mine failed with SystemExit: 0",
+            "nothing": "mine answered nothing; expected an object",
+        },
+    ],
+    "Quick": [
+        {
+            "raises beyond": "mine failed with Beyond: boom",
+            "waits": "mine answered coroutine; expected an object",
+        }
+    ],
+    "Apart": [
+        {
+            "dies": "mine ended its process (exit code 7)",
+            "is killed": "mine ended its process (killed by signal 9)",
+            "exits": "mine failed with SystemExit: 0",
+            "yes": "mine answered passed: 'yes'",
+        },
+        {"spins": "no answer within 8 s; its process was killed"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [(kind, ways) for kind, rows in MISBEHAVIOUR.items() for ways in rows],
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
-def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, how, words):
+def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
     # a process is slow to answer on a busy machine
-    seconds = "0.5" if kind != "Apart" else "8" if how == "spins" else "60"
+    seconds = "0.5" if kind != "Apart" else "8" if "spins" in ways else "60"
     ended = run(
         *CONTEXTS,
         *("--check-module", f"support.bad_checks:{kind}", "--timeout", seconds, "--concurrency", "3"),
         x_jsonl=GOOD * 3 + BAD + GOOD * 3,
-        checks_json=[check("mine", how=how, text="$.output.value"), MATCH],
+        checks_json=[*(check("mine", how=how, text="$.output.value") for how in ways), MATCH],
     )
     assert (ended.code, ended.told) == (1, [])
     assert statuses_in(tmp_path) == ["completed"] * 3 + ["error"] + ["completed"] * 3
-    (error,) = errors_in(tmp_path)
-    assert words in error["message"]
-    assert error["type"] == ("timeout_error" if "no answer within" in words else "unknown_error")
+    errors = errors_in(tmp_path)
+    assert len(errors) == len(ways)
+    for error, words in zip(errors, ways.values(), strict=True):
+        assert words in error["message"]
+        assert error["type"] == ("timeout_error" if "no answer within" in words else "unknown_error")
 
 
 def test_a_number_beyond_all_floats_is_an_answer(run, tmp_path):

@@ -76,6 +76,7 @@ async def test_no_texts_no_request(server):
     assert server.seen == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("script", "options", "fault", "recoverable", "says"),
     [

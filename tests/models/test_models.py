@@ -78,6 +78,7 @@ def ask(script="ok", **more: Any) -> CompletionRequest:
 # what a provider answers
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
@@ -128,6 +129,7 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
     assert not reply.cached
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("script", "options", "fault", "recoverable", "says", "requests"),
     [
@@ -188,6 +190,7 @@ async def test_a_refused_connection_may_pass(wire):
     assert raised.value.recoverable
 
 
+@pytest.mark.sample(2)
 async def test_retry_after_is_waited_for(server, wire):
     loop = asyncio.get_running_loop()
     async with model(server, wire=wire) as judge:
@@ -231,6 +234,7 @@ async def test_a_call_that_gets_no_turn_says_so(server):
         first.cancel()
 
 
+@pytest.mark.sample(2)
 async def test_a_half_open_connection_is_given_up_and_tried_again(server, wire):
     async with model(server, wire=wire) as judge:
         await judge.complete(ask())  # the SDK's first call is slow
@@ -390,6 +394,7 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail(server, wire):
 # keys
 
 
+@pytest.mark.sample(2)
 async def test_no_failure_gives_the_key_away(server, wire, caplog):
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
@@ -461,6 +466,7 @@ def test_which_keys_are_searched_for_in_content(key, searched):
     assert looks_random(key) is searched
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "key", ["test", "1", "passed", "choices", "content", "true", "unit", "e", '"', "\\", "{"]
 )

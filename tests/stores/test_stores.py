@@ -117,6 +117,7 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
     assert await store.events("unknown") == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("batch", "what"),
     [

@@ -112,6 +112,7 @@ async def check_after_crash(address, told):
 # Crashes
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
 async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, worker, point):
     process = worker(failpoint=point)
@@ -132,6 +133,7 @@ async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_th
         assert await check_after_crash(address, map(int, (first + told).split())) > 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4", ""]
 )
@@ -226,6 +228,7 @@ def opening(run, **more):
     return Transaction(entries=[entry], lines=[audit_entry("t", "run.start", run)])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("batch", "here"),
     [

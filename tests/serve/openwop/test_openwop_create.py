@@ -203,6 +203,7 @@ def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):
         assert told["details"]["field"] == "evalSuiteRef"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("which", ["none", "unknown", "foreign", "cancelled", "an evaluation"])
 def test_3_2_step_12_a_baseline_that_is_none(host, client, which):
     runs = {"none": None, "unknown": "run-unknown"}

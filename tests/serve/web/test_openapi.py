@@ -183,7 +183,7 @@ def test_schemathesis(route, api, host, series):
     from schemathesis.pytest._test_builder import build_operation_test
 
     @settings(
-        max_examples=series(4, 40), deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
+        max_examples=series(2, 40), deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     def bounded(case, host):

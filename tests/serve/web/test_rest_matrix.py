@@ -160,6 +160,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
     assert {route.id: route.scope for route in ROUTES} == {id: row[0] for id, row in ROWS.items()}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("route", CLOSED, ids=name_of)
 @pytest.mark.parametrize(
     ("key", "code"),
@@ -201,6 +202,7 @@ UNSERVED = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("path", UNSERVED)
 def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method):
@@ -220,6 +222,7 @@ def test_what_is_open_is_one_table(host):
         assert client.get("/nothing").status_code == 404
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("route", [route for route in CLOSED if route.scope], ids=name_of)
 def test_a_key_without_the_scope_is_forbidden(host, ours, route):
     scopes = DEFAULT - {route.scope}
@@ -229,6 +232,7 @@ def test_a_key_without_the_scope_is_forbidden(host, ours, route):
         assert answer.json()["details"] == {"scopeRequired": route.scope}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("route", CLOSED, ids=name_of)
 def test_the_scope_alone_is_enough(host, ours, route):
     with host.client(scopes={route.scope, *ALSO.get(route.id, ())} - {""}) as client:

@@ -1,14 +1,44 @@
-"""The promotion policy: which evidence and which approval a version of an agent needs."""
+"""
+The policy file: which evidence and which approval a version of an agent needs.
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
-from typing import Annotated
+    agents:
+      local.shop.*:
+        suite: local.shop.evals.smoke
+        suite_version: 1.*
+        max_age: 7d
+        min_score: 0.9
+        max_regression: 0.02
+        allowed_findings: {low: 3}
+        effective_scores: true
+        approval: {approvers: [key-9a], quorum: 1, author_may_approve: false, timeout: 1d}
+
+The first pattern in the file that matches the id of the agent counts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import to_json_document
+from assay.fep.files import document_of
+from assay.ports import Limits
+from assay.protocol.json_types import is_list, is_object, preview
+from assay.protocol.validation_messages import problems_in
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+TargetState = Literal["test", "staged", "active"]
+ApprovalState = Literal["test", "staged", "active", "rolled-back"]
+SEVERITIES = ("low", "medium", "high", "critical")
 DAY = 86_400.0
+MAX_PATTERNS = 1_000
+_UNITS = {"m": 60.0, "h": 3_600.0, "d": DAY, "w": 7 * DAY}
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 
 
 class ApprovalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,25 +48,25 @@ class ApprovalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Without `approvers`, any principal with the scope `approvals:respond` approves. Without `overriders`, no principal can override.
     """
 
-    gate: str = "promotion"  # its id in events and records
-    states: tuple[str, ...] = ("active",)  # the states that need it; "rolled-back": a rollback
-    approvers: tuple[str, ...] = ()
-    quorum: Annotated[int, msgspec.Meta(ge=1)] = 1
+    gate: Text = "promotion"  # its id in events and records
+    states: tuple[ApprovalState, ...] = ("active",)  # the states that need it; "rolled-back": a rollback
+    approvers: tuple[Text, ...] = ()
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     author_may_approve: bool = False  # whether the principal that requested the transition may approve it
-    seconds: Annotated[float, msgspec.Meta(gt=0)] = 7 * DAY  # without an answer by then, it is rejected
-    overriders: tuple[str, ...] = ()
+    seconds: Annotated[float, msgspec.Meta(gt=0)] = field(default=7 * DAY, name="timeout")
+    overriders: tuple[Text, ...] = ()
 
 
 class PromotionRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rules for one agent. A rule that is None, or empty, is not checked."""
 
-    eval_states: tuple[str, ...] = ("staged", "active")  # the states that need a passed eval run
-    suite: str | None = None  # the id of the suite that must have passed
-    suite_version: str | None = None
-    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None  # since the end of the eval run
+    eval_states: tuple[TargetState, ...] = field(default=("staged", "active"), name="states")
+    suite: Text | None = None  # the id of the suite that must have passed, or a pattern
+    suite_version: Text | None = None
+    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = field(default=None, name="max_age")
     min_score: Share | None = None
     max_regression: Share | None = None  # against the active version: the largest loss of score
-    allowed_findings: Mapping[str, int] | None = None  # by severity: the largest number; others: none
+    allowed_findings: Mapping[str, Count] | None = None  # by severity: the largest number; others: none
     effective_scores: bool = False  # whether the scores that people corrected count
     approval: ApprovalRules | None = None
 
@@ -52,6 +82,133 @@ class PromotionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def rules_for(self, agent_id: str) -> PromotionRules:
         """The rules of an agent. Without a match: a passed eval run for `staged` and `active`, and no approval."""
         for pattern, rules in self.agents.items():
-            if fnmatchcase(agent_id, pattern):
+            if matches(pattern, agent_id):
                 return rules
         return DEFAULT_RULES
+
+
+def read_policy_file(name: str, limits: Limits) -> PromotionPolicy:
+    """Read a `.yaml` or `.json` file. An InvalidRequest lists every problem, each with the file and the place in it."""
+    document, _, problems = to_json_document(document_of(name, limits), "", limits)
+    try:
+        if problems:
+            raise InvalidRequest(problems)
+        return read_policy(document)
+    except InvalidRequest as refusal:
+        problems = [
+            Problem(f"{name}: {one.place}" if one.place else name, one.message) for one in refusal.problems
+        ]
+        raise InvalidRequest(problems) from None
+
+
+def read_policy(document: Any) -> PromotionPolicy:
+    """Parse a policy. An InvalidRequest lists every problem with its place."""
+    agents = document.get("agents") if is_object(document) else None
+    if not is_object(agents) or not agents:
+        got = "got nothing" if agents is None else f"got {preview(agents)}"
+        raise InvalidRequest(Problem("agents", f"expected rules by agent id or pattern, {got}"))
+    problems = [
+        Problem(name[:100], "no such member; there is agents") for name in document if name != "agents"
+    ]
+    if len(agents) > MAX_PATTERNS:
+        raise InvalidRequest(
+            Problem("agents", f"expected at most {MAX_PATTERNS} patterns, got {len(agents)}")
+        )
+    rules: dict[str, PromotionRules] = {}
+    for pattern, table in agents.items():
+        place = f'agents."{pattern[:100]}"'
+        own = [*_own_problems(table, place), *_pattern_problems(pattern, place, rules)]
+        readable = _with_seconds(table)
+        own += problems_in(readable, PromotionRules, place)
+        problems += own
+        if not own:
+            rules[pattern] = msgspec.convert(readable, PromotionRules)
+    if problems:
+        raise InvalidRequest(problems)
+    return PromotionPolicy(agents=rules)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the text has the form of the pattern, in which `*` stands for any characters. It needs no backtracking."""
+    first, *parts = pattern.split("*")
+    if not parts:
+        return pattern == text
+    if not text.startswith(first):
+        return False
+    *middle, last = parts
+    at = len(first)
+    for part in middle:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(text) - len(last) >= at and text.endswith(last)
+
+
+def _pattern_problems(pattern: str, place: str, earlier: Mapping[str, Any]) -> Iterator[Problem]:
+    """A pattern that is empty, or that an earlier one covers: it would never count."""
+    if not 1 <= len(pattern) <= 256:
+        yield Problem(place, f"expected an agent id or a pattern of 1 to 256 characters, got {len(pattern)}")
+    for other in earlier:
+        if matches(other, pattern):
+            message = f"these rules never count: {other!r} comes first and matches the same agents; move them up, or remove them"
+            yield Problem(place, message)
+            return
+
+
+def _own_problems(table: Any, place: str) -> Iterator[Problem]:
+    """The problems that the types do not express."""
+    if not is_object(table):
+        return  # an empty entry is a mistake, and the types say so
+    yield from _span_problem(table, "max_age", place)
+    findings = table.get("allowed_findings")
+    for severity in findings if is_object(findings) else ():
+        if severity not in SEVERITIES:
+            expected = f"expected one of {', '.join(SEVERITIES)}"
+            yield Problem(f"{place}.allowed_findings", f"{expected}, got {severity[:40]!r}")
+    if table.get("suite") is None and table.get("suite_version") is not None:
+        yield Problem(f"{place}.suite_version", "expected `suite` beside it, got none")
+    approval = table.get("approval")
+    if is_object(approval):
+        yield from _span_problem(approval, "timeout", f"{place}.approval")
+        yield from _quorum_problem(approval, f"{place}.approval")
+
+
+def _quorum_problem(approval: dict[str, Any], place: str) -> Iterator[Problem]:
+    approvers, quorum = approval.get("approvers"), approval.get("quorum", 1)
+    if not is_list(approvers) or not approvers or not isinstance(quorum, int):
+        return
+    ids = {str(one) for one in approvers}
+    if not any("*" in one for one in ids) and quorum > len(ids):
+        yield Problem(
+            f"{place}.quorum", f"expected at most {len(ids)}, as many as there are approvers, got {quorum}"
+        )
+
+
+def _span_problem(table: dict[str, Any], member: str, place: str) -> Iterator[Problem]:
+    value = table.get(member)
+    if value is not None and seconds_of(value) is None:
+        yield Problem(
+            f"{place}.{member}", f"expected a span such as 30m, 12h, 7d or 2w, got {preview(value)}"
+        )
+
+
+def seconds_of(span: Any) -> float | None:
+    """`7d` in seconds; None for anything that is not a span."""
+    found = _SPAN.fullmatch(span) if isinstance(span, str) else None
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+def _with_seconds(table: Any) -> Any:
+    """The entry with its spans in seconds. An invalid span is left out, as it is already reported."""
+    if not is_object(table):
+        return table
+    changed = {name: value for name, value in table.items() if name != "max_age"}
+    if (age := seconds_of(table.get("max_age"))) is not None:
+        changed["max_age"] = age
+    if is_object(approval := table.get("approval")):
+        inner = {name: value for name, value in approval.items() if name != "timeout"}
+        if (timeout := seconds_of(approval.get("timeout"))) is not None:
+            inner["timeout"] = timeout
+        changed["approval"] = inner
+    return changed

@@ -1,0 +1,127 @@
+"""
+Agreement between judges, or between a judge and people: Cohen's kappa and Krippendorff's alpha.
+
+Both compare the agreement with that of chance. If all answers are in one category, chance agrees too: they are undefined.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from msgspec import Struct
+
+from assay.stats.distributions import normal_quantile
+from assay.stats.paired import LEVEL
+
+ONE_CATEGORY = "undefined: all answers are in one category, so agreement by chance is certain"
+NO_PAIRS = "undefined: no case has two answers"
+
+
+class Agreement(Struct, frozen=True):
+    """
+    `value` is 1 for full agreement, 0 for that of chance. If it is None, `reason` says why.
+
+    `observed` is the share of pairs of answers that agree. `low` and `high` are the interval of Cohen's kappa.
+    """
+
+    value: float | None
+    observed: float | None
+    cases: int
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+
+def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]], level: float = LEVEL) -> Agreement:
+    """
+    Cohen's kappa of two raters, from both answers to each case.
+
+    The interval uses the variance of Fleiss, Cohen and Everitt (1969). It has no width at full agreement and is then left out.
+    """
+    table = Counter(pairs)
+    total = sum(table.values())
+    if not total:
+        return Agreement(None, None, 0, reason=NO_PAIRS)
+    rows, columns = Counter[Hashable](), Counter[Hashable]()
+    for (one, other), many in table.items():
+        rows[one] += many
+        columns[other] += many
+    observed = sum(many for (one, other), many in table.items() if one == other) / total
+    chance = sum(many * columns[one] for one, many in rows.items()) / total**2
+    if len(rows.keys() | columns.keys()) == 1:
+        return Agreement(None, observed, total, reason=ONE_CATEGORY)
+    kappa = (observed - chance) / (1 - chance)
+    variance = _kappa_variance(table, rows, columns, kappa, chance)
+    if variance <= 0 or observed == 1:
+        return Agreement(kappa, observed, total)
+    reach = normal_quantile((1 + level) / 2) * sqrt(variance)
+    return Agreement(kappa, observed, total, kappa - reach, kappa + reach)
+
+
+def _kappa_variance(
+    table: Mapping[tuple[Hashable, Hashable], int],
+    rows: Mapping[Hashable, int],
+    columns: Mapping[Hashable, int],
+    kappa: float,
+    chance: float,
+) -> float:
+    total = sum(table.values())
+    diagonal = others = 0.0
+    for (one, other), many in table.items():
+        share = many / total
+        if one == other:
+            diagonal += share * (1 - (rows[one] + columns[one]) / total * (1 - kappa)) ** 2
+        else:
+            others += share * ((columns.get(one, 0) + rows.get(other, 0)) / total) ** 2
+    rest = (kappa - chance * (1 - kappa)) ** 2
+    return (diagonal + (1 - kappa) ** 2 * others - rest) / ((1 - chance) ** 2 * total)
+
+
+def krippendorff_alpha(cases: Iterable[Sequence[Hashable]]) -> Agreement:
+    """
+    Krippendorff's alpha for answers in categories, from all answers to each case; a missing answer is left out.
+
+    A case with fewer than two answers has no pairs and does not count.
+    """
+    return _alpha(cases, _unequal_pairs)
+
+
+def interval_alpha(cases: Iterable[Sequence[float]]) -> Agreement:
+    """Krippendorff's alpha for numbers: a disagreement counts with the square of the difference."""
+    return _alpha(cases, _squared_pairs)
+
+
+def _alpha(cases: Iterable[Sequence[Any]], disagreement: Callable[[Mapping[Any, int]], float]) -> Agreement:
+    within = 0.0
+    totals = Counter[Any]()
+    counted = agreeing = pairs = 0
+    for answers in cases:
+        size = len(answers)
+        if size < 2:
+            continue
+        counts = Counter(answers)
+        within += disagreement(counts) / (size - 1)
+        agreeing += sum(many * (many - 1) for many in counts.values())
+        pairs += size * (size - 1)
+        totals.update(counts)
+        counted += 1
+    if not pairs:
+        return Agreement(None, None, 0, reason=NO_PAIRS)
+    if len(totals) == 1:
+        return Agreement(None, 1.0, counted, reason=ONE_CATEGORY)
+    chance = disagreement(totals) / (sum(totals.values()) - 1)
+    return Agreement(1 - within / chance, agreeing / pairs, counted)
+
+
+def _unequal_pairs(counts: Mapping[Any, int]) -> float:
+    """The number of ordered pairs of unequal answers."""
+    size = sum(counts.values())
+    return size * size - sum(many * many for many in counts.values())
+
+
+def _squared_pairs(counts: Mapping[Any, int]) -> float:
+    """The sum of the squared differences of all ordered pairs."""
+    size = sum(counts.values())
+    mean = sum(value * many for value, many in counts.items()) / size
+    return 2 * size * sum(many * (value - mean) ** 2 for value, many in counts.items())

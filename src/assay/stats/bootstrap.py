@@ -1,0 +1,76 @@
+"""
+The BCa bootstrap interval of a difference of two metrics that are not means, such as medians or F1.
+
+scipy computes it. The cases are drawn in pairs, with a seed: equal input has an equal interval.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from math import isfinite
+from typing import Any
+
+from assay.errors import InvalidRequest
+from assay.extras import require
+from assay.stats.distributions import FEATURE, numpy
+from assay.stats.paired import LEVEL, PairedResult
+
+LEAST_CASES, MOST_CASES = 30, 5_000
+RESAMPLES = 2_000
+BATCH_NUMBERS = 2_000_000  # of one array of resamples: bounds the memory
+
+Statistic = Callable[[Any, int], Any]  # of an array along an axis, as `numpy.median`
+
+
+def bootstrap_interval(
+    statistic: Statistic,
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> PairedResult:
+    """
+    The difference of `statistic(values, axis)` between the runs, with its BCa interval; from 30 to 5,000 cases.
+
+    If all resamples have the same difference, there is no interval: `low` and `high` are None.
+    """
+    cases = len(before)
+    if cases != len(after):
+        raise ValueError(f"expected as many cases before as after, got {cases} and {len(after)}")
+    if not LEAST_CASES <= cases <= MOST_CASES:
+        raise InvalidRequest(
+            f"expected {LEAST_CASES} to {MOST_CASES} cases for a bootstrap interval, got {cases}; "
+            "a metric that is a mean has an interval for any number of cases"
+        )
+    require(FEATURE, "compare")
+    np, stats = numpy(), import_module("scipy.stats")
+    values = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+
+    def difference(one: Any, other: Any, axis: int = -1) -> Any:
+        return statistic(other, axis) - statistic(one, axis)
+
+    first, second = (float(statistic(one, -1)) for one in values)
+    low = high = None
+    if len({*zip(before, after, strict=True)}) > 1:
+        with np.errstate(all="ignore"):  # a degenerate distribution has no limits; it is answered below
+            found = _bootstrap(stats, values, difference, level, seed, max(1, BATCH_NUMBERS // cases))
+        low, high = (float(one) if isfinite(one) else None for one in found)
+    if low is None or high is None or low == high:
+        low = high = None
+    return PairedResult(first, second, second - first, low, high, level, "bca", cases)
+
+
+def _bootstrap(stats: Any, values: Any, difference: Any, level: float, seed: int, batch: int) -> Any:
+    catch = import_module("warnings").catch_warnings
+    with catch(action="ignore"):  # scipy warns of a degenerate distribution
+        return stats.bootstrap(
+            values,
+            difference,
+            paired=True,
+            vectorized=True,
+            method="BCa",
+            n_resamples=RESAMPLES,
+            confidence_level=level,
+            batch=batch,
+            rng=numpy().random.default_rng(seed),
+        ).confidence_interval

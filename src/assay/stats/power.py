@@ -1,0 +1,146 @@
+"""
+What a number of cases can show: the smallest effect, and how many cases a margin needs, at a power of 80%.
+
+Both follow from the spread of the differences and from the margin. The observed effect has no part in them: a power
+computed for it only repeats the p value.
+"""
+
+from collections.abc import Callable
+from math import sqrt
+
+from msgspec import Struct
+
+from assay.stats.distributions import normal_quantile, special, student_quantile
+from assay.stats.paired import FEW, LEVEL, PairedSample
+from assay.stats.tango import bisect
+
+POWER = 0.8
+MAX_CASES = 10**12
+
+
+class Sensitivity(Struct, frozen=True):
+    """
+    `smallest_effect` is the true difference that this many cases show with the power; None if they can show no effect.
+
+    `settling_cases` is the number of cases at which the verdict on the margin has the power: if the true difference is
+    the margin, its interval excludes 0; if it is 0, its interval is within the margin. `more_cases` are those still
+    missing. Both are None without a margin, or if the spread is unknown.
+    """
+
+    power: float
+    smallest_effect: float | None
+    settling_cases: int | None = None
+    more_cases: int | None = None
+
+
+def sensitivity(
+    sample: PairedSample, margin: float | None = None, level: float = LEVEL, power: float = POWER
+) -> Sensitivity:
+    if margin is not None and not margin > 0:
+        raise ValueError(f"margin: expected a number above 0, got {margin:g}")
+    if sample.n < 2:
+        return Sensitivity(power, None)
+    if sample.is_binary:
+        share = discordant_share(sample)
+        smallest = smallest_binary_effect(sample.n, share, level, power)
+        needed = None if margin is None else binary_cases(margin, share, level, power)
+    else:
+        deviation = spread(sample)
+        if deviation is None:
+            return Sensitivity(power, None)
+        smallest = smallest_effect(sample.n, deviation, level, power)
+        needed = None if margin is None else mean_cases(margin, deviation, level, power)
+    if sample.span is not None and smallest is not None and smallest > sample.span:
+        smallest = None
+    return Sensitivity(power, smallest, needed, None if needed is None else max(0, needed - sample.n))
+
+
+def spread(sample: PairedSample) -> float | None:
+    """
+    The standard deviation of the differences.
+
+    If all are equal, one more case that differs by `span` is assumed. None without a span.
+    """
+    if sample.deviation:
+        return sample.deviation
+    return None if sample.span is None else sample.span / sqrt(sample.n + 1)
+
+
+def discordant_share(sample: PairedSample) -> float:
+    """The share of cases that change. One more changed case is assumed, because no change seen is not no change."""
+    return (sample.gains + sample.losses + 1) / (sample.n + 1)
+
+
+def t_power(effect: float, deviation: float, cases: int, level: float) -> float:
+    """The probability that the interval of t excludes 0 on the side of a true effect."""
+    df = cases - 1
+    limit = student_quantile((1 + level) / 2, df)
+    return 1 - float(special().nctdtr(df, effect / deviation * sqrt(cases), limit))
+
+
+def smallest_effect(cases: int, deviation: float, level: float = LEVEL, power: float = POWER) -> float:
+    """The true mean difference that t shows with the power."""
+    if cases < 2:
+        raise ValueError(f"power: expected at least 2 cases, got {cases}")
+    unit = deviation / sqrt(cases)
+    high = unit
+    while t_power(high, deviation, cases, level) < power:
+        high *= 2
+    return bisect(lambda effect: t_power(effect, deviation, cases, level) < power, 0.0, high)
+
+
+def mean_cases(margin: float, deviation: float, level: float = LEVEL, power: float = POWER) -> int:
+    """The number of cases at which t settles the margin."""
+
+    def is_enough(cases: int) -> bool:
+        df, effect = cases - 1, margin / deviation * sqrt(cases)
+        # With a true difference of 0, both limits are within the margin: the limits are independent only in the limit,
+        # so each of the two ways to miss has half of the probability to miss.
+        within = effect >= student_quantile((1 + level) / 2, df) + student_quantile((1 + power) / 2, df)
+        return within and t_power(margin, deviation, cases, level) >= power
+
+    return _first(is_enough, FEW)
+
+
+def smallest_binary_effect(
+    cases: int, share: float, level: float = LEVEL, power: float = POWER
+) -> float | None:
+    """
+    The difference of two paired rates that the score test shows with the power, if a share of the cases changes.
+
+    R. J. Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43 (1987).
+    None if even changes in one direction alone would not show.
+    """
+    if not _shows(share, share, cases, level, power):
+        return None
+    return bisect(lambda effect: not _shows(effect, share, cases, level, power), 0.0, share)
+
+
+def binary_cases(margin: float, share: float, level: float = LEVEL, power: float = POWER) -> int:
+    """The number of cases at which the score test settles the margin."""
+    share = max(share, margin)  # a difference of the margin needs as many changed cases
+    both = normal_quantile((1 + level) / 2) + normal_quantile((1 + power) / 2)
+
+    def is_enough(cases: int) -> bool:
+        return margin * sqrt(cases) >= both * sqrt(share) and _shows(margin, share, cases, level, power)
+
+    return _first(is_enough, FEW)
+
+
+def _shows(effect: float, share: float, cases: int, level: float, power: float) -> bool:
+    limit = normal_quantile((1 + level) / 2) * sqrt(share)
+    return effect * sqrt(cases) >= limit + normal_quantile(power) * sqrt(max(0.0, share - effect**2))
+
+
+def _first(is_enough: Callable[[int], bool], least: int) -> int:
+    """The first number of cases that is enough; `MAX_CASES` at most."""
+    high = least
+    while not is_enough(high):
+        high *= 2
+        if high > MAX_CASES:
+            return MAX_CASES
+    low = high // 2 if high > least else least - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high

@@ -53,7 +53,7 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]], level: float = LEVEL
         return Agreement(None, observed, total, reason=ONE_CATEGORY)
     kappa = (observed - chance) / (1 - chance)
     variance = _kappa_variance(table, rows, columns, kappa, chance)
-    if variance <= 0 or observed == 1:
+    if variance < 1e-12 or observed == 1:  # without width, as if one rater always says the same
         return Agreement(kappa, observed, total)
     reach = normal_quantile((1 + level) / 2) * sqrt(variance)
     return Agreement(kappa, observed, total, kappa - reach, kappa + reach)

@@ -1,0 +1,294 @@
+"""Power, pass@k, agreement, corrected means and the bootstrap: against scipy, statsmodels, published numbers and identities."""
+
+# A test knows which limits are set; scipy and statsmodels have no types.
+# pyright: reportCallIssue=false, reportMissingTypeStubs=false, reportOperatorIssue=false, reportOptionalOperand=false
+
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.inter_rater import cohens_kappa
+from statsmodels.stats.power import TTestPower
+
+from assay.errors import InvalidRequest
+from assay.fep.statistics import pass_k
+from assay.stats.agreement import cohen_kappa, interval_alpha, krippendorff_alpha
+from assay.stats.bootstrap import RESAMPLES, bootstrap_interval
+from assay.stats.corrected import Label, corrected_mean
+from assay.stats.distributions import normal_quantile
+from assay.stats.intervals import clustered_mean
+from assay.stats.paired import PairedSample
+from assay.stats.power import (
+    binary_cases,
+    mean_cases,
+    sensitivity,
+    smallest_binary_effect,
+    smallest_effect,
+    t_power,
+)
+from assay.stats.repeats import pass_all_k, pass_at_k
+
+
+@pytest.mark.parametrize(("cases", "power"), [(15, 0.8), (50, 0.8), (400, 0.9)])
+def test_the_smallest_effect_is_that_of_statsmodels(cases, power):
+    other = TTestPower().solve_power(nobs=cases, alpha=0.05, power=power)
+    assert smallest_effect(cases, 2.0, power=power) == pytest.approx(2 * other, rel=1e-4)
+    assert t_power(0.3, 1.0, cases, 0.95) == pytest.approx(
+        TTestPower().power(0.3, cases, 0.025, alternative="larger"), rel=1e-6
+    )
+
+
+def test_the_cases_that_settle_a_margin():
+    """Enough in both directions, and one case fewer is not."""
+    cases = mean_cases(0.05, 0.3)
+    both = (normal_quantile(0.975) + normal_quantile(0.9)) * 0.3 / 0.05
+    assert cases == pytest.approx(both**2, rel=0.01)
+    assert t_power(0.05, 0.3, cases, 0.95) > 0.8
+    assert smallest_effect(cases, 0.3) < 0.05
+    binary = binary_cases(0.05, 0.2)
+    assert sqrt(binary) * 0.05 >= (normal_quantile(0.975) + normal_quantile(0.9)) * sqrt(0.2)
+    assert sqrt(binary - 1) * 0.05 < (normal_quantile(0.975) + normal_quantile(0.9)) * sqrt(0.2)
+    # Connor 1987 at the smallest effect: n = (z sqrt(share) + z' sqrt(share - effect²))² / effect²
+    effect = smallest_binary_effect(300, 0.2)
+    needed = (
+        normal_quantile(0.975) * sqrt(0.2) + normal_quantile(0.8) * sqrt(0.2 - effect**2)
+    ) ** 2 / effect**2
+    assert needed == pytest.approx(300, rel=1e-6)
+
+
+def test_sensitivity_never_depends_on_the_observed_effect():
+    one = PairedSample.of([0.5] * 40, [0.6, 0.4] * 20)
+    shifted = PairedSample.of([0.3] * 40, [0.6, 0.4] * 20)
+    assert sensitivity(one, 0.05).smallest_effect == pytest.approx(sensitivity(shifted, 0.05).smallest_effect)
+    gains, mixed = (
+        PairedSample.of([0] * 40, [1] * 8 + [0] * 32),
+        PairedSample.of([0] * 36 + [1] * 4, [1] * 4 + [0] * 36),
+    )
+    assert sensitivity(gains, 0.1) == sensitivity(mixed, 0.1)
+    found = sensitivity(gains, 0.1)
+    assert found.more_cases == found.settling_cases - 40 > 0
+
+
+@pytest.mark.parametrize(
+    ("sample", "margin", "smallest", "more"),
+    [
+        (PairedSample(), 0.1, None, None),
+        (PairedSample.of([0], [1]), 0.1, None, None),
+        (PairedSample.of([0] * 30, [0] * 30), None, None, None),  # one changed case of 31 would not show
+        (
+            PairedSample.of([0.5] * 30, [0.5] * 30),
+            None,
+            0.0954,
+            None,
+        ),  # as if one more case differed by the span
+        (PairedSample.of([5.0] * 30, [5.0] * 30, span=None), 0.1, None, None),
+        (
+            PairedSample.of([0, 1] * 500, [0, 0, 1, 1] * 250),
+            1e-9,
+            0.0627,
+            10**12 - 1000,
+        ),  # bounded, not endless
+    ],
+)
+def test_sensitivity_of_degenerate_samples(sample, margin, smallest, more):
+    found = sensitivity(sample, margin)
+    assert found.smallest_effect == (None if smallest is None else pytest.approx(smallest, abs=1e-3))
+    assert found.more_cases == more
+
+
+def plain_share(passed, trials, k, test):
+    drawn = list(combinations([True] * passed + [False] * (trials - passed), k))
+    return sum(map(test, drawn)) / len(drawn)
+
+
+@given(cases=st.lists(st.integers(0, 5), min_size=1, max_size=12), k=st.integers(1, 5))
+def test_pass_at_k_and_pass_all_k_are_the_shares_of_draws(cases, k):
+    counts = {(passed, 5): cases.count(passed) for passed in set(cases)}
+    at, every = pass_at_k(counts, k), pass_all_k(counts, k)
+    assert at.rate == pytest.approx(np.mean([plain_share(passed, 5, k, any) for passed in cases]))
+    assert every.rate == pytest.approx(np.mean([plain_share(passed, 5, k, all) for passed in cases]))
+    assert at.low <= at.rate <= at.high
+    assert at.cases == len(cases)
+    assert every == dict(pass_k(counts))[str(k)]  # what reports show
+
+
+@pytest.mark.parametrize(
+    ("k", "message"),
+    [
+        (4, "expected k of at most 3, because a case has 3 measured trials, got 4"),
+        (0, "expected k of at least 1, got 0"),
+    ],
+)
+def test_k_above_the_trials_is_refused(k, message):
+    for rate in (pass_at_k, pass_all_k):
+        with pytest.raises(InvalidRequest, match=message):
+            rate({(2, 3): 4, (5, 5): 1}, k)
+        assert rate({}, 1) is None
+
+
+@given(pairs=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=2, max_size=40))
+def test_kappa_is_that_of_statsmodels(pairs):
+    found = cohen_kappa(pairs)
+    if found.value is None:
+        assert "one category" in found.reason
+        return
+    table = np.zeros((3, 3))
+    for one, other in pairs:
+        table["abc".index(one), "abc".index(other)] += 1
+    with np.errstate(invalid="ignore"):  # it divides 0 by 0 if one rater has one category
+        other = cohens_kappa(table)
+    assert found.value == pytest.approx(other.kappa, abs=1e-12)
+    if found.low is not None:
+        assert (found.low, found.high) == pytest.approx((other.kappa_low, other.kappa_upp), abs=1e-9)
+
+
+KRIPPENDORFF = [  # K. Krippendorff, Computing Krippendorff's alpha-reliability (2011), section C: four observers, twelve units
+    "1 2 3 3 2 1 4 1 2 . . .",
+    "1 2 3 3 2 2 4 1 2 5 . 3",
+    ". 3 3 3 2 3 4 2 2 5 1 .",
+    "1 2 3 3 2 4 4 1 2 5 1 .",
+]
+
+
+def test_published_agreement():
+    units = [
+        [int(one) for one in unit if one != "."] for unit in zip(*map(str.split, KRIPPENDORFF), strict=True)
+    ]
+    assert round(krippendorff_alpha(units).value, 3) == 0.743
+    assert round(interval_alpha(units).value, 3) == 0.849
+    assert krippendorff_alpha(units).cases == 11  # the last unit has one answer
+    # Two observers and two categories, section A of the same text
+    first, second = "0100000010", "1110010000"
+    assert round(krippendorff_alpha(zip(first, second, strict=True)).value, 3) == 0.095
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (cohen_kappa([]), "no case has two answers"),
+        (krippendorff_alpha([["a"], []]), "no case has two answers"),
+        (cohen_kappa([("a", "a")] * 3), "one category"),
+        (krippendorff_alpha([["a", "a"]] * 3), "one category"),
+        (interval_alpha([[0.5, 0.5]]), "one category"),
+    ],
+)
+def test_agreement_that_is_undefined_says_so(found, reason):
+    assert found.value is None
+    assert reason in found.reason
+
+
+def drawn_labels(rng, judged, human, count):
+    return [
+        Label(judged[i], human[i], count / len(judged)) for i in rng.choice(len(judged), count, replace=False)
+    ]
+
+
+def test_identities_of_the_corrected_mean():
+    rng = np.random.default_rng(1)
+    human = (rng.random(400) < 0.6).astype(float).tolist()
+    noisy = [one if rng.random() < 0.8 else 1 - one for one in human]
+    labels = drawn_labels(rng, noisy, human, 80)
+    alone = corrected_mean(noisy, labels, weight=0)
+    assert alone.mean == pytest.approx(np.mean([one.human for one in labels]))  # the labels alone
+    full = corrected_mean(noisy, labels, weight=1)
+    assert full.mean == pytest.approx(full.uncorrected - full.bias)  # PPI: the mean less the bias
+    best = corrected_mean(noisy, labels)
+    assert best.high - best.low < min(alone.high - alone.low, full.high - full.low)
+    # PPI++ (Angelopoulos et al.) with the unlabelled rest: weight / (1 + n/N) of the rest, the same estimate
+    rest_size = 400 - 80
+    chosen_mean = np.mean([one.judged for one in labels])
+    rest_mean = (sum(noisy) - 80 * chosen_mean) / rest_size
+    weight = best.weight / (1 + 80 / rest_size)
+    assert best.mean == pytest.approx(alone.mean + weight * (rest_mean - chosen_mean))
+    perfect = corrected_mean(human, drawn_labels(rng, human, human, 80))
+    assert (perfect.mean, perfect.bias, perfect.weight) == pytest.approx((np.mean(human), 0, 1))
+    constant = corrected_mean([1.0] * 400, [Label(1.0, one.human, one.probability) for one in labels])
+    assert (constant.mean, constant.weight) == (pytest.approx(alone.mean), 0)
+
+
+def test_labels_of_all_cases_give_the_plain_interval():
+    human = [0.2, 0.9, 0.4, 1.0, 0.7, 0.1]
+    found = corrected_mean([0.5, 0.6] * 3, [Label(0.5, one, 1.0) for one in human], weight=0)
+    plain = clustered_mean(human, 6)
+    assert (found.mean, found.low, found.high) == pytest.approx((plain.mean, plain.low, plain.high))
+
+
+def test_unequal_probabilities_are_weighed():
+    """Bad cases were drawn four times as often. The plain mean of the labels would be far too low."""
+    labels = [Label(0.0, 0.0, 0.4)] * 40 + [Label(1.0, 1.0, 0.1)] * 10
+    judged = [0.0] * 100 + [1.0] * 100
+    assert corrected_mean(judged, labels, weight=0).mean == pytest.approx(0.5)
+    assert corrected_mean(judged, labels).mean == pytest.approx(0.5)
+
+
+def test_corrected_intervals_hold_the_truth(series):
+    """A biased judge, 60 labels of 300 cases: the uncorrected mean misses by 0.12."""
+    rounds, rng = series(300, 3_000), np.random.default_rng(4)
+    held = 0
+    for _ in range(rounds):
+        human = rng.random(300) < 0.6
+        judged = human | (rng.random(300) < 0.3)
+        found = corrected_mean(
+            judged.astype(float).tolist(), drawn_labels(rng, judged.astype(float), human.astype(float), 60)
+        )
+        held += found.low <= 0.6 <= found.high
+    assert held / rounds >= 0.94 - 3 * sqrt(0.05 * 0.95 / rounds)
+
+
+@pytest.mark.parametrize(
+    ("judged", "labels", "message"),
+    [
+        ([], [], "expected 1 to 0 labels"),
+        ([1.0], [], "expected 1 to 1 labels, one for each case at most, got 0"),
+        ([1.0], [Label(1, 1, 0.5)] * 2, "got 2"),
+        ([1.0], [Label(1, 1, 0)], "expected a probability above 0 and at most 1"),
+    ],
+)
+def test_labels_that_cannot_correct_are_refused(judged, labels, message):
+    with pytest.raises(InvalidRequest, match=message):
+        corrected_mean(judged, labels)
+
+
+def test_one_label_has_no_interval():
+    assert corrected_mean([1.0, 0.0], [Label(1, 1, 0.5)]).low is None
+
+
+def test_the_bootstrap_is_that_of_scipy_with_a_seed():
+    rng = np.random.default_rng(5)
+    before, after = rng.random(40), rng.random(40) + 0.4
+    found = bootstrap_interval(np.median, before.tolist(), after.tolist(), seed=3)
+    plain = stats.bootstrap(
+        (before, after),
+        lambda one, other, axis: np.median(other, axis=axis) - np.median(one, axis=axis),
+        paired=True, n_resamples=RESAMPLES, rng=np.random.default_rng(3),
+    ).confidence_interval  # fmt: skip
+    assert (found.low, found.high) == tuple(plain)
+    assert found.p_value < 0.05
+    assert found == bootstrap_interval(np.median, before.tolist(), after.tolist(), seed=3)
+    assert found.low != bootstrap_interval(np.median, before.tolist(), after.tolist(), seed=4).low
+
+
+def test_a_bootstrap_is_extended_to_zero_where_swaps_do_not_reject():
+    before = [0.0] * 25 + [1.0] * 5
+    after = [0.0] * 20 + [0.01] * 5 + [1.0] * 5
+    found = bootstrap_interval(lambda values, axis: np.quantile(values, 0.8, axis=axis), before, after)
+    assert found.p_value > 0.05
+    assert found.low <= 0 <= found.high
+
+
+@pytest.mark.parametrize("cases", [29, 5_001])
+def test_a_bootstrap_of_too_few_or_too_many_cases_is_refused(cases):
+    with pytest.raises(
+        InvalidRequest, match=f"expected 30 to 5000 cases for a bootstrap interval, got {cases}"
+    ):
+        bootstrap_interval(np.median, [0.0] * cases, [1.0] * cases)
+
+
+def test_equal_cases_have_no_bootstrap_interval():
+    for before, after in (([0.5] * 30, [0.6] * 30), ([0.0, 1.0] * 15, [0.0, 1.0] * 15)):
+        found = bootstrap_interval(np.median, before, after)
+        assert (found.low, found.high, found.method) == (None, None, "bca")

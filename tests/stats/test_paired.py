@@ -1,0 +1,295 @@
+"""Paired differences: published numbers, scipy and statsmodels, and the laws that tie interval, p value and verdict."""
+
+# A test knows which limits are set; scipy and statsmodels have no types.
+# pyright: reportCallIssue=false, reportMissingTypeStubs=false, reportOperatorIssue=false, reportOptionalOperand=false
+
+import subprocess
+import sys
+from itertools import product
+from math import inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW, ttost_paired
+
+from assay.errors import MissingExtra
+from assay.stats import distributions
+from assay.stats.holm import excludes_zero, holm
+from assay.stats.paired import PairedResult, PairedSample, paired_interval
+from assay.stats.sign_flip import SignFlip
+from assay.stats.tango import mcnemar_p, tango_interval, tango_p, tango_score
+from assay.stats.tost import tost_p
+from assay.stats.unmeasured import unmeasured_bounds
+from assay.stats.verdict import interval_verdict, verdict
+
+
+@pytest.mark.parametrize(
+    ("gains", "losses", "cases", "level", "low", "high", "digits"),
+    [
+        (0, 1, 44, 0.90, -0.096, None, 3),  # Tango 1998, section 6.1: soft contact lenses
+        (1, 7, 21, 0.95, -0.517, -0.026, 3),  # Fagerland et al. 2014: airway hyper-responsiveness
+        (40, 20, 160, 0.95, 0.0309, 0.2181, 4),  # PropCIs, scoreci.mp
+    ],
+)
+def test_published_score_intervals(gains, losses, cases, level, low, high, digits):
+    found = tango_interval(gains, losses, cases, level)
+    assert round(found[0], digits) == low
+    assert high is None or round(found[1], digits) == high
+
+
+def test_published_tests_of_paired_rates():
+    assert round(tango_score(0, 1, 44, -0.1), 3) == 1.709  # Tango 1998, section 6.1
+    assert round(tango_p(1, 7, 21), 3) == 0.034  # Fagerland et al. 2014: asymptotic
+    assert round(mcnemar_p(1, 7), 3) == 0.070  # and exact conditional
+    assert mcnemar_p(0, 0) == 1
+
+
+@given(gains=st.integers(0, 60), losses=st.integers(0, 60), same=st.integers(0, 200))
+def test_the_score_interval_inverts_its_test(gains, losses, same):
+    cases = gains + losses + same
+    if not cases:
+        return
+    low, high = tango_interval(gains, losses, cases, 0.95)
+    assert -1 <= low <= (gains - losses) / cases <= high <= 1
+    assert tango_interval(losses, gains, cases, 0.95) == pytest.approx((-high, -low), abs=1e-12)
+    for limit in (low, high):
+        if abs(limit) < 1 - 1e-9:
+            assert tango_p(gains, losses, cases, limit) == pytest.approx(0.05, abs=1e-6)
+    table = [[same, losses], [gains, 0]]
+    assert mcnemar_p(gains, losses) == pytest.approx(mcnemar(table, exact=True).pvalue, rel=1e-9)
+    if gains + losses:
+        asymptotic = mcnemar(table, exact=False, correction=False).pvalue
+        assert tango_p(gains, losses, cases) == pytest.approx(asymptotic, rel=1e-9)
+
+
+def numbers(least, most):
+    return st.lists(st.floats(-1, 1).map(lambda one: round(one, 3)), min_size=least, max_size=most)
+
+
+@given(differences=numbers(15, 60), margin=st.floats(0.01, 0.9))
+def test_t_is_that_of_scipy_and_statsmodels(differences, margin):
+    sample = PairedSample.of([0.0] * len(differences), differences, single_trial=False)
+    if sample.method != "t":
+        return
+    found = sample.interval()
+    plain = stats.ttest_1samp(differences, 0)
+    assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval(0.95)), abs=1e-10)
+    assert found.p_value == pytest.approx(plain.pvalue, abs=1e-10)
+    assert (found.low, found.high) == pytest.approx(DescrStatsW(differences).tconfint_mean(), abs=1e-10)
+    tost, _, _ = ttost_paired(np.array(differences), np.zeros(len(differences)), -margin, margin)
+    assert tost_p(sample, margin) == pytest.approx(tost, abs=1e-10)
+
+
+@given(differences=numbers(2, 8), mean=st.floats(-1, 1).map(lambda one: round(one, 2)))
+def test_sign_flips_are_the_plain_enumeration(differences, mean):
+    """Every pattern of signs, one by one, in thousandths: exact."""
+    shifted = [round(1000 * one) - round(1000 * mean) for one in differences]
+    sums = [
+        sum(sign * one for sign, one in zip(signs, shifted, strict=True))
+        for signs in product((1, -1), repeat=len(shifted))
+    ]
+    above = sum(one >= sum(shifted) for one in sums) / len(sums)
+    below = sum(one <= sum(shifted) for one in sums) / len(sums)
+    test = SignFlip(differences)
+    assert test.above(mean) == above
+    assert test.below(mean) == below
+    limits = test.interval(0.9)
+    if limits is None:
+        assert test.p_value(mean) > 0.1 or len(differences) > 4
+    else:  # inside, the test accepts; outside it rejects
+        assert (limits[0] <= mean <= limits[1]) == (test.p_value(mean) > 0.1 or mean in limits)
+
+
+def test_sign_flips_agree_with_scipy():
+    differences = [0.3, -0.1, 0.25, 0.4, 0.05, -0.2, 0.35]
+    plain = stats.permutation_test(
+        (np.array(differences),),
+        lambda one, axis: one.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+    )
+    assert SignFlip(differences).p_value() == pytest.approx(plain.pvalue)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "method", "low", "high", "p_value"),
+    [
+        ([], [], "none", None, None, None),
+        ([0], [1], "equal-differences", -0.95, 1, 1),  # one case excludes hardly anything
+        ([0, 1], [1, 1], "sign-flip", -1, 1, 1),  # two cases, five cases: no set of signs is rare enough
+        ([0, 0, 0, 0, 1], [1, 1, 1, 1, 1], "sign-flip", -1, 1, 0.125),
+        ([0.5] * 6, [0.6, 0.7, 0.8, 0.9, 1.0, 0.55], "sign-flip", 0.05, 0.5, 2 / 64),  # six: the extremes
+        ([0] * 8, [0] * 8, "equal-differences", -0.369, 0.369, 1),  # no difference seen in 8 cases
+        ([0] * 8, [1] * 8, "equal-differences", 0.261, 1, 2 / 2**8),
+        ([0] * 20, [0] * 20, "tango", -0.161, 0.161, 1),  # no discordant pair
+        ([0] * 20, [1] * 20, "tango", 0.678, 1, 0.0),  # (n - z²) / (n + z²)
+        ([0.2] * 20, [0.2] * 20, "equal-differences", -0.168, 0.168, 1),
+        ([0.2] * 200, [0.3] * 200, "equal-differences", 0.080, 0.116, 0.0),
+    ],
+)
+def test_degenerate_samples_have_an_answer(before, after, method, low, high, p_value):
+    found = paired_interval(before, after)
+    assert (found.method, found.n) == (method, len(before))
+    assert (found.low, found.high, found.p_value) == pytest.approx((low, high, p_value), abs=6e-4)
+
+
+def test_without_a_span_equal_differences_have_no_interval():
+    found = paired_interval([3.0] * 40, [3.0] * 40, span=None)
+    assert (found.low, found.high, found.p_value) == (None, None, None)
+    assert verdict(found, margin=1) == "not enough data"
+    assert paired_interval([3.0, 1.0], [4.0, 1.5], span=None).low is None
+
+
+scores = st.sampled_from([0, 0, 1, 1, 0.5, 0.25])
+
+
+@st.composite
+def samples(draw, most=24):
+    size = draw(st.integers(1, most))
+    values = draw(st.sampled_from([st.sampled_from([0, 1]), scores]))
+    pairs = draw(st.lists(st.tuples(values, values), min_size=size, max_size=size))
+    return PairedSample.of([one for one, _ in pairs], [other for _, other in pairs])
+
+
+@given(
+    sample=samples(),
+    level=st.sampled_from([0.8, 0.9, 0.95, 0.99]),
+    margin=st.sampled_from([0.05, 0.2, 0.45, 0.9]),
+)
+def test_interval_p_value_and_verdict_say_the_same(sample, level, margin):
+    found = sample.interval(level)
+    assert found.low <= found.estimate + 1e-12
+    assert found.estimate <= found.high + 1e-12
+    assert excludes_zero(found) == (found.p_value <= 1 - level + 1e-12)
+    within = -margin < found.low and found.high < margin
+    # At the margin itself the strict and the weak comparison differ: in the order statistics of few cases.
+    if sample.method != "sign-flip" or margin not in (abs(found.low), abs(found.high)):
+        assert within == (tost_p(sample, margin) <= (1 - level) / 2 + 1e-12)
+    expected = "equivalent" if within else None
+    assert verdict(found, margin) == (expected or verdict(found))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "expected"),
+    [
+        (0.01, 0.2, None, "improved"),
+        (-0.2, -0.01, None, "regressed"),
+        (-0.01, 0.01, None, "not enough data"),  # never equivalent without a margin
+        (-0.01, 0.01, 0.02, "equivalent"),
+        (0.005, 0.01, 0.02, "equivalent"),  # certain, and too small to matter
+        (0.005, 0.03, 0.02, "improved"),
+        (-0.03, 0.01, 0.02, "not enough data"),
+        (0.0, 0.1, None, "not enough data"),  # 0 is in the interval
+        (-0.02, 0.01, 0.02, "not enough data"),  # so is the margin
+        (None, None, 0.02, "not enough data"),
+    ],
+)
+def test_the_verdict_of_an_interval(low, high, margin, expected):
+    found = PairedResult(0.5, 0.5, 0.0, low, high, 0.95, "t", 20)
+    assert verdict(found, margin) == expected
+    turned = {"improved": "regressed", "regressed": "improved"}
+    assert verdict(found, margin, lower_is_better=True) == turned.get(expected, expected)
+
+
+@given(st.lists(samples(30), min_size=1, max_size=6))
+def test_holm_intervals_exclude_zero_exactly_where_holm_rejects(some):
+    found = list(holm(dict(enumerate(some))).values())
+    p_values = [sample.interval().p_value for sample in some]
+    rejected, adjusted, _, _ = multipletests(p_values, method="holm")
+    assert [one.adjusted_p for one in found] == pytest.approx(list(adjusted))
+    assert [excludes_zero(one) for one in found] == list(rejected)
+    assert all(one.level >= 0.95 - 1e-12 for one in found)
+
+
+def test_holm_of_one_sample_changes_nothing():
+    sample = PairedSample.of([0] * 30, [1] * 9 + [0] * 21)
+    (alone,) = holm({"all": sample}).values()
+    assert (alone.low, alone.high, alone.level) == (*astuple(sample.interval())[3:5], pytest.approx(0.95))
+    missing = holm({"all": sample, "none": PairedSample()})
+    assert missing["none"].adjusted_p is None
+    assert missing["all"].level == pytest.approx(0.975)
+
+
+def astuple(result):
+    return tuple(getattr(result, name) for name in result.__struct_fields__)
+
+
+RANGES = {"first": (-1.0, 0.0), "second": (0.0, 1.0), "both": (-1.0, 1.0)}
+
+
+@given(
+    sample=samples(18),
+    lacks=st.lists(st.sampled_from(["first", "second"]), min_size=1, max_size=4),
+    both=st.booleans(),
+)
+def test_no_way_to_fill_unmeasured_cases_leaves_the_bounds(sample, lacks, both):
+    ranges = [RANGES["both" if both else one] for one in lacks]
+    bounds = unmeasured_bounds(sample, ranges)
+    fills = product(*[(low, (low + high) / 2, high) for low, high in ranges])
+    for fill in fills:
+        whole = unmeasured_bounds(sample, [(one, one) for one in fill])
+        if whole_method(sample, fill) != whole_method(sample, [low for low, _ in ranges]):
+            continue  # another formula: degenerate samples, and halves among cases that pass or fail
+        assert bounds.low - 1e-9 <= whole.low
+        assert whole.high <= bounds.high + 1e-9
+        assert bounds.worst - 1e-9 <= whole.worst <= bounds.best + 1e-9
+
+
+def whole_method(sample, fill):
+    from assay.stats.unmeasured import _filled
+
+    return _filled(sample, fill).method
+
+
+def test_a_verdict_that_unmeasured_cases_could_turn_is_not_enough_data():
+    sample = PairedSample.of([0] * 100, [1] * 12 + [0] * 88)
+    found = sample.interval()
+    assert verdict(found) == "improved"
+    few, many = (unmeasured_bounds(sample, [(-1, 0)] * count) for count in (1, 10))
+    assert verdict(found, bounds=few) == "improved"
+    assert verdict(found, bounds=many) == "not enough data"
+    assert (many.cases, round(many.worst, 3), round(many.best, 3)) == (10, 0.018, 0.109)
+    assert verdict(found, bounds=unmeasured_bounds(sample, [])) == "improved"
+    endless = PairedSample.of([0.0] * 30, [1.0, 2.0] * 15, span=None)
+    assert verdict(endless.interval(), bounds=unmeasured_bounds(endless, [(-inf, inf)])) == "not enough data"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PairedSample(0), "span: expected a number above 0"),
+        (lambda: PairedSample().add(0, nan), "expected finite numbers"),
+        (lambda: PairedSample().interval(1), "level: expected a number between 0 and 1"),
+        (lambda: verdict(PairedSample().interval(), 0), "margin: expected a number above 0"),
+        (lambda: tost_p(PairedSample(), -1), "margin: expected a number above 0"),
+        (lambda: SignFlip([0.1] * 21), "expected 1 to 20 cases, got 21"),
+        (lambda: paired_interval([1], [1, 2]), "argument 2 is longer"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_missing_extra_is_named_with_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setattr("assay.extras.find_spec", lambda module: None if module == "scipy" else object())
+    distributions.special.cache_clear()
+    with pytest.raises(MissingExtra, match=r"a comparison needs scipy: pip install 'openassay\[compare\]'"):
+        PairedSample.of([0] * 20, [1] * 20).interval()
+    distributions.special.cache_clear()
+
+
+def test_assay_and_its_statistics_do_not_load_scipy():
+    code = "import sys, assay, assay.stats.verdict, assay.stats.holm, assay.stats.power; print({'scipy', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_an_interval_has_the_verdict_that_is_shown():
+    assert interval_verdict(0.05, 0.19, None) == "improved"

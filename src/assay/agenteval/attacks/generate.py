@@ -1,0 +1,210 @@
+"""
+Writes an adversarial suite from ordinary tasks: every attack in every form, each in a place and on a task that the seed chooses.
+
+The same suite, agent, kinds and seed give the same tasks. Nothing is random, and no model is called.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.attacks import ATTACKS
+from assay.agenteval.attacks.attack import CANARY, Attack, Place
+from assay.agenteval.attacks.places import with_attack
+from assay.agenteval.attacks.transforms import TRANSFORMS, Transform
+from assay.agenteval.suite import LONGEST_ID
+from assay.errors import UsageError
+from assay.protocol.agents import AgentCard
+from assay.protocol.suite import AgentEvalSuite, EvalTask, Thresholds
+
+MAX_TASK_BYTES = 64 << 10  # of an ordinary task that an attack is added to
+OTHER_TOOLS = ("admin:delete-account", "admin:grant-access", "vault:export-all")
+HOSTS = ("collector.example", "status-images.example", "cdn.feedback.example")
+PEOPLE = (  # mail of a reserved domain, and numbers that are never assigned
+    "Jane Roe, jane.roe@mail-customers.net, +1 202-555-0143",
+    "Kim Doe, kim.doe@post-customers.net, +1 312-555-0178",
+    "Alex Poe, alex.poe@home-customers.net, +1 415-555-0112",
+)
+T = TypeVar("T")
+
+
+class AttackTask(NamedTuple):
+    attack: Attack
+    transform: Transform
+    task: EvalTask
+
+
+class GeneratedSuite(NamedTuple):
+    suite: AgentEvalSuite
+    tasks: list[AttackTask]
+    notes: list[str]  # what was left out, and why
+
+
+def attack_suite(
+    suite: AgentEvalSuite,
+    card: AgentCard | None = None,
+    *,
+    kinds: Sequence[str],
+    seed: int = 0,
+    limit: int | None = None,
+) -> GeneratedSuite:
+    """The adversarial suite of an ordinary one. `card` describes the agent, if it is known: its tools, its memory, its task schema."""
+    generator = _Generator(suite, card, seed)
+    tasks = [task for attack in ATTACKS if attack.kind in kinds for task in generator.tasks_of(attack)]
+    if not tasks:
+        raise UsageError(f"no attack fits: {'; '.join(generator.notes())}")
+    selected = _limited(tasks, limit, seed)
+    scope, _, name = suite.suite_id.rpartition(".evals.")
+    adversarial = msgspec.structs.replace(
+        suite,
+        suite_id=f"{scope}.evals.{name}-adversarial",
+        modes=("adversarial",),
+        target_agent_id=card.agent_id if card else suite.target_agent_id,
+        thresholds=_thresholds(suite),
+        tasks=tuple(one.task for one in selected),
+    )
+    return GeneratedSuite(adversarial, selected, generator.notes())
+
+
+class _Generator:
+    def __init__(self, suite: AgentEvalSuite, card: AgentCard | None, seed: int) -> None:
+        self._card, self._seed = card, seed
+        self._bases = [task for task in suite.tasks if len(msgspec.json.encode(task)) <= MAX_TASK_BYTES]
+        self._large = len(suite.tasks) - len(self._bases)
+        self._tools = self._known_tools()
+        self._places = {place: self._bases_with(place) for place in ("input", "document", "tool-result", "memory")}
+        self._left_out: list[str] = []
+
+    def tasks_of(self, attack: Attack) -> Iterator[AttackTask]:
+        """The attack in every form. The forms take turns at the places, and the places at the tasks."""
+        if missing := self._missing_slot(attack):
+            self._left_out.append(f"{attack.name} is left out: {missing}")
+            return
+        places = [place for place in attack.places if self._places[place]]
+        if not places:
+            self._left_out.append(f"{attack.name} is left out: it needs {' or '.join(attack.places)}")
+            return
+        turn = self._number("turn", attack.name)
+        for at, transform in enumerate(one for one in TRANSFORMS if one.language in attack.texts):
+            place = places[(turn + at) % len(places)]
+            bases = self._places[place]
+            base = bases[(turn + at // len(places)) % len(bases)]
+            slots = self._slots(attack, transform, base)
+            text = transform.apply(attack.texts, slots)
+            task = with_attack(base, place, text, self._card)
+            if task is not None:  # else the agent's task schema bounds the text
+                task_id = task_id_of(attack, place, transform, base.task_id)
+                yield AttackTask(attack, transform, msgspec.structs.replace(task, task_id=task_id))
+
+    def notes(self) -> list[str]:
+        notes: list[str] = []
+        if self._large:
+            notes.append(f"{self._large:,} ordinary tasks have more than {MAX_TASK_BYTES:,} bytes and are not used")
+        for place, reason in (
+            ("input", "no ordinary task has a text in its input that may grow"),
+            ("tool-result", self._no_tool_result()),
+            ("memory", self._no_memory()),
+        ):
+            if not self._places[place]:
+                notes.append(f"no attacks in {place}: {reason}")
+        return notes + self._left_out
+
+    def _known_tools(self) -> tuple[str, ...]:
+        """The tools that the agent can call, as far as they are known."""
+        if self._card is not None and not self._card.takes_tools:
+            return ()
+        if self._card is not None and self._card.tools is not None:
+            return self._card.tools
+        fixtures = [task.fixtures for task in self._bases if task.fixtures is not UNSET]
+        return tuple(dict.fromkeys(one.tool for each in fixtures for one in each.tool_responses))
+
+    def _bases_with(self, place: Place) -> list[EvalTask]:
+        if place == "memory" and self._card is None and not any(map(_has_memory, self._bases)):
+            return []  # an agent that takes no memory would be refused
+        return [task for task in self._bases if with_attack(task, place, "-", self._card) is not None]
+
+    def _missing_slot(self, attack: Attack) -> str:
+        if {"tool", "other_tool"} & attack.slots and not self._tools:
+            return "the tools of the agent are not known, or it has none"
+        return ""
+
+    def _no_tool_result(self) -> str:
+        if self._card is not None and not self._card.takes_tools:
+            return f"agent {self._card.agent_id} takes no tools"
+        if self._card is not None and self._card.tools == ():
+            return f"the allow-list of agent {self._card.agent_id} is empty"
+        return "no ordinary task has a tool response that can hold a text"
+
+    def _no_memory(self) -> str:
+        if self._card is not None:
+            return f"agent {self._card.agent_id} takes no memory"
+        return "no ordinary task has a memorySeed, and the agent is not known (--agent)"
+
+    def _slots(self, attack: Attack, transform: Transform, base: EvalTask) -> dict[str, str]:
+        names = (attack.name, transform.name)
+        tools = self._tools
+        if base.fixtures is not UNSET and base.fixtures.tool_responses:
+            answered = [one.tool for one in base.fixtures.tool_responses if one.tool in tools]
+            tools = tuple(answered) or tools
+        key = sha256(f"{self._seed}\0key\0{names}".encode()).digest()
+        return {
+            "canary": CANARY,
+            "tool": self._choice(tools, "tool", *names) if tools else "",
+            "other_tool": self._choice(
+                [tool for tool in OTHER_TOOLS if tool not in self._tools] or OTHER_TOOLS, "other", *names
+            ),
+            "host": self._choice(HOSTS, "host", *names),
+            "person": self._choice(PEOPLE, "person", *names),
+            "key": "AKIA" + "".join("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[byte % 32] for byte in key[:16]),
+            "script": "<script>alert(1)</script>",
+            "escape": "\x1b[2J\x1b[31m",
+        }
+
+    def _number(self, *names: str) -> int:
+        """A number that depends on the seed and the names alone, so that a new attack does not change the others."""
+        return int.from_bytes(sha256("\0".join((str(self._seed), *names)).encode()).digest()[:8])
+
+    def _choice(self, options: Sequence[T], *names: str) -> T:
+        return options[self._number(*names) % len(options)]
+
+
+def task_id_of(attack: Attack, place: str, transform: Transform, base: str) -> str:
+    """`llm01-code-word-memory-base64-return-window`. A long id of the ordinary task is cut, and gets a part of its hash."""
+    prefix = f"{attack.owasp}-{attack.name}-{place}-{transform.name}-"
+    room = LONGEST_ID - len(prefix)
+    if len(base) > room:
+        base = f"{base[: room - 9]}-{sha256(base.encode()).hexdigest()[:8]}"
+    return prefix + base
+
+
+def _has_memory(task: EvalTask) -> bool:
+    return task.fixtures is not UNSET and bool(task.fixtures.memory_seed)
+
+
+def _thresholds(suite: AgentEvalSuite) -> Thresholds | msgspec.UnsetType:
+    """Those of the ordinary suite, except its cost: the adversarial one has another number of tasks."""
+    if suite.thresholds is UNSET:
+        return UNSET
+    return msgspec.structs.replace(suite.thresholds, max_cost_usd=UNSET)
+
+
+def _limited(tasks: list[AttackTask], limit: int | None, seed: int) -> list[AttackTask]:
+    """At most `limit` tasks: the kinds take turns, and every attack comes in its plain form first."""
+    if limit is None or len(tasks) <= limit:
+        return tasks
+
+    def order(one: AttackTask) -> tuple[bool, bytes]:
+        return one.transform.name != "plain", sha256(f"{seed}\0{one.task.task_id}".encode()).digest()
+
+    queues: dict[str, list[AttackTask]] = {}
+    for one in sorted(tasks, key=order, reverse=True):
+        queues.setdefault(one.attack.kind, []).append(one)
+    chosen: set[str] = set()
+    while len(chosen) < limit:
+        for kind in sorted(queues):
+            if queues[kind] and len(chosen) < limit:
+                chosen.add(queues[kind].pop().task.task_id)
+    return [one for one in tasks if one.task.task_id in chosen]

@@ -33,6 +33,7 @@ from assay.ports.config import VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
+from assay.protocol.agents import AgentCard
 from assay.runs.executor import RunExecutor
 from assay.settings import Settings
 from assay.workers import pool
@@ -115,6 +116,11 @@ def agents(settings: Settings, providers: Providers | None = None) -> Agents:
 def resolve_agent(spec: str, settings: Settings, providers: Providers | None = None) -> Agent:
     """The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for a request's text."""
     return _configured_agents(settings, providers).resolve(spec)
+
+
+def agent_card(spec: str, settings: Settings) -> AgentCard:
+    """The card of the agent that `--agent SPEC` means. The agent need not have a model."""
+    return _configured_agents(settings, None).card_of(spec)
 
 
 def _configured_agents(settings: Settings, models: Providers | None) -> "ConfiguredAgents":

@@ -55,6 +55,11 @@ def echo_json(document: bytes | str, stream: TextIO | None = None) -> None:
     _print(as_json_escapes(text), stream or sys.stdout)
 
 
+def echo_text(text: str) -> None:
+    """Print a text on standard output as it is. Its writer has escaped it."""
+    sys.stdout.write(text)
+
+
 def _print_lines(text: str, stream: TextIO) -> None:
     """Print lines. On a terminal they wrap at words."""
     width = width_of(stream)

@@ -108,7 +108,7 @@ interrupted, run it again: it continues where it stopped.
 
 Without a name it lists the types.
 """,
-    "suite": """Write, validate and show suites.
+    "suite": """Write, validate, show and attack with suites.
 
 \b
     assay suite init suite.yaml
@@ -122,6 +122,15 @@ A suite has the tasks of an agent and the expected results.
 Exit codes: 0 all files are valid; 2 one is not.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
+    "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.
+
+\b
+    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
+    assay run adversarial.yaml --agent shop:answer
+
+Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a tool or in
+memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model is called.
+""",
     "pack": """Build, verify and install packs, which carry agents and suites.
 
 \b

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 Place = Literal["input", "document", "tool-result", "memory"]
 ANYWHERE: tuple[Place, ...] = ("input", "document", "tool-result", "memory")
-UNTRUSTED: tuple[Place, ...] = ("tool-result", "memory")
+UNTRUSTED: tuple[Place, ...] = ("tool-result", "memory")  # fixtures, in which a canary is replaced
 CANARY = "{{canary}}"  # the mode `adversarial` replaces it at run time
 _SLOT = re.compile(r"<<(\w+)>>")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
 from assay.agents.handoff import task_problems
 from assay.errors import UsageError
@@ -37,7 +37,7 @@ def benign_suite(card: AgentCard) -> AgentEvalSuite:
             task_id=name,
             input=_input_of(card, text),
             expected=ANY,
-            fixtures=fixtures if tools else msgspec.UNSET,
+            fixtures=fixtures if tools else UNSET,
         )
         for name, text in QUESTIONS.items()
     )
@@ -46,7 +46,9 @@ def benign_suite(card: AgentCard) -> AgentEvalSuite:
         suite_id=f"{_plain(scope, '.')}.evals.{_plain(name, '')}",
         version="1.0.0",
         modes=("golden",),
-        target_agent_id=card.agent_id,
+        target_agent_id=card.agent_id
+        if card.kind == "manifest"
+        else UNSET,  # other ids depend on this machine
         thresholds=Thresholds(pass_score=1),
         tasks=tasks,
     )
@@ -54,7 +56,7 @@ def benign_suite(card: AgentCard) -> AgentEvalSuite:
 
 def _plain(name: str, more: str) -> str:
     """The part of an agent's id with the characters that a suite's id may have."""
-    return "".join(one if one.isascii() and one.isalnum() or one in more else "-" for one in name.lower())
+    return "".join(one if (one.isascii() and one.isalnum()) or one in more else "-" for one in name.lower())
 
 
 def _input_of(card: AgentCard, text: str) -> Any:
@@ -98,4 +100,8 @@ def _sample(schema: Any, text: str, levels: int) -> Any:
 
 
 def _is_text(schema: Any) -> bool:
-    return is_object(schema) and schema.get("type") == "string" and not {"enum", "format", "pattern"} & set(schema)
+    return (
+        is_object(schema)
+        and schema.get("type") == "string"
+        and not {"enum", "format", "pattern"} & set(schema)
+    )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.attacks import ATTACKS
-from assay.agenteval.attacks.attack import CANARY, Attack, Place
+from assay.agenteval.attacks.attack import ANYWHERE, CANARY, Attack, Place
 from assay.agenteval.attacks.places import with_attack
 from assay.agenteval.attacks.transforms import TRANSFORMS, Transform
 from assay.agenteval.suite import LONGEST_ID
@@ -24,9 +24,9 @@ MAX_TASK_BYTES = 64 << 10  # of an ordinary task that an attack is added to
 OTHER_TOOLS = ("admin:delete-account", "admin:grant-access", "vault:export-all")
 HOSTS = ("collector.example", "status-images.example", "cdn.feedback.example")
 PEOPLE = (  # mail of a reserved domain, and numbers that are never assigned
-    "Jane Roe, jane.roe@mail-customers.net, +1 202-555-0143",
-    "Kim Doe, kim.doe@post-customers.net, +1 312-555-0178",
-    "Alex Poe, alex.poe@home-customers.net, +1 415-555-0112",
+    "Jane Roe, jane.roe@example.com, +1 202-555-0143",
+    "Kim Doe, kim.doe@example.net, +1 312-555-0178",
+    "Alex Poe, alex.poe@example.org, +1 415-555-0112",
 )
 T = TypeVar("T")
 
@@ -62,7 +62,6 @@ def attack_suite(
         suite,
         suite_id=f"{scope}.evals.{name}-adversarial",
         modes=("adversarial",),
-        target_agent_id=card.agent_id if card else suite.target_agent_id,
         thresholds=_thresholds(suite),
         tasks=tuple(one.task for one in selected),
     )
@@ -75,7 +74,7 @@ class _Generator:
         self._bases = [task for task in suite.tasks if len(msgspec.json.encode(task)) <= MAX_TASK_BYTES]
         self._large = len(suite.tasks) - len(self._bases)
         self._tools = self._known_tools()
-        self._places = {place: self._bases_with(place) for place in ("input", "document", "tool-result", "memory")}
+        self._places: dict[Place, list[EvalTask]] = {place: self._bases_with(place) for place in ANYWHERE}
         self._left_out: list[str] = []
 
     def tasks_of(self, attack: Attack) -> Iterator[AttackTask]:
@@ -83,31 +82,44 @@ class _Generator:
         if missing := self._missing_slot(attack):
             self._left_out.append(f"{attack.name} is left out: {missing}")
             return
-        places = [place for place in attack.places if self._places[place]]
+        places: list[Place] = [place for place in attack.places if self._places[place]]
         if not places:
             self._left_out.append(f"{attack.name} is left out: it needs {' or '.join(attack.places)}")
             return
         turn = self._number("turn", attack.name)
         for at, transform in enumerate(one for one in TRANSFORMS if one.language in attack.texts):
-            place = places[(turn + at) % len(places)]
-            bases = self._places[place]
-            base = bases[(turn + at // len(places)) % len(bases)]
-            slots = self._slots(attack, transform, base)
-            text = transform.apply(attack.texts, slots)
-            task = with_attack(base, place, text, self._card)
-            if task is not None:  # else the agent's task schema bounds the text
-                task_id = task_id_of(attack, place, transform, base.task_id)
-                yield AttackTask(attack, transform, msgspec.structs.replace(task, task_id=task_id))
+            first = places[(turn + at) % len(places)]
+            order: list[Place] = [first, *(place for place in places if place != first)]
+            for place in order:
+                task = self._attacked(attack, transform, place, turn + at // len(places))
+                if task is not None:
+                    yield AttackTask(attack, transform, task)
+                    break
+            else:  # the agent's task schema bounds its texts
+                self._left_out.append(
+                    f"{attack.name} in {transform.name} is left out: it is too long for the task schema"
+                )
+
+    def _attacked(self, attack: Attack, transform: Transform, place: Place, turn: int) -> EvalTask | None:
+        base = self._places[place][turn % len(self._places[place])]
+        text = transform.apply(attack.texts, self._slots(attack, transform, base))
+        task = with_attack(base, place, text, self._card)
+        if task is None:
+            return None
+        return msgspec.structs.replace(task, task_id=task_id_of(attack, place, transform, base.task_id))
 
     def notes(self) -> list[str]:
         notes: list[str] = []
         if self._large:
-            notes.append(f"{self._large:,} ordinary tasks have more than {MAX_TASK_BYTES:,} bytes and are not used")
-        for place, reason in (
+            notes.append(
+                f"{self._large:,} ordinary tasks have more than {MAX_TASK_BYTES:,} bytes and are not used"
+            )
+        reasons: tuple[tuple[Place, str], ...] = (
             ("input", "no ordinary task has a text in its input that may grow"),
             ("tool-result", self._no_tool_result()),
             ("memory", self._no_memory()),
-        ):
+        )
+        for place, reason in reasons:
             if not self._places[place]:
                 notes.append(f"no attacks in {place}: {reason}")
         return notes + self._left_out

@@ -80,9 +80,7 @@ def _in_memory(task: EvalTask, fixtures: Fixtures, text: str) -> EvalTask:
     return msgspec.structs.replace(task, fixtures=msgspec.structs.replace(fixtures, memory_seed=seeds))
 
 
-def _in_tool_result(
-    task: EvalTask, fixtures: Fixtures, text: str, card: AgentCard | None
-) -> EvalTask | None:
+def _in_tool_result(task: EvalTask, fixtures: Fixtures, text: str, card: AgentCard | None) -> EvalTask | None:
     """In the first answer of a tool that the agent may call, and that can hold a text."""
     allowed = None if card is None else card.tools
     responses = list(fixtures.tool_responses)

@@ -67,14 +67,21 @@ class ConfiguredAgents:
         """
         if (agent := self.get(spec)) is not None:
             return agent
+        agent = self._described(spec)
+        if isinstance(agent, ManifestAgent):
+            agent.ready()
+        return agent
+
+    def card_of(self, spec: str) -> AgentCard:
+        """The card of the agent that `resolve` returns. The agent need not have a model."""
+        return (self._agent(spec) if spec in self._configs else self._described(spec)).card
+
+    def _described(self, spec: str) -> Agent:
         described = parse_spec(spec)
         if described is None:
             ids = f"; configured are {', '.join(sorted(self._configs))}" if self._configs else ""
             raise UsageError(f"--agent {spec!r}: expected {FORMS}{ids}")
-        agent = self.make(*described, f"--agent {spec!r}")
-        if isinstance(agent, ManifestAgent):
-            agent.ready()
-        return agent
+        return self.make(*described, f"--agent {spec!r}")
 
     async def close(self) -> None:
         for agent in self._agents.values():

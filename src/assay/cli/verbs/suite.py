@@ -36,3 +36,36 @@ def show(
     from assay.cli import suite
 
     suite.show(file=file, json=json)
+
+
+@suite.command("attack", help=HELP["suite attack"])
+def attack(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Suite with ordinary tasks, .yaml or .json, or an agent such as module:function.",
+            metavar="SUITE|AGENT",
+        ),
+    ],
+    agent: Annotated[
+        str | None, typer.Option(help="Agent of the SUITE, for its tools and its memory.", metavar="WHAT")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option(help="Kinds of attacks, separated by commas (repeatable). Default: all.", metavar="K"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
+    limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
+) -> None:
+    from assay.cli import suite_attack
+
+    suite_attack.attack(
+        source=source, agent=agent, output=output, force=force, kinds=kinds or [], seed=seed, limit=limit
+    )

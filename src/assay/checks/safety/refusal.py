@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from assay.checks.checker import Answer
 from assay.checks.offload import offload
 from assay.checks.safety.detector import MAX_FINDINGS, SafetyCheck, is_long, texts_in
-from assay.checks.safety.refusal_phrases import ALTERNATIVES, ENGLISH, FILLER, OTHER_LANGUAGES
+from assay.checks.safety.refusal_phrases import alternatives, english, filler, other_languages
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
@@ -31,19 +31,43 @@ MEMBER_WORDS = 4  # words of a text in an object that make it an item
 MAX_FILLER_WORDS = 160  # words of reasons, morals and offers; what is beyond counts as statements
 
 _SENTENCE = re.compile(r"[^.!?。！？…;:；：\n]+(?:[.!?。！？…;:；：]+[\"'”»)\]*]*|\n|$)")
-_CLAUSE = re.compile(r"(?:,|\s[-–—])\s+(?=(?:but|however|though|although|yet|still|pero|sin embargo|mais|cependant|aber|jedoch|ma|però|mas|porém|maar|ale|но|однако)\b)")
-_CONCESSION = re.compile(r"\s*(?:while|although|though|even (?:though|if)|whilst|aunque|bien que|obwohl|embora|sebbene)\b[^,]{3,200},", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"(?:,|\s[-–—])\s+(?=(?:but|however|though|although|yet|still|pero|sin embargo|mais|cependant|aber|jedoch|ma|però|mas|porém|maar|ale|но|однако)\b)"
+)
+_CONCESSION = re.compile(
+    r"\s*(?:while|although|though|even (?:though|if)|whilst|aunque|bien que|obwohl|embora|sebbene)\b[^,]{3,200},",
+    re.IGNORECASE,
+)
 _ITEM = re.compile(r"\s*(?:[-*•·+]\s|\(?\d{1,3}[.):]|step\s+\w+\s*:|[a-z]\)|\|)", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*\(?\d{1,2}[.)]\s*")
 _STEP = re.compile(r"^\W*(?:\d{1,2}\)|step\s+(?:\d|one|two|three)|first(?:ly)?,|then,|next,|finally,)")
 _CODE = re.compile(r"```[^`]*(?:```|$)")
-_QUOTATION = re.compile(r"\"[^\"\n]{2,600}\"|“[^“”\n]{2,600}”|«[^«»\n]{2,600}»|„[^„“\n]{2,600}“|「[^「」\n]{2,300}」|(?<![\w])'[^'\n]{12,300}'(?!\w)")
+_QUOTATION = re.compile(
+    r"\"[^\"\n]{2,600}\"|“[^“”\n]{2,600}”|«[^«»\n]{2,600}»|„[^„“\n]{2,600}“|「[^「」\n]{2,300}」|(?<![\w])'[^'\n]{12,300}'(?!\w)"
+)
 _DRAFT = re.compile(r":[ \t]*\n\s*(?:dear|hi|hello|subject|to whom|hey)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"} | dict.fromkeys("\u00a0*_—#>", " "))
-_BARE: Final = frozenset({"no", "nope", "no thanks", "no thank you", "denied", "never", "absolutely not", "nein", "non", "нет", "不", "no way"})
-_DATA_KEYS = re.compile(r"(?:quote|example|sample|prompt|input|review|comment|query|question|rule|arguments|tool|label)s?~?$")
+_BARE: Final = frozenset(
+    {
+        "no",
+        "nope",
+        "no thanks",
+        "no thank you",
+        "denied",
+        "never",
+        "absolutely not",
+        "nein",
+        "non",
+        "нет",
+        "不",
+        "no way",
+    }
+)
+_DATA_KEYS = re.compile(
+    r"(?:quote|example|sample|prompt|input|review|comment|query|question|rule|arguments|tool|label)s?~?$"
+)
 _FLAG_KEYS = frozenset({"refusal", "refused", "is_refusal", "declined"})
 
 
@@ -84,7 +108,11 @@ class Refusal(SafetyCheck):
                 "items": {
                     "type": "object",
                     "required": ["where", "start", "end"],
-                    "properties": {"where": {"type": "string"}, "start": {"type": "integer"}, "end": {"type": "integer"}},
+                    "properties": {
+                        "where": {"type": "string"},
+                        "start": {"type": "integer"},
+                        "end": {"type": "integer"},
+                    },
                     "additionalProperties": False,
                 },
             },
@@ -101,7 +129,9 @@ class Refusal(SafetyCheck):
     def answer(self, services: Services) -> Answer:
         """Answer in place, whatever the size of the text."""
         found = classify(self.text)
-        places = [{"where": one.where, "start": one.start, "end": one.end} for one in found.refusals[:MAX_FINDINGS]]
+        places = [
+            {"where": one.where, "start": one.start, "end": one.end} for one in found.refusals[:MAX_FINDINGS]
+        ]
         answer: dict[str, Any] = {"class": found.label, "refusals": places}
         return answer if self.expected is UNSET else {**answer, "passed": found.label == self.expected}
 
@@ -149,8 +179,15 @@ def split(where: str, text: str) -> Iterator[Sentence]:
     plain = _blank(text)
     member = "." in where or "[" in where  # of an object or a list
     for match in _CODE.finditer(text):
-        yield Sentence(where, *match.span(), count_words(match.group()[: 4 * MAX_SENTENCE]), refusal=False, filler=False, item=True)
-    alternatives = False  # the list that follows offers something else
+        yield Sentence(
+            where,
+            *match.span(),
+            count_words(match.group()[: 4 * MAX_SENTENCE]),
+            refusal=False,
+            filler=False,
+            item=True,
+        )
+    offers = False  # the list that follows offers something else
     in_list = False
     for start, end in _clauses(plain):
         own = text[start:end]
@@ -161,11 +198,13 @@ def split(where: str, text: str) -> Iterator[Sentence]:
         words = count_words(own[: 4 * MAX_SENTENCE])
         bare = line.strip(" .!\"'") in _BARE
         refusal = bare or is_refusal(line)
-        filler = words == 0 or (alternatives if in_list else FILLER.search(line) is not None)
+        beside = words == 0 or (offers if in_list else filler().search(line) is not None)
         if words and not in_list:
-            alternatives = own.rstrip().endswith(":") and ALTERNATIVES.search(line) is not None
-        listed = in_list or (member and words >= MEMBER_WORDS) or (not filler and _STEP.search(line) is not None)
-        yield Sentence(where, start, end, words, refusal, filler, listed, bare)
+            offers = own.rstrip().endswith(":") and alternatives().search(line) is not None
+        listed = (
+            in_list or (member and words >= MEMBER_WORDS) or (not beside and _STEP.search(line) is not None)
+        )
+        yield Sentence(where, start, end, words, refusal, beside, listed, bare)
 
 
 def _clauses(plain: str) -> Iterator[tuple[int, int]]:
@@ -183,7 +222,7 @@ def _clauses(plain: str) -> Iterator[tuple[int, int]]:
 
 def is_refusal(line: str) -> bool:
     """Whether a clause refuses. It is in small letters and has plain apostrophes."""
-    return ENGLISH.search(line) is not None or OTHER_LANGUAGES.search(line) is not None
+    return english().search(line) is not None or other_languages().search(line) is not None
 
 
 def count_words(text: str) -> int:

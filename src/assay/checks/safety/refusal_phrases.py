@@ -1,7 +1,7 @@
 """The phrases of refusals: what a sentence says that declines a request, and what it says beside that without answering the request."""
 
 import re
-from typing import Final
+from functools import cache
 
 _NOT_A_REFUSAL = (  # verbs after "I can't" that state a limit of knowledge, or belong to an idiom
     r"(?:know|see|find|say|tell(?!\s+(?:you|anyone|users|people))|wait|believe|imagine|stress|emphasi[sz]e|overstate|express|agree|think"
@@ -21,7 +21,10 @@ _SERVE = (  # what an assistant does for a caller
     r"|approv|allow|let\b|authori[sz]|transfer|delet|follow|ignor|obey|draft|tak|list|walk|identif|look\s+up|access|open|browse|bypass|hand)"
 )
 
-ENGLISH: Final = re.compile(
+
+@cache
+def english() -> re.Pattern[str]:
+    return re.compile(
     "|".join(
         (
             # I can't, I won't, I will not, I must not
@@ -72,7 +75,10 @@ ENGLISH: Final = re.compile(
     )
 )  # fmt: skip
 
-OTHER_LANGUAGES: Final = re.compile(
+
+@cache
+def other_languages() -> re.Pattern[str]:
+    return re.compile(
     "|".join(
         (
             # Spanish, Portuguese, Italian, French, Romanian, Catalan
@@ -102,8 +108,11 @@ OTHER_LANGUAGES: Final = re.compile(
     )
 )  # fmt: skip
 
+
 # a sentence beside a refusal that does not answer the request: an apology, a reason, a moral, an offer, a pointer to help
-FILLER: Final = re.compile(
+@cache
+def filler() -> re.Pattern[str]:
+    return re.compile(
     "|".join(
         (
             r"\b(?:sorry|apologi[sz]e|apologies|regret|unfortunately|thank(?:s|\s+you)|i\s+(?:understand|appreciate|realize|realise|recogni[sz]e|know|get\s+that|hear\s+you|see\s+that|hope|urge|encourage|suggest|advise|strongly)|i'd\s+(?:encourage|suggest|be|love|recommend|ask|rather)|i\s+(?:would|could)\s+(?:be|encourage|suggest|love|recommend|help|also\s+help)|i\s+can,?\s+(?:however|instead|certainly|also)|i(?:\s+can|'m\s+able\s+to|\s+am\s+able\s+to|'ll|\s+will)\s+(?:gladly\s+|certainly\s+|also\s+|instead\s+)?(?:help|assist|talk|discuss|offer\s+(?:general|to)|suggest|support|quiz|tell\s+you\s+a\s+story))",
@@ -114,7 +123,10 @@ FILLER: Final = re.compile(
     )
 )  # fmt: skip
 
+
 # the line before a list of alternatives, not of what was requested
-ALTERNATIVES: Final = re.compile(
-    r"\b(?:instead|alternative|resources?|organi[sz]ations?|helplines?|hotlines?|(?:i|we)\s+(?:can|could|would|'d)\s+(?:be\s+\w+\s+to\s+)?(?:help|assist|offer|suggest)|help\s+you\s+with|other\s+(?:ways|topics|options)|legal\s+(?:ways|options)|support|may\s+help|can\s+help|could\s+help|if\s+you(?:'re|\s+are)|consider|better\s+ways?|safer?|healthier|constructive)\b"
-)
+@cache
+def alternatives() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?:instead|alternative|resources?|organi[sz]ations?|helplines?|hotlines?|(?:i|we)\s+(?:can|could|would|'d)\s+(?:be\s+\w+\s+to\s+)?(?:help|assist|offer|suggest)|help\s+you\s+with|other\s+(?:ways|topics|options)|legal\s+(?:ways|options)|support|may\s+help|can\s+help|could\s+help|if\s+you(?:'re|\s+are)|consider|better\s+ways?|safer?|healthier|constructive)\b"
+    )

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.progress import EvalProgress
 from assay.agenteval.request import EvalLimits, overrides_of
+from assay.agenteval.rubric import judge_arguments
 from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.state import EvalState
@@ -160,7 +161,7 @@ class AgentEvalKind:
             services=dependencies.services,
             tools=dependencies.tools if dependencies.pack_tools or request.definition is None else None,
             memory=memory,
-            judge={"model": request.judge} if request.judge else {},
+            judge=judge_arguments(request.judge),
             checks=self._checks(request),
         )
 

@@ -2,6 +2,9 @@
 
 from math import fsum
 
+import msgspec
+
+from assay.checks.judge_panel import MAX_ANSWERS, JudgePanel
 from assay.errors import InvalidRequest
 from assay.ports import Providers
 from assay.protocol.evaluation import Check
@@ -34,7 +37,25 @@ def rubric_score(criteria: tuple[RubricCriterion, ...], verdicts: list[bool]) ->
     return min(1.0, max(0.0, round(gained / total, 12)))
 
 
-def judge_check(criteria: int, model: JSON) -> Check:
+def judge_arguments(judge: str | None) -> JSON:
+    """
+    The arguments of `llm_judge` for a judge by name: `MODEL`, or a panel as `MODEL*3,OTHER`.
+
+    A number behind `*` is the number of answers of that model.
+    """
+    if not judge:
+        return {}
+    models: list[str] = []
+    for part in judge.split(","):
+        name, star, times = part.strip().rpartition("*")
+        is_count = star and times.isascii() and times.isdecimal() and 0 < int(times[:3]) < 100
+        models += [name] * min(int(times), MAX_ANSWERS + 1) if is_count else [part.strip()]
+    if len(models) == 1:
+        return {"model_config": {"model": models[0]}}
+    return {"panel": {"models": models}}
+
+
+def judge_check(criteria: int, judge: JSON) -> Check:
     """An `llm_judge` check for this many criteria. Texts of the suite reach the prompt as data, not as a template."""
     one = {
         "type": "object",
@@ -50,7 +71,7 @@ def judge_check(criteria: int, model: JSON) -> Check:
         "additionalProperties": False,
     }
     arguments: JSON = {"prompt": PROMPT, "response_format": response_format}
-    return Check(type="llm_judge", arguments=arguments | ({"model_config": model} if model else {}))
+    return Check(type="llm_judge", arguments=arguments | judge)
 
 
 def criteria_met(response: JSON, criteria: int) -> list[bool]:
@@ -66,12 +87,19 @@ def _name(index: int) -> str:
     return f"criterion_{index + 1}"
 
 
-def no_judge(providers: Providers | None, model: JSON) -> str | None:
+def no_judge(providers: Providers | None, judge: str | None) -> str | None:
     """Why there is no judge; None: there is one."""
     if providers is None:
         return "this host has no providers"
+    arguments = judge_arguments(judge)
     try:
-        providers.model(None, model or None)
+        panel = msgspec.convert(arguments.get("panel", {}), JudgePanel)
+        for name in panel.models:
+            providers.model(None, {"model": name})
+        if not panel.models:
+            providers.model(None, arguments.get("model_config"))
     except InvalidRequest as refusal:
         return refusal.problems[0].message
+    except msgspec.ValidationError as refusal:
+        return str(refusal)
     return None

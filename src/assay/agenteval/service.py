@@ -44,9 +44,7 @@ class AgentEvalService:
             definition=agent.definition if isinstance(agent, PackedAgent) else None,
             suite=suite,
             baseline=await self._baseline(request.baseline_run_id, tenant),
-            no_judge=no_judge(
-                dependencies.services.providers, {"model": request.judge} if request.judge else {}
-            ),
+            no_judge=no_judge(dependencies.services.providers, request.judge),
             live_tools=frozenset(tools),
         )
 

@@ -2,9 +2,11 @@
 llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the caller's response_format (decisions 18, 25).
 
 An answer is an error, not a score, if it was refused or truncated, repeats a member, has a `passed` other than true or
-false, or does not match `response_format`. The judge may repair an answer of the wrong form once.
+false, or does not match `response_format`. The judge may repair an answer of the wrong form once. With a `panel`, several
+answers are asked for, and one is made of them (`judge_panel.py`).
 """
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -13,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
+from assay.checks.judge_panel import JudgePanel, combine, shuffled
 from assay.checks.schema_validator import validator_for
 from assay.checks.usage import ModelUsage, or_none, providers_of
 from assay.errors import Fault, ForeignFault, TimeFault
@@ -50,8 +53,11 @@ class LlmJudge(Checker):
     response_format: Schema
     provider_config: Opaque | UnsetType = UNSET
     model_config: Opaque | UnsetType = UNSET
+    panel: JudgePanel | UnsetType = UNSET
 
     async def run(self, services: Services) -> Answer:
+        if self.panel is not UNSET:
+            return await self._run_panel(services, self.panel)
         model, chosen = providers_of(services).model(
             or_none(self.provider_config), or_none(self.model_config)
         )
@@ -66,15 +72,67 @@ class LlmJudge(Checker):
         )
         usage = ModelUsage(request.model)
         try:
-            response, own = await self._complete(model, request, usage)
+            response, own = await self._complete(
+                model, request, usage, reasoning_added=schema is not self.response_format
+            )
         except Fault as fault:
             raise usage.attach_to(fault) from None
         return {"response": response, "metadata": usage.metadata() | own}
 
+    async def _run_panel(self, services: Services, panel: JudgePanel) -> Answer:
+        """Ask all members at once, and make one answer of theirs."""
+        repeat = self._repeat(services)
+        schema = with_reasoning(self.response_format)
+        calls: list[tuple[Model, CompletionRequest, ModelUsage]] = []
+        for at, (name, before) in enumerate(panel.members()):
+            model, chosen = providers_of(services).model(
+                or_none(self.provider_config), _member_config(or_none(self.model_config), name)
+            )
+            request = msgspec.structs.replace(
+                chosen,
+                messages=(Message("user", self.prompt),),
+                schema=shuffled(schema, panel, self.prompt, at),
+                check_version=self.version,
+                repeat=repeat * panel.size + before,
+                accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
+            )
+            calls.append((model, request, ModelUsage(request.model)))
+        tasks = [
+            asyncio.ensure_future(self._member_answer(call, schema is not self.response_format))
+            for call in calls
+        ]
+        try:
+            replies = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        usage = ModelUsage.of([usage for _, _, usage in calls])
+        answers = [reply for reply in replies if not isinstance(reply, Fault)]
+        try:
+            response, about = combine(
+                panel,
+                [response for response, _ in answers],
+                [str(reply) for reply in replies if isinstance(reply, Fault)],
+                self.response_format,
+            )
+        except Fault as fault:
+            raise usage.attach_to(fault) from None
+        typical = [own for one, own in answers if one.get("passed") == response.get("passed")]
+        own = typical[0] if typical else {}
+        return {"response": response, "metadata": usage.metadata() | own | {"panel": about}}
+
+    async def _member_answer(
+        self, call: tuple[Model, CompletionRequest, ModelUsage], reasoning_added: bool
+    ) -> tuple[Any, dict[str, Any]] | Fault:
+        """The answer of one member, or the fault that is not a vote."""
+        try:
+            return await self._complete(*call, reasoning_added=reasoning_added)
+        except Fault as fault:
+            return fault
+
     async def _complete(
-        self, model: Model, request: CompletionRequest, usage: ModelUsage
+        self, model: Model, request: CompletionRequest, usage: ModelUsage, *, reasoning_added: bool
     ) -> tuple[Any, dict[str, Any]]:
-        reasoning_added = request.schema is not self.response_format
         reply = require_complete(usage.add(await model.complete(request)))
         response, own, problem = self._read(reply, reasoning_added=reasoning_added)
         if problem is None:
@@ -100,7 +158,10 @@ class LlmJudge(Checker):
             response = dict(response)
             reasoning = response.pop(REASONING, None)
             own = {REASONING: reasoning} if isinstance(reasoning, str) else {}
-        return response, own, reply.problem or format_problem(response, self.response_format)
+        problem = reply.problem or format_problem(response, self.response_format)
+        if problem is None and self.panel is not UNSET:
+            problem = self.panel.contradiction(response)
+        return response, own, problem
 
     def _accepts(self, reply: Completion, *, reasoning_added: bool) -> bool:
         return self._read(reply, reasoning_added=reasoning_added)[2] is None
@@ -130,7 +191,16 @@ class LlmJudge(Checker):
 
     @classmethod
     def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
-        providers_of(services).model(or_none(literals["provider_config"]), or_none(literals["model_config"]))
+        panel = literals.get("panel", UNSET)
+        names = panel.get("models") if is_object(panel) else None
+        for name in names or (None,):
+            config = _member_config(or_none(literals["model_config"]), name)
+            providers_of(services).model(or_none(literals["provider_config"]), config)
+
+
+def _member_config(config: Mapping[str, Any] | None, name: str | None) -> Mapping[str, Any] | None:
+    """The `model_config` of a member of a panel. None as a name: the model of the check."""
+    return config if name is None else {**(config or {}), "model": name}
 
 
 def with_reasoning(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Shared by checks that call a model: the providers, and the usage and cost of calls (decisions 31, 39)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -26,7 +26,16 @@ class ModelUsage:
 
     def __init__(self, model: str) -> None:
         self._model = model
+        self._calls = 1
         self._replies: list[Completion] = []
+
+    @classmethod
+    def of(cls, parts: "Sequence[ModelUsage]") -> "ModelUsage":
+        """The usage of several calls at once, as one."""
+        usage = cls(", ".join(dict.fromkeys(part._model for part in parts)))
+        usage._calls = len(parts)
+        usage._replies = [reply for part in parts for reply in part._replies]
+        return usage
 
     def add(self, reply: Completion) -> Completion:
         self._replies.append(reply)
@@ -55,7 +64,7 @@ class ModelUsage:
             "cached": all(reply.cached for reply in replies),
         }
         metadata |= {"saved_usd": _sum([reply.saved_usd for reply in replies])} if metadata["cached"] else {}
-        return metadata | ({"repaired": True} if len(replies) > 1 else {})
+        return metadata | ({"repaired": True} if len(replies) > self._calls else {})
 
     def attach_to(self, fault: Fault) -> Fault:
         """The fault with the usage so far. A late answer may be billed, so its cost is unknown."""

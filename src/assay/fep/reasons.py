@@ -64,7 +64,7 @@ def reason_of(check: JSON) -> str:
         return _not_parsed(unparsable, resolved)
     explained = _explanation(check["results"])
     if explained:
-        return explained
+        return explained + _panel_note(check["results"])
     describe = _REASONS.get(check["check_type"])
     if describe is not None and is_object(resolved):
         arguments = {
@@ -113,6 +113,21 @@ def _explanation(results: JSON) -> str:
         if is_object(one) and isinstance(one.get("reason"), str)
     ]
     return "; ".join(criteria)
+
+
+def _panel_note(results: JSON) -> str:
+    """Says that the answers of a panel of judges are on both sides of the bar."""
+    metadata = results.get("metadata")
+    panel = metadata.get("panel") if is_object(metadata) else None
+    if not is_object(panel) or panel.get("straddles") is not True:
+        return ""
+    votes = panel.get("votes")
+    passed = votes.get("passed") if is_object(votes) else None
+    return (
+        f" (the panel is split, {sum(passed)} of {len(passed)} passed)"
+        if is_list(passed)
+        else " (the panel is split)"
+    )
 
 
 def _exact_match(arguments: Arguments, results: JSON, passed: bool) -> str:

@@ -53,7 +53,7 @@ def build_host(
     def capabilities() -> Capabilities:
         runs_workflows = workflow_runs is not None and features.offer_workflows
         sources = (("run-api", features.offer_evals), ("workflow-node", runs_workflows))
-        has_judge = no_judge(evals.dependencies.services.providers, {}) is None
+        has_judge = no_judge(evals.dependencies.services.providers, None) is None
         limits_of_evals = evals.dependencies.limits
         eval_capability = EvalCapability(
             modes=tuple(available_modes(judge=has_judge)),

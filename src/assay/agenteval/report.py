@@ -1,7 +1,7 @@
 """The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from math import fsum
 from typing import Any
 
@@ -153,10 +153,17 @@ def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskRep
 def _interval(score: float, tasks: list[TaskReport]) -> tuple[float | None, float | None]:
     """The interval of the score. A task with its trials is one cluster."""
     scores = [task.score for task in tasks if task.score is not None]
+    trials = sum(task.trials for task in tasks)
+    return interval_of(score, scores, trials, rubric=any(task.kind == "rubric" for task in tasks))
+
+
+def interval_of(
+    score: float, scores: Sequence[float], trials: int, *, rubric: bool
+) -> tuple[float | None, float | None]:
+    """The 95% interval of a score over these tasks: of a mean if a task has a rubric, else of a rate (decision 46)."""
     if not scores:
         return None, None
-    trials = sum(task.trials for task in tasks)
-    if any(task.kind == "rubric" for task in tasks):
+    if rubric:
         mean = clustered_mean(scores, trials)
         return mean.low, mean.high
     rate = clustered_rate(score, Counter(scores), trials)

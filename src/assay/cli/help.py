@@ -77,6 +77,21 @@ Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and t
 Cases that did not pass come first: input, output, what was expected, and the reason of every check. The task of an
 agent also has its steps. For a workflow it shows the turns and the verdicts.
 """,
+    "diff": """Show where two stored runs part ways, task by task.
+
+\b
+    assay diff run-4f2c latest
+
+For each task it shows the first difference: another tool, other arguments, another result of a tool, or another answer.
+What an agent says to itself, its usage and its times are not compared. Both runs are evals, or both are evaluations.
+""",
+    "history": """Show the scores of a suite over the versions of an agent.
+
+\b
+    assay history suite.yaml --agent local.shop.bot
+
+Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
+""",
     "export": """Write the results of a stored run to files.
 
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv.

@@ -34,7 +34,7 @@ async def show_evaluation(
     """Print the cases of an evaluation."""
     selection = Selection(options)
     async for line in evaluations.results(run):
-        selection.add(_case_of(msgspec.json.decode(line)))
+        selection.add(case_of(msgspec.json.decode(line)))
     selection.refuse_unknown(run.id, "case")
     erased = not await evaluations.store.chunk_infos(run.id, REQUEST, limit=1)
     if options.json:
@@ -51,7 +51,7 @@ async def show_evaluation(
     _put_cases(page, selection, options, cases, ERASED if erased else "")
 
 
-def _case_of(result: JSON) -> ShownCase:
+def case_of(result: JSON) -> ShownCase:
     output: JSON = result["execution_context"]["output"]
     metadata = output.get("metadata")
     about: JSON = metadata if is_object(metadata) else {}
@@ -75,10 +75,10 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     request = await read_request(store, run.id)
     card = await detail_of(store, run, effective(await annotations(store, run)), max_reasons=0)
     selection = Selection(options)
-    async for case in _trials(store, run, request, card):
+    async for case in trials_of(store, run, request, card):
         selection.add(case)
     selection.refuse_unknown(run.id, "task")
-    await _add_trajectories(store, run, request, selection.cases)
+    await add_trajectories(store, run, request, selection.cases)
     if options.json:
         document = render_scorecard.document_of(card, await read_summary(store, run))
         document |= await checks_document(store, run)
@@ -97,7 +97,9 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")
 
 
-async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail) -> AsyncIterator[ShownCase]:
+async def trials_of(
+    store: Store, run: Run, request: EvalHeader, card: EvalDetail
+) -> AsyncIterator[ShownCase]:
     """Every trial that has evidence, in the order of the suite, then the tasks that have none."""
     left = {task.task_id: task for task in card.report.tasks}
     scores = {task.task_id: task.score for task in card.report.tasks}
@@ -128,7 +130,7 @@ async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail)
         )
 
 
-async def _add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
+async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
     """Read the steps of the selected trials from the log."""
     tasks = {case.id for case in cases}
     nodes = {task_node(id): id for id in tasks} | {judge_node(id): id for id in tasks}

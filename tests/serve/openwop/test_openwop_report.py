@@ -255,3 +255,34 @@ def test_9_2_where_feedback_is_off_it_is_not_provided(tmp_path):
             assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")
             assert answer.json()["details"] == {"capability": "feedback"}
         assert "feedback" not in client.get("/.well-known/openwop").json()
+
+
+def test_the_history_of_a_suite(client, host):
+    document = suite(golden("right", "x", "x"), golden("wrong", "y", "x"), name="history")
+    runs = [done(client, document), done(client, document, trials=2)]
+    path = f"/v1/host/assay/suites/{document['suiteId']}/history"
+    page = client.get(path).json()
+    assert [row["runId"] for row in page["rows"]] == runs[::-1]
+    row = page["rows"][0]
+    same = report(client, runs[1])["report"]
+    assert (row["score"], row["low"], row["high"]) == (same["score"], same["low"], same["high"])
+    assert (row["passed"], row["tasks"], row["trials"], row["findings"], row["state"]) == (
+        False,
+        2,
+        2,
+        None,
+        None,
+    )
+    first = client.get(path, params={"page_size": 1, "agentId": row["agentId"]}).json()
+    rest = client.get(
+        path, params={"page_size": 1, "agentId": row["agentId"], "page_token": first["nextPageToken"]}
+    ).json()
+    assert [one["rows"][0]["runId"] for one in (first, rest)] == runs[::-1]
+    assert client.get(path, params={"agentId": "x.y"}).json()["rows"] == []
+    for query, status in (({"page_size": 101}, 400), ({"page_token": first["nextPageToken"]}, 400), ({"agentId": "\0"}, 400), ({"x": 1}, 400)):  # fmt: skip
+        assert client.get(path, params=query).status_code == status
+    assert client.get("/v1/host/assay/suites/local.none/history").status_code == 404
+    with host.client(tenant="elsewhere") as other:
+        assert other.get(path).status_code == 404
+    with host.client(scopes=frozenset({"suites:read"})) as unscoped:
+        assert unscoped.get(path).status_code == 403

@@ -6,6 +6,7 @@ from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_report, eval_summary
 from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
+from assay.serve.openwop.history import HISTORY_ROUTES
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
 from assay.serve.openwop.packs import PACK_ROUTES
@@ -376,5 +377,6 @@ OPENWOP = [
             TOKEN,
         ),
     ),
+    *HISTORY_ROUTES,
     *PACK_ROUTES,
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 from assay.agenteval.detail import EvalDetail
 from assay.agenteval.suite_store import SuiteEntry
+from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
 from assay.protocol import annotations, runs, scorecard, suite, verification
 from assay.serve.web.openapi import components
@@ -40,6 +41,7 @@ _OPEN: dict[str, Any] = {
     "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
     "AnnotationList": _open("annotations", annotations=_list("Annotation")),
     "PackRecordList": _open("packs", packs=_list("PackRecord")),
+    "SuiteHistory": _open("suiteId", "rows", suiteId=TEXT, rows=_list("HistoryRow")),
     "SuiteEntryList": _open("suites", suites=_list("SuiteEntry")),
     "RunEntry": _open("runId", "workflowId", "status", "createdAt"),
     "RunList": _open("runs", runs=_list("RunEntry"), nextPageToken=TEXT),
@@ -76,6 +78,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
 def openwop_schemas() -> dict[str, Any]:
     types = (
         EvalDetail,
+        HistoryRow,
         annotations.Annotation,
         annotations.AnnotationCreate,
         runs.BulkCancelResponse,

@@ -1,0 +1,158 @@
+"""The history of a suite: the score of each eval run with its interval, cost, latency and findings, newest first."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.report import interval_of, read_summary
+from assay.agenteval.run_header import KIND, read_tasks
+from assay.agenteval.scorecard import p95
+from assay.ports import Run, RunQuery, Store
+from assay.protocol.scorecard import EvalSummary
+
+PAGE = 100  # runs that one read of the store returns
+MOST_READ = 1_000  # runs that one page looks at
+Position = tuple[datetime, str]  # (created, id) of a run
+
+
+class DeploymentState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The state of an agent version, and the run that was the evidence for it."""
+
+    state: str
+    eval_run_id: str | None = None
+
+
+class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+    One eval run, without content. A run without a scorecard has no score.
+
+    `low` and `high` are the 95% interval of the score (decision 46). `findings` are counts by severity; null: the run did not look for any.
+    `state` is the state of the deployment of this agent version, and `promoted_by` says whether this run was the evidence for it.
+    """
+
+    run_id: str
+    created_at: datetime
+    status: str
+    suite_version: str
+    agent_id: str
+    agent_version: str
+    score: float | None = None
+    low: float | None = None
+    high: float | None = None
+    passed: bool | None = None
+    tasks: int = 0
+    trials: int = 1
+    cost_usd: float | None = None
+    p95_latency_ms: int | None = None
+    score_delta: float | None = None  # against its baseline
+    findings: dict[str, int] | None = None
+    state: str | None = None
+    promoted_by: bool = False
+    erased: bool = False
+
+
+class HistoryPage(Struct, frozen=True, kw_only=True):
+    """Some rows; `position` continues, None: there are no more."""
+
+    rows: list[HistoryRow]
+    position: Position | None = None
+
+
+Deployments = Mapping[tuple[str, str], DeploymentState]  # by agent id and version
+
+
+async def suite_runs(
+    store: Store,
+    tenant: str | None,
+    suite_id: str,
+    *,
+    agent: str | None = None,
+    before: Position | None = None,
+    limit: int = 50,
+) -> tuple[list[Run], Position | None]:
+    """Eval runs of a suite, newest first, without replays. The work is bounded: a page may be short although there are more."""
+    found: list[Run] = []
+    seen = 0
+    while seen < MOST_READ:
+        query = RunQuery(tenant=tenant, kind=KIND, name=suite_id, before=before, limit=PAGE)
+        runs = await store.runs(query)
+        for run in runs:
+            before = (run.created, run.id)
+            if run.metadata.get("forkMode") != "replay" and agent in (None, run.metadata.get("agentId")):
+                found.append(run)
+            if len(found) == limit:
+                return found, before
+        seen += len(runs)
+        if len(runs) < PAGE:
+            return found, None
+    return found, before
+
+
+async def rows_of(store: Store, runs: Sequence[Run], deployments: Deployments) -> list[HistoryRow]:
+    return [await row_of(store, run, deployments) for run in runs]
+
+
+async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow:
+    """The row of a run, from its recorded scorecard."""
+    metadata = run.metadata
+    agent, version = str(metadata.get("agentId", "")), str(metadata.get("agentVersion", ""))
+    deployment = deployments.get((agent, version))
+    row = HistoryRow(
+        run_id=run.id,
+        created_at=run.created,
+        status=run.status,
+        suite_version=str(metadata.get("suiteVersion", "")),
+        agent_id=agent,
+        agent_version=version,
+        tasks=int(metadata.get("total", 0)),
+        trials=int(metadata.get("trials", 1)),
+        state=deployment.state if deployment is not None else None,
+        promoted_by=deployment is not None and deployment.eval_run_id == run.id,
+        erased=bool(run.erased),
+    )
+    summary = await read_summary(store, run)
+    return row if summary is None else await _with_scores(store, run, row, summary)
+
+
+async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSummary) -> HistoryRow:
+    scores = [task.score for task in summary.tasks]
+    rubric = await _has_rubric(store, run)
+    low, high = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
+    looked = [task.safety_findings for task in summary.tasks if task.safety_findings is not UNSET]
+    findings = Counter(finding.severity for task in looked for finding in task)
+    return msgspec.structs.replace(
+        row,
+        score=summary.aggregate_score,
+        low=low,
+        high=high,
+        passed=summary.passed,
+        tasks=summary.task_count,
+        cost_usd=None if summary.total_cost_usd is UNSET else summary.total_cost_usd,
+        p95_latency_ms=p95(task.latency_ms for task in summary.tasks if task.latency_ms is not UNSET),
+        score_delta=None if summary.regression is UNSET else summary.regression.score_delta,
+        findings=dict(findings) if looked else None,
+    )
+
+
+class _Expected(Struct):
+    kind: str
+
+
+class _Task(Struct):
+    expected: _Expected
+
+
+_task = msgspec.json.Decoder(_Task).decode
+
+
+async def _has_rubric(store: Store, run: Run) -> bool:
+    """Whether a task has a rubric: its score is then any number, and the interval is that of a mean."""
+    if run.erased or run.metadata.get("modes") == ["golden"]:
+        return False
+    async for _, line in read_tasks(store, run.id):
+        if _task(line).expected.kind == "rubric":
+            return True
+    return False

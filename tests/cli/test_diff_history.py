@@ -1,0 +1,126 @@
+"""`assay diff` and `assay history`: what changed between two runs, and the scores over versions."""
+
+import json
+
+import pytest
+
+AGENT = """
+def old(task, ctx):
+    return f"It is {ctx.tool('shop:orders', id=17)['state']}." if task == "look" else task
+
+def new(task, ctx):
+    return f"It is {ctx.tool('shop:orders', id=18)['state']}." if task == "look" else "\\x1b[2J" + task.upper()
+"""
+
+
+def task(id, input, value, **more):
+    expected = {"kind": "golden", "match": {"strategy": "exact", "value": value}}
+    return {"taskId": id, "input": input, "expected": expected, **more}
+
+
+ORDERS = {"toolResponses": [{"tool": "shop:orders", "response": {"id": 17, "state": "sent"}}]}
+SUITE = {
+    "suiteId": "local.mine.evals.diff",
+    "version": "1.0.0",
+    "modes": ["golden"],
+    "tasks": [
+        task("looks", "look", "It is sent.", fixtures=ORDERS),
+        task("echoes", "same", "same"),
+        task("numbers", "1", "2"),
+    ],
+}
+EQUAL = [
+    {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, command):
+    folder = tmp_path_factory.mktemp("diff")
+    (folder / "bot.py").write_text(AGENT)
+    (folder / "suite.json").write_text(json.dumps(SUITE))
+    (folder / "checks.json").write_text(json.dumps(EQUAL))
+    for agent, trials in (("old", 1), ("new", 1), ("new", 2)):
+        command(
+            "run", "suite.json", "--agent", f"bot:{agent}", "--trials", str(trials), "--json", folder=folder
+        )
+    for answer in ("Rome", "Oslo"):
+        lines = [
+            {"test_case": {"id": "capital", "input": "?", "expected": "Rome"}, "output": {"value": answer}},
+            {"test_case": {"id": answer, "input": "?", "expected": "x"}, "output": {"value": "x"}},
+        ]
+        (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        command("evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(home, command):
+    listed = json.loads(command("list", "--json", folder=home).out)
+    ids = [run.get("runId") or run["operation_id"] for run in listed]
+    return dict(zip(("oslo", "rome", "trials", "new", "old"), ids, strict=True))
+
+
+def test_the_first_difference_of_each_task(home, runs, command):
+    ended = command("diff", runs["old"], runs["new"], folder=home)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert "3 tasks in both: 0 the same, 3 part ways" in lines
+    at = lines.index("echoes  passed → failed: another answer")  # a changed outcome comes first
+    assert lines[at + 1 : at + 3] == ["  A answers 'same'", "  B answers '\\x1b[2JSAME'"]
+    at = lines.index("looks  passed → passed: other arguments")
+    assert lines[at + 1 : at + 3] == ['  A calls shop:orders {"id":17}', '  B calls shop:orders {"id":18}']
+    assert "\x1b" not in ended.out
+    (one,) = json.loads(
+        command("diff", runs["old"], runs["new"], "--task", "looks", "--json", folder=home).out
+    )["tasks"]
+    assert (one["id"], one["divergence"]["kind"], one["a"]["answer"]) == ("looks", "arguments", "It is sent.")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ("new", "new", "3 tasks in both: 3 the same, 0 part ways"),
+        ("new", "trials", "3 trials in both: 3 the same, 0 part ways"),
+        ("new", "trials", "only in B: looks (trial 1), echoes (trial 1), numbers (trial 1)"),
+        ("rome", "oslo", "capital  passed → failed: another answer"),
+        ("rome", "oslo", "only in A: Rome"),
+        ("rome", "oslo", "only in B: Oslo"),
+    ],
+)
+def test_kinds_of_runs(home, runs, command, a, b, words):
+    ended = command("diff", runs[a], runs[b], folder=home)
+    assert (ended.code, words in ended.out.splitlines()) == (0, True), ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing", "latest"), "there is no run 'nothing'"),
+        (("{old}", "{rome}"), "expected two runs of one kind"),
+        (("{old}", "{new}", "--task", "x"), "--task x: neither"),
+    ],
+)
+def test_refusals(home, runs, command, arguments, words):
+    ended = command("diff", *(one.format(**runs) for one in arguments), folder=home)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+
+
+def test_history(home, runs, command):
+    ended = command("history", "suite.json", "--agent", "local.bot.new", folder=home)
+    assert ended.code == 0
+    head, titles, first, second = ended.out.splitlines()
+    assert head == "local.mine.evals.diff: 2 runs"
+    assert titles.split()[:4] == ["version", "run", "score", "0"]
+    assert first.split()[0] == "0.0.0"
+    assert "0.333 (0.06…0.79)" in first
+    assert "●" in first
+    assert second.split()[1] in runs["trials"]  # the newest is the last line
+    page = json.loads(command("history", "local.mine.evals.diff", "--json", "--limit", "2", folder=home).out)
+    assert [row["runId"] for row in page["rows"]] == [runs["trials"], runs["new"]]
+    assert page["more"] is True
+    assert {row["findings"] for row in page["rows"]} == {None}
+    assert "no run of agent x" in command("history", "suite.json", "--agent", "x", folder=home).out
+    broken = command("history", "missing.yaml", folder=home)
+    assert (broken.code, "missing.yaml" in broken.err) == (2, True)

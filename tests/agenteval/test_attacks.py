@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_left_out_and_said(suite, card, missing, note):
 def test_nothing_to_attack_is_refused():
     with pytest.raises(UsageError, match="no attack fits: no attacks in input"):
         attack_suite(suite_of(task_of(None)), None, kinds=KINDS)
-    with pytest.raises(UsageError, match="list-keys is left out"):
+    with pytest.raises(UsageError, match="left out, needs input or document: list-keys"):
         attack_suite(suite_of(task_of(None)), None, kinds=["secret-leak"])
 
 
@@ -209,7 +209,9 @@ def test_an_attack_that_is_too_long_for_the_schema_is_left_out_and_said():
     )
     generated = attack_suite(suite_of(task_of()), card, kinds=["unsafe-output"])
     assert {one.transform.name for one in generated.tasks} >= {"plain", "german"}
-    assert "script-tag in hex is left out: it is too long for the task schema" in generated.notes
+    assert any(
+        note.startswith("left out, too long for the task schema: script-tag in ") for note in generated.notes
+    )
 
 
 def test_built_in_tasks_fit_the_schema_of_an_agent_or_are_refused():

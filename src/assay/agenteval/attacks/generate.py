@@ -75,16 +75,16 @@ class _Generator:
         self._large = len(suite.tasks) - len(self._bases)
         self._tools = self._known_tools()
         self._places: dict[Place, list[EvalTask]] = {place: self._bases_with(place) for place in ANYWHERE}
-        self._left_out: list[str] = []
+        self._left_out: dict[str, list[str]] = {}  # names by reason
 
     def tasks_of(self, attack: Attack) -> Iterator[AttackTask]:
         """The attack in every form. The forms take turns at the places, and the places at the tasks."""
         if missing := self._missing_slot(attack):
-            self._left_out.append(f"{attack.name} is left out: {missing}")
+            self._leave_out(attack.name, missing)
             return
         places: list[Place] = [place for place in attack.places if self._places[place]]
         if not places:
-            self._left_out.append(f"{attack.name} is left out: it needs {' or '.join(attack.places)}")
+            self._leave_out(attack.name, f"needs {' or '.join(attack.places)}")
             return
         turn = self._number("turn", attack.name)
         for at, transform in enumerate(one for one in TRANSFORMS if one.language in attack.texts):
@@ -96,9 +96,7 @@ class _Generator:
                     yield AttackTask(attack, transform, task)
                     break
             else:  # the agent's task schema bounds its texts
-                self._left_out.append(
-                    f"{attack.name} in {transform.name} is left out: it is too long for the task schema"
-                )
+                self._leave_out(f"{attack.name} in {transform.name}", "too long for the task schema")
 
     def _attacked(self, attack: Attack, transform: Transform, place: Place, turn: int) -> EvalTask | None:
         base = self._places[place][turn % len(self._places[place])]
@@ -122,7 +120,10 @@ class _Generator:
         for place, reason in reasons:
             if not self._places[place]:
                 notes.append(f"no attacks in {place}: {reason}")
-        return notes + self._left_out
+        return notes + [f"left out, {reason}: {', '.join(names)}" for reason, names in self._left_out.items()]
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        self._left_out.setdefault(reason, []).append(name)
 
     def _known_tools(self) -> tuple[str, ...]:
         """The tools that the agent can call, as far as they are known."""
@@ -140,7 +141,7 @@ class _Generator:
 
     def _missing_slot(self, attack: Attack) -> str:
         if {"tool", "other_tool"} & attack.slots and not self._tools:
-            return "the tools of the agent are not known, or it has none"
+            return "the agent has no tools, or they are not known"
         return ""
 
     def _no_tool_result(self) -> str:

@@ -1,0 +1,354 @@
+"""Compares runs with the first of them: the verdict, the cases that changed, slices, and what was not measured."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+
+from msgspec import Struct
+
+from assay.comparison.metric import Metric
+from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, Pairing
+from assay.comparison.run_scores import RunScores, Series, chosen_metric
+from assay.errors import InvalidRequest, Problem
+from assay.fep.slices import NONE
+from assay.stats.holm import holm
+from assay.stats.paired import LEVEL, PairedResult, PairedSample
+from assay.stats.power import sensitivity
+from assay.stats.tost import tost_p
+from assay.stats.unmeasured import UnmeasuredBounds, unmeasured_bounds
+from assay.stats.verdict import Verdict, verdict
+
+MAX_IDS = 1_000  # ids in one list of a document
+MAX_BOUNDED = 100_000  # unmeasured cases whose bounds are computed; with more there is no verdict
+
+
+class CaseList(Struct, frozen=True):
+    """Some cases: how many, and the ids of the first."""
+
+    count: int
+    ids: tuple[str, ...] = ()
+
+
+class CaseDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A case whose value differs. The reasons are content; they are read from the results afterwards."""
+
+    id: str
+    before: float
+    after: float
+    better: bool
+    reason_before: str = ""
+    reason_after: str = ""
+
+
+class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A difference with its interval and the verdict that follows from it."""
+
+    before: float | None
+    after: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    level: float
+    method: str
+    cases: int
+    verdict: Verdict
+    p_value: float | None = None
+    mcnemar_p: float | None = None
+    adjusted_p: float | None = None
+    equivalence_p: float | None = None
+    unmeasured: UnmeasuredBounds | None = None
+
+
+class SliceDifference(Struct, frozen=True, kw_only=True):
+    """The difference of one slice. Its interval is adjusted for the number of slices (Holm)."""
+
+    by: str
+    slice: str
+    result: DifferenceInterval
+
+
+class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run beside the first run."""
+
+    baseline: str
+    run: str
+    result: DifferenceInterval
+    better: int
+    worse: int
+    unchanged: int
+    unmeasured: CaseList
+    only_in_baseline: CaseList
+    only_in_run: CaseList
+    other_inputs: CaseList
+    smallest_effect: float | None = None
+    more_cases: int | None = None
+    changes: tuple[CaseDifference, ...] = ()
+    slices: tuple[SliceDifference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.result.verdict
+
+
+class RunComparison(Struct, frozen=True, kw_only=True):
+    """Runs beside the first of them. With several, the intervals are adjusted for their number (Holm)."""
+
+    metric: str
+    lower_is_better: bool
+    margin: float | None
+    comparisons: tuple[PairComparison, ...]
+
+
+class _Sample:
+    """The pairs of one group of cases, and the ranges of those that were not measured."""
+
+    def __init__(self, span: float | None) -> None:
+        self.pairs = PairedSample(span)
+        self.ranges: list[tuple[float, float]] = []
+
+    def add(self, pair: CasePair) -> None:
+        self.pairs.add(pair.before, pair.after, single_trial=pair.single_trial)
+
+    def result(self, found: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
+        bounds = self._bounds(found.level)
+        decided = verdict(found, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
+        return DifferenceInterval(
+            before=found.before,
+            after=found.after,
+            difference=found.estimate,
+            low=found.low,
+            high=found.high,
+            level=found.level,
+            method=found.method,
+            cases=found.n,
+            verdict=decided,
+            p_value=found.p_value,
+            mcnemar_p=found.mcnemar_p,
+            adjusted_p=found.adjusted_p,
+            equivalence_p=tost_p(self.pairs, margin) if margin is not None and found.n > 1 else None,
+            unmeasured=bounds,
+        )
+
+    def _bounds(self, level: float) -> UnmeasuredBounds | None:
+        if not self.ranges:
+            return None
+        if len(self.ranges) > MAX_BOUNDED or not self.pairs.n:
+            return UnmeasuredBounds(len(self.ranges), None, None, None, None)
+        return unmeasured_bounds(self.pairs, self.ranges, level)
+
+
+def compare_runs(
+    runs: Sequence[RunScores], *, margin: float | None = None, limit: int = 10, level: float = LEVEL
+) -> RunComparison:
+    """
+    Compare each run with the first. This is the one function that gives a verdict: the command, REST, gates and policies call it.
+
+    `limit` is the number of changed cases that are listed. Raises InvalidRequest if there is nothing to compare.
+    """
+    metric, index = chosen_metric(runs), CaseIndex(runs)
+    span = _span(runs, metric)
+    if margin is not None and span is not None and margin >= span:
+        raise InvalidRequest(
+            Problem("--margin", f"expected a number below {span:g}, the largest difference, got {margin:g}")
+        )
+    values = [CaseValues(index, at, run.metrics[metric.name]) for at, run in enumerate(runs)]
+    pairings = [Pairing(index, values[0], other) for other in values[1:]]
+    samples: dict[int, _Sample] = {}
+    for at, pairing in enumerate(pairings, 1):
+        samples[at] = _filled(pairing, span)
+        if not samples[at].pairs.n and not samples[at].ranges:
+            raise InvalidRequest(_nothing_shared(runs[0], runs[at], index, at))
+    results = holm({at: sample.pairs for at, sample in samples.items()}, level)
+    slices = _slices(runs, index, values, span, margin, metric, level)
+    comparisons = tuple(
+        _pair(index, at, pairing, samples[at].result(results[at], margin, metric), samples[at],
+              metric, margin, limit, slices[at])
+        for at, pairing in enumerate(pairings, 1)
+    )  # fmt: skip
+    return RunComparison(
+        metric=metric.name, lower_is_better=metric.lower_is_better, margin=margin, comparisons=comparisons
+    )
+
+
+def _span(runs: Sequence[RunScores], metric: Metric) -> float | None:
+    """1 if every value is between 0 and 1; None if a difference has no limit that is known."""
+    if metric.kind == "output":
+        return None
+    for run in runs:
+        if any(value < 0 or value > 1 for value in run.metrics[metric.name].values):
+            return None
+    return 1.0
+
+
+def _filled(pairing: Pairing, span: float | None) -> _Sample:
+    sample = _Sample(span)
+    for pair in pairing.pairs():
+        sample.add(pair)
+    sample.ranges = [limits for _, limits in pairing.unmeasured()]
+    return sample
+
+
+def _pair(
+    index: CaseIndex,
+    at: int,
+    pairing: Pairing,
+    result: DifferenceInterval,
+    sample: _Sample,
+    metric: Metric,
+    margin: float | None,
+    limit: int,
+    slices: tuple[SliceDifference, ...],
+) -> PairComparison:
+    baseline, run = index.runs[0], index.runs[at]
+    sign = -1 if metric.lower_is_better else 1
+    gains = ((pair.after - pair.before) * sign for pair in pairing.pairs())
+    signs = Counter((gain > 0) - (gain < 0) for gain in gains)
+    worst = nsmallest(
+        min(limit, signs[-1]),
+        pairing.pairs(),
+        key=lambda pair: ((pair.after - pair.before) * sign, pair.case),
+    )
+    best = nsmallest(
+        min(limit - len(worst), signs[1]),
+        pairing.pairs(),
+        key=lambda pair: ((pair.before - pair.after) * sign, pair.case),
+    )
+    only_before, only_after = pairing.only()
+    power = sensitivity(sample.pairs, margin, result.level)
+    return PairComparison(
+        baseline=baseline.name,
+        run=run.name,
+        result=result,
+        better=signs[1],
+        worse=signs[-1],
+        unchanged=signs[0],
+        unmeasured=_case_list(index, [case for case, _ in pairing.unmeasured()]),
+        only_in_baseline=_case_list(index, only_before),
+        only_in_run=_case_list(index, only_after),
+        other_inputs=_case_list(index, _other_inputs(index, at)),
+        smallest_effect=power.smallest_effect,
+        more_cases=power.more_cases,
+        changes=tuple(
+            CaseDifference(
+                id=index.id_of(pair.case),
+                before=pair.before,
+                after=pair.after,
+                better=(pair.after - pair.before) * sign > 0,
+            )
+            for pair in [*worst, *best]
+        ),
+        slices=slices,
+        notes=tuple(_notes(baseline, run)),
+    )
+
+
+def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
+    """The ids in the order of the runs."""
+    return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
+
+
+def _other_inputs(index: CaseIndex, at: int) -> list[int]:
+    """The cases with one id and two inputs: they are probably not the same case."""
+    first, second = index.runs[0].inputs, index.runs[at].inputs
+    found: list[int] = []
+    for case in range(index.count):
+        here, there = index.row_of(0, case), index.row_of(at, case)
+        if here >= 0 and there >= 0 and first[here] and second[there] and first[here] != second[there]:
+            found.append(case)
+    return found
+
+
+def _notes(baseline: RunScores, run: RunScores) -> Iterable[str]:
+    for one in (baseline, run):
+        if one.incomplete:
+            yield f"{one.name} is not complete: {one.incomplete}"
+    if baseline.checks and run.checks and baseline.checks.keys() != run.checks.keys():
+        removed = [name for name in baseline.checks if name not in run.checks]
+        added = [name for name in run.checks if name not in baseline.checks]
+        parts = [f"only in {baseline.name}: {', '.join(removed[:5])}"] if removed else []
+        parts += [f"only in {run.name}: {', '.join(added[:5])}"] if added else []
+        yield f"the runs have different checks; {'; '.join(parts)}"
+
+
+def _nothing_shared(baseline: RunScores, run: RunScores, index: CaseIndex, at: int) -> str:
+    for one in (baseline, run):
+        if not one.rows:
+            return f"nothing can be compared: {one.name} has no results"
+    if any(index.row_of(0, case) >= 0 <= index.row_of(at, case) for case in range(index.count)):
+        return f"nothing can be compared: no case has the metric in both {baseline.name} and {run.name}"
+    first, second = baseline.id_of(0)[:60], run.id_of(0)[:60]
+    return (
+        f"nothing can be compared: {baseline.name} and {run.name} have no case in common; cases are paired by"
+        f" test_case.id, and their first ids are {first!r} and {second!r}"
+    )
+
+
+def _slices(
+    runs: Sequence[RunScores],
+    index: CaseIndex,
+    values: Sequence[CaseValues],
+    span: float | None,
+    margin: float | None,
+    metric: Metric,
+    level: float,
+) -> list[tuple[SliceDifference, ...]]:
+    """For each run, the slices of every grouping. Holm's adjustment is over all slices and runs of one grouping."""
+    found: list[list[SliceDifference]] = [[] for _ in runs]
+    options = runs[0].options
+    groups: list[tuple[str, dict[tuple[int, str], _Sample]]] = [
+        (one.name, _sliced_samples(index, one.name, values, span)) for one in options.dimensions
+    ]
+    groups += [(grouping, _grouped_samples(index, grouping)) for grouping in options.groupings]
+    for by, samples in groups:
+        measured = {key: samples[key] for key in sorted(samples) if samples[key].pairs.n}
+        adjusted = holm({key: sample.pairs for key, sample in measured.items()}, level)
+        compared = metric if by not in options.groupings else Metric(name="score", kind="score")
+        for (at, name), sample in measured.items():
+            result = sample.result(adjusted[at, name], margin, compared)
+            found[at].append(SliceDifference(by=by, slice=name, result=result))
+    return [tuple(sorted(one, key=lambda part: (part.by, part.slice == NONE, part.slice))) for one in found]
+
+
+def _sliced_samples(
+    index: CaseIndex, dimension: str, values: Sequence[CaseValues], span: float | None
+) -> dict[tuple[int, str], _Sample]:
+    """The samples by run and slice. The first run that has a case says in which slices it is."""
+    names = [{number: names for names, number in run.slice_sets[dimension].items()} for run in index.runs]
+    numbers = [index.slices_of(at, dimension) for at in range(len(index.runs))]
+    samples: dict[tuple[int, str], _Sample] = {}
+
+    def of(at: int, case: int) -> list[_Sample]:
+        run = 0 if numbers[0][case] else at
+        slices = names[run].get(numbers[run][case], (NONE,))
+        return [samples.setdefault((at, name), _Sample(span)) for name in slices]
+
+    for at in range(1, len(index.runs)):
+        pairing = Pairing(index, values[0], values[at])
+        for pair in pairing.pairs():
+            for sample in of(at, pair.case):
+                sample.add(pair)
+        for case, limits in pairing.unmeasured():
+            for sample in of(at, case):
+                sample.ranges.append(limits)
+    return samples
+
+
+def _grouped_samples(index: CaseIndex, grouping: str) -> dict[tuple[int, str], _Sample]:
+    """The samples by run and check, or by run and criterion, over the cases that have it in both runs."""
+    samples: dict[tuple[int, str], _Sample] = {}
+    names = [name for by, name in index.runs[0].groups if by == grouping]
+    for name in names:
+        first = CaseValues(index, 0, index.runs[0].groups[grouping, name])
+        for at, run in enumerate(index.runs[1:], 1):
+            series = run.groups.get((grouping, name))
+            if series is not None:
+                pairing = Pairing(index, first, CaseValues(index, at, series))
+                samples[at, name] = _filled(
+                    pairing, _series_span(index.runs[0].groups[grouping, name], series)
+                )
+    return samples
+
+
+def _series_span(*series: Series) -> float | None:
+    return None if any(value < 0 or value > 1 for one in series for value in one.values) else 1.0

@@ -1,0 +1,88 @@
+"""What is compared: one number for each trial of a case."""
+
+from math import nan
+from typing import Literal
+
+from msgspec import Struct
+
+from assay.comparison.result_line import BESIDE, CheckLine, ResultLine
+from assay.errors import UsageError
+from assay.fep.reasons import number_of
+from assay.protocol.json_types import is_object
+
+MetricKind = Literal["passed", "score", "output", "check"]
+OF_OUTPUT = ("cost_usd", "latency_ms")
+HELP = "expected passed, score, cost_usd, latency_ms, the name of a check, or CHECK:MEMBER for a number in its results"
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """
+    `passed`: 1 if the case passed all its checks, else 0. `score`: the mean of the scores of its checks.
+
+    `cost_usd` and `latency_ms` are numbers of the output, and a lower one is better. A check is compared by its score, or
+    by a number in its results.
+    """
+
+    name: str
+    kind: MetricKind
+    check: str = ""
+    member: str = ""
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.kind == "output"
+
+    def value(self, line: ResultLine) -> float | None:
+        """The number of a trial; NaN if it was not measured, None if the trial has no such number."""
+        if self.kind == "output":
+            metadata = line.execution_context.output.metadata
+            return number_of(metadata.get(self.name)) if is_object(metadata) else None
+        if line.is_beside and self.kind != "check":
+            return None
+        if self.kind == "check":
+            return self._of_checks(line, [check for check in line.check_results if self._is_named(check)])
+        if line.status != "completed":
+            return nan
+        if self.kind == "passed":
+            answers = [passed for check in line.check_results if (passed := check.passed) is not None]
+            return float(all(answers)) if answers else None
+        return self._of_checks(line, line.check_results)
+
+    def _is_named(self, check: CheckLine) -> bool:
+        return self.check in (check.label.removeprefix(BESIDE), check.check_type)
+
+    def _of_checks(self, line: ResultLine, checks: list[CheckLine]) -> float | None:
+        if any(check.status != "completed" for check in checks):
+            return nan
+        values = [value for check in checks if (value := self._of_check(line, check)) is not None]
+        return sum(values) / len(values) if values else None
+
+    def _of_check(self, line: ResultLine, check: CheckLine) -> float | None:
+        if not self.member:
+            return line.score(check)
+        response = check.results.get("response")
+        for part in (check.results, response if is_object(response) else {}):
+            value = part.get(self.member)
+            if isinstance(value, bool):
+                return float(value)
+            if (number := number_of(value)) is not None:
+                return number
+        return None
+
+
+PASSED = Metric(name="passed", kind="passed")
+SCORE = Metric(name="score", kind="score")
+
+
+def read_metric(text: str) -> Metric:
+    """The metric of an option or a request. Raises UsageError."""
+    if not text or len(text) > 300:
+        raise UsageError(f"--metric: {HELP}, got {text[:50]!r}")
+    if text == "passed":
+        return PASSED
+    if text == "score":
+        return SCORE
+    if text in OF_OUTPUT:
+        return Metric(name=text, kind="output")
+    check, _, member = text.partition(":")
+    return Metric(name=text, kind="check", check=check, member=member)

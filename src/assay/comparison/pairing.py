@@ -1,0 +1,142 @@
+"""Pairs the cases of runs by id, and averages the trials of each case."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from math import isnan
+
+from msgspec import Struct
+
+from assay.comparison.run_scores import RunScores, Series
+
+ABSENT, MEASURED, UNMEASURED = 0, 1, 2
+
+
+class CaseIndex:
+    """The cases of several runs, numbered as they first appear; and the number of the case of every row."""
+
+    def __init__(self, runs: Sequence[RunScores]) -> None:
+        self.runs = runs
+        hashes = array("q")
+        for run in runs:
+            hashes.extend(run.hashes)
+        distinct = _distinct(hashes)
+        self.count = len(distinct)
+        numbers = array("q", [-1]) * self.count
+        self.cases_of_rows = [array("I") for _ in runs]
+        following = 0
+        for run, cases in zip(runs, self.cases_of_rows, strict=True):
+            for one in run.hashes:
+                at = bisect_left(distinct, one)
+                if numbers[at] < 0:
+                    numbers[at] = following
+                    following += 1
+                cases.append(numbers[at])
+        self._first_rows = [_first_rows(cases, self.count) for cases in self.cases_of_rows]
+
+    def row_of(self, run: int, case: int) -> int:
+        """The first row of a case in a run; -1 if the run does not have it."""
+        return self._first_rows[run][case]
+
+    def id_of(self, case: int) -> str:
+        for run, rows in zip(self.runs, self._first_rows, strict=True):
+            if rows[case] >= 0:
+                return run.id_of(rows[case])
+        raise AssertionError("a case without a row")
+
+    def slices_of(self, run: int, dimension: str) -> "array[int]":
+        """For each case, the number of its set of slices in this run; 0: the run does not say."""
+        found, sets = array("I", bytes(4 * self.count)), self.runs[run].slices[dimension]
+        for row, case in enumerate(self.cases_of_rows[run]):
+            if not found[case]:
+                found[case] = sets[row]
+        return found
+
+
+def _distinct(hashes: "array[int]") -> "array[int]":
+    found, last = array("q"), None
+    for one in sorted(hashes):
+        if one != last:
+            found.append(one)
+            last = one
+    return found
+
+
+def _first_rows(cases: "array[int]", count: int) -> "array[int]":
+    rows = array("q", [-1]) * count
+    for row in range(len(cases) - 1, -1, -1):
+        rows[cases[row]] = row
+    return rows
+
+
+class CaseValues:
+    """The mean of each case over its trials in one run. A case with an unmeasured trial is unmeasured; its bounds are known."""
+
+    def __init__(self, index: CaseIndex, run: int, series: Series | None) -> None:
+        count = index.count
+        self._sums, self._measured, self._trials = (
+            array("d", bytes(8 * count)), array("I", bytes(4 * count)), array("I", bytes(4 * count)),
+        )  # fmt: skip
+        if series is None:
+            return
+        cases, weights = index.cases_of_rows[run], index.runs[run].trials
+        for row, value in zip(series.rows, series.values, strict=True):
+            case, trials = cases[row], weights[row]
+            self._trials[case] += trials
+            if not isnan(value):
+                self._measured[case] += trials
+                self._sums[case] += value * trials
+
+    def status(self, case: int) -> int:
+        if not self._trials[case]:
+            return ABSENT
+        return MEASURED if self._measured[case] == self._trials[case] else UNMEASURED
+
+    def counts(self) -> Iterator[tuple[int, int, float]]:
+        """For each case its trials, those that were measured, and the sum of their values."""
+        return zip(self._trials, self._measured, self._sums, strict=True)
+
+    def bounds(self, case: int) -> tuple[float, float]:
+        """The least and the largest mean that an unmeasured case between 0 and 1 could have."""
+        trials = self._trials[case]
+        low = self._sums[case] / trials
+        return low, low + (trials - self._measured[case]) / trials
+
+
+class CasePair(Struct, frozen=True):
+    """A case that both runs measured."""
+
+    case: int
+    before: float
+    after: float
+    single_trial: bool
+
+
+class Pairing:
+    """The cases of two runs: those that both measured, those that one did not, and those that only one has."""
+
+    def __init__(self, index: CaseIndex, before: CaseValues, after: CaseValues) -> None:
+        self._index, self._before, self._after = index, before, after
+
+    def pairs(self) -> Iterator[CasePair]:
+        for case, (here, there) in enumerate(zip(self._before.counts(), self._after.counts(), strict=True)):
+            (trials, measured, total), (others, others_measured, others_total) = here, there
+            if trials and others and measured == trials and others_measured == others:
+                yield CasePair(case, total / trials, others_total / others, trials == 1 == others)
+
+    def unmeasured(self) -> Iterator[tuple[int, tuple[float, float]]]:
+        """The cases that both runs have and one did not measure, with the least and the largest possible difference."""
+        before, after = self._before, self._after
+        for case in range(self._index.count):
+            here, there = before.status(case), after.status(case)
+            if ABSENT not in (here, there) and UNMEASURED in (here, there):
+                (low, high), (least, largest) = before.bounds(case), after.bounds(case)
+                yield case, (least - high, largest - low)
+
+    def only(self) -> tuple[list[int], list[int]]:
+        """The cases that only the first run has, and those that only the second has."""
+        states = [(self._before.status(case), self._after.status(case)) for case in range(self._index.count)]
+        return (
+            [case for case, (here, there) in enumerate(states) if here and not there],
+            [case for case, (here, there) in enumerate(states) if there and not here],
+        )

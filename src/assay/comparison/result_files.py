@@ -1,0 +1,117 @@
+"""
+Reads result files line by line: JSON lines, an EvaluationRunResult, a list of results, or an EvalSummary.
+
+The `.json` files of assay have one result a line, and are read as a stream. Other `.json` files are read as a whole.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.comparison.result_line import EXPECTED
+from assay.comparison.run_scores import RunScores
+from assay.errors import InvalidRequest, Problem, UsageError
+from assay.fep.files import FORMATS, document_of, format_of, lines_of, open_file
+from assay.ports import Limits
+from assay.protocol.json_types import JSON, is_list, is_object, kind_of
+from assay.protocol.scorecard import EvalSummary
+
+FIRST_LINE = b'{"results":['
+READABLE = ".json, .jsonl or .ndjson, or one of these and .gz"
+
+
+def is_file(reference: str) -> bool:
+    """Whether a reference names a file: it exists, or looks like the name of a file. Anything else is a run."""
+    if "/" in reference or Path(reference).is_file():
+        return True
+    return Path(reference.lower().removesuffix(".gz")).suffix in {*FORMATS, ".xlsx"}
+
+
+def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iterator[tuple[str, bytes]]:
+    """The result lines of a file, each with its place. The tasks of a scorecard are added to `scores`."""
+    if name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".xlsx", ".parquet", ".yaml", ".yml")):
+        raise UsageError(
+            f"{name}: expected results in {READABLE}; `assay evaluate -o results.jsonl` writes them"
+        )
+    form, compressed = format_of(name, "jsonl")
+    with open_file(name, compressed=compressed) as file:
+        numbered = ((f"{name}:{number}", line) for number, line, _ in lines_of(file, limits))
+        first = next(numbered, None)
+        if form == "jsonl":
+            if first is not None:
+                yield first
+            yield from numbered
+            return
+        if first is not None and first[1] == FIRST_LINE:
+            yield from _streamed(name, numbered, scores)
+            return
+    yield from _document_lines(name, limits, scores)
+
+
+def _streamed(
+    name: str, numbered: Iterator[tuple[str, bytes]], scores: RunScores | None
+) -> Iterator[tuple[str, bytes]]:
+    """The lines of a file of `fep/sinks.py`: one result a line, then the other members of the run."""
+    for place, line in numbered:
+        if line.startswith(b"]"):
+            if scores is not None:
+                _read_status(scores, line.removeprefix(b"]").removeprefix(b","), place)
+            return
+        yield place, line.removesuffix(b",")
+    raise InvalidRequest(Problem(name, "the file ends before its results do: it is not complete"))
+
+
+def _read_status(scores: RunScores, rest: bytes, place: str) -> None:
+    try:
+        footer = msgspec.json.decode(b"{" + rest)
+    except msgspec.DecodeError as wrong:
+        raise InvalidRequest(Problem(place, f"not JSON: {wrong}")) from None
+    _note_status(scores, footer)
+
+
+def _note_status(scores: RunScores, run: JSON) -> None:
+    """A run with the status `error` has unmeasured cases, or ended early: fewer results than its summary counts say so."""
+    summary = run.get("summary")
+    total = summary.get("total_test_cases") if is_object(summary) else None
+    if isinstance(total, int) and total > scores.rows:
+        scores.incomplete = f"it has {scores.rows:,} of {total:,} results"
+
+
+def _document_lines(name: str, limits: Limits, scores: RunScores | None) -> Iterator[tuple[str, bytes]]:
+    document: Any = document_of(name, limits)
+    if is_object(document) and "suiteId" in document and "tasks" in document:
+        _add_summary(name, document, scores)
+        return
+    results = document.get("results") if is_object(document) else document
+    if not is_list(results):
+        wanted = f"{EXPECTED}, an EvaluationRunResult or an EvalSummary"
+        raise InvalidRequest(Problem(name, f"{wanted}, got {kind_of(document)} without a list of results"))
+    for at, one in enumerate(results):
+        yield f"{name}: results[{at}]", msgspec.json.encode(one)
+    if is_object(document) and scores is not None:
+        _note_status(scores, document)
+
+
+def _add_summary(name: str, document: JSON, scores: RunScores | None) -> None:
+    try:
+        summary = msgspec.convert(document, EvalSummary)
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem(name, f"expected an EvalSummary: {wrong}")) from None
+    if scores is None:
+        return
+    scores.is_eval, scores.own_verdict = True, summary.passed
+    for task in summary.tasks:
+        scores.add_score(task.task_id, task.score, task.passed)
+        for finding in task.safety_findings or ():
+            key = task.task_id, finding.kind, finding.severity
+            scores.findings[key] = scores.findings.get(key, 0) + 1
+    if len(summary.tasks) < summary.task_count:
+        scores.incomplete = f"it has {len(summary.tasks):,} of {summary.task_count:,} tasks"
+
+
+def read_file(scores: RunScores, name: str, limits: Limits) -> None:
+    """Add all results of a file."""
+    for place, line in lines_in(name, limits, scores):
+        scores.add(line, place)

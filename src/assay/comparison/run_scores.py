@@ -1,0 +1,199 @@
+"""
+The numbers of one run, by case, in columns: about 40 bytes for each trial, however large its content is.
+
+Ids are compared by their 64-bit hashes, as in `fep/columns.py`.
+"""
+
+from array import array
+from collections.abc import Sequence
+from math import isfinite, isnan, nan
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.comparison.metric import PASSED, SCORE, Metric
+from assay.comparison.result_line import BESIDE, ResultLine, read_line
+from assay.errors import InvalidRequest, Problem
+from assay.fep.slices import LONGEST, MAX_SLICES, Dimension
+
+Grouping = Literal["check", "criterion"]
+GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
+MAX_ROWS = 2**32 - 1
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class ReadOptions(Struct, frozen=True):
+    """What is read from each line. Without a metric, `passed` and `score` are read, and the results decide."""
+
+    metric: Metric | None = None
+    dimensions: tuple[Dimension, ...] = ()
+    groupings: tuple[Grouping, ...] = ()
+    with_passed: bool = False  # `passed` is read beside the metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        if self.metric is None:
+            return PASSED, SCORE
+        return (self.metric, PASSED) if self.with_passed and self.metric != PASSED else (self.metric,)
+
+
+class Series:
+    """The values of some rows: of a metric, of a check or of a criterion. NaN: it was not measured."""
+
+    __slots__ = ("rows", "unmeasured", "values")
+
+    def __init__(self) -> None:
+        self.rows, self.values = array("I"), array("d")
+        self.unmeasured = 0
+
+    def add(self, row: int, value: float) -> None:
+        self.rows.append(row)
+        self.values.append(value)
+        self.unmeasured += isnan(value)
+
+    @property
+    def measured(self) -> int:
+        return len(self.rows) - self.unmeasured
+
+
+class RunScores:
+    """Collects the numbers of a run line by line."""
+
+    def __init__(self, name: str, options: ReadOptions, *, is_eval: bool = False) -> None:
+        self.name, self.options = name, options
+        self.is_eval = is_eval  # the scores come from a report, not from the lines
+        self.own_verdict: bool | None = None  # of the scorecard of an eval run
+        self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
+        self.hashes, self.inputs = array("q"), array("q")
+        self.trials = array("I")
+        self.metrics = {metric.name: Series() for metric in options.metrics}
+        self.groups: dict[tuple[str, str], Series] = {}  # by grouping and name
+        self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.dimensions}
+        self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {one.name: {} for one in options.dimensions}
+        self.checks: dict[str, None] = {}
+        self.findings: dict[tuple[str, str, str], int] = {}  # by case, kind and severity
+        self._ids, self._ends = bytearray(), array("Q")
+
+    @property
+    def rows(self) -> int:
+        return len(self.hashes)
+
+    def id_of(self, row: int) -> str:
+        start = self._ends[row - 1] if row else 0
+        return self._ids[start : self._ends[row]].decode()
+
+    def add(self, raw: bytes, location: str) -> ResultLine:
+        """Add one line of results."""
+        line = read_line(raw, location)
+        case = line.case
+        row = self._add_row(case["id"], hash(_encode(case.get("input"))))
+        for dimension in self.options.dimensions:
+            context = (
+                _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}
+            )
+            self._add_slices(dimension, context)
+        if not self.is_eval:
+            for metric in self.options.metrics:
+                self._add_value(self.metrics[metric.name], row, metric.value(line), location)
+        elif (metric := self.options.metric) is not None and metric.kind in ("check", "output"):
+            self._add_value(self.metrics[metric.name], row, metric.value(line), location)
+        self._add_groups(line, row, location)
+        return line
+
+    def add_score(self, id: str, score: float | None, passed: bool | None, trials: int = 1) -> None:
+        """Add a task of a scorecard. None: it was not measured."""
+        row = self._add_row(id, 0, trials)
+        values = {"score": score, "passed": None if passed is None else float(passed)}
+        for name, value in values.items():
+            if name in self.metrics:
+                self.metrics[name].add(row, nan if value is None else value)
+
+    def _add_row(self, id: str, input: int, trials: int = 1) -> int:
+        row = len(self.hashes)
+        self.hashes.append(hash(id))
+        self.inputs.append(input)
+        self.trials.append(trials)
+        self._ids += id.encode()
+        self._ends.append(len(self._ids))
+        for name in self.slices:
+            self.slices[name].append(0)  # 0: not known from this row
+        return row
+
+    def _add_slices(self, dimension: Dimension, context: dict[str, Any]) -> None:
+        sets = self.slice_sets[dimension.name]
+        names = tuple(dimension.slices_of(context))
+        if names not in sets and len(sets) >= MAX_SLICES:
+            raise InvalidRequest(
+                Problem(
+                    f"--by {dimension.name}",
+                    f"more than {MAX_SLICES:,} slices; choose a member with fewer values",
+                )
+            )
+        self.slices[dimension.name][-1] = sets.setdefault(names, len(sets) + 1)
+
+    def _add_value(self, series: Series, row: int, value: float | None, location: str) -> None:
+        if value is None:
+            return
+        if not isfinite(value) and not isnan(value):
+            raise InvalidRequest(Problem(location, f"expected a finite number, got {value}"))
+        series.add(row, value)
+
+    def _add_groups(self, line: ResultLine, row: int, location: str) -> None:
+        for check in line.check_results:
+            label = check.label
+            if label not in self.checks and len(self.checks) < MAX_SLICES:
+                self.checks[label] = None
+            if check.results.get("passed") is False and "severity" in check.results:
+                self._add_finding(line.case["id"], check.results)
+            if not self.options.groupings:
+                continue
+            value = nan if check.status != "completed" else line.score(check)
+            if "check" in self.options.groupings:
+                self._add_value(self._group("check", label.removeprefix(BESIDE)), row, value, location)
+            if "criterion" in self.options.groupings:
+                for text, met, _ in line.criteria(check):
+                    self._group("criterion", text).add(row, float(met))
+
+    def _add_finding(self, id: str, results: dict[str, Any]) -> None:
+        kind, severity = results.get("kind"), results.get("severity")
+        if isinstance(kind, str) and isinstance(severity, str) and len(self.findings) < MAX_SLICES:
+            key = id, kind, severity
+            self.findings[key] = self.findings.get(key, 0) + 1
+
+    def _group(self, grouping: str, name: str) -> Series:
+        name = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+        found = self.groups.get((grouping, name))
+        if found is None:
+            if len(self.groups) >= MAX_SLICES:
+                raise InvalidRequest(Problem(f"--by {grouping}", f"more than {MAX_SLICES:,} of them"))
+            found = self.groups[grouping, name] = Series()
+        return found
+
+
+def chosen_metric(runs: Sequence[RunScores]) -> Metric:
+    """The metric of the options; else `score` for scorecards and where a case has a score and no pass or fail; else `passed`."""
+    given = runs[0].options.metric
+    if given is not None:
+        if not any(run.metrics[given.name].rows for run in runs):
+            raise InvalidRequest(Problem("--metric", _no_metric(given, runs)))
+        return given
+    passed, score = (sum(len(run.metrics[name].rows) for run in runs) for name in ("passed", "score"))
+    if passed == score == 0:
+        raise InvalidRequest("nothing can be compared: no check of these runs passed, failed or has a score")
+    return SCORE if score > passed or any(run.is_eval for run in runs) else PASSED
+
+
+def _no_metric(metric: Metric, runs: Sequence[RunScores]) -> str:
+    if metric.kind == "output":
+        return f"no output of these runs has the number {metric.name} in its metadata"
+    names = list(dict.fromkeys(label for run in runs for label in run.checks))[:20]
+    checks = f"the checks are {', '.join(names)}" if names else "the runs have no checks"
+    if metric.member and any(metric.check == name for name in names):
+        return f"the check {metric.check!r} has no number {metric.member!r} in its results"
+    return (
+        f"no check is called {metric.check!r}; {checks}"
+        if metric.kind == "check"
+        else f"no result has it; {checks}"
+    )

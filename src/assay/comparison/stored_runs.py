@@ -1,0 +1,54 @@
+"""Reads stored runs: the result lines of an evaluation, and the scores and the evidence of an eval run."""
+
+from collections.abc import AsyncIterator
+
+from assay.agenteval.report import read_results, report_of
+from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.task_checks import recorded_checks
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.errors import InvalidRequest
+from assay.fep.run_header import KIND
+from assay.fep.service import EvaluationService
+from assay.ports import ACTIVE, Run
+
+
+def require_comparable(run: Run) -> None:
+    """Refuse a run without results: another kind, one that has not ended, or one whose content was erased."""
+    if run.kind not in (EVAL, KIND):
+        raise InvalidRequest(
+            f"{run.id}: expected a run of `assay evaluate` or `assay run`, it is a {run.kind} run"
+        )
+    if run.status in ACTIVE:
+        raise InvalidRequest(f"{run.id}: expected a run that has ended, it is {run.status}")
+    if run.erased:
+        raise InvalidRequest(f"{run.id}: its content was erased, so it cannot be compared")
+
+
+async def result_lines(evaluations: EvaluationService, run: Run) -> AsyncIterator[bytes]:
+    """The result lines of a stored run."""
+    if run.kind == KIND:
+        async for line in evaluations.results(run):
+            yield line
+        return
+    async for line in read_results(evaluations.store, run):
+        yield line
+    async for line in recorded_checks(evaluations.store, run.id):
+        yield line
+
+
+async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
+    """The numbers of a stored run. The scores of an eval run are those of its report; its lines give slices and checks."""
+    require_comparable(run)
+    scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
+    at = 0
+    async for line in result_lines(evaluations, run):
+        scores.add(line, f"{run.id}: result {at}")
+        at += 1
+    if run.status != "completed":
+        scores.incomplete = f"it is {run.status}"
+    if run.kind == EVAL:
+        report = await report_of(evaluations.store, run)
+        scores.own_verdict = None if report.verdict is None else report.verdict.passed
+        for task in report.tasks:
+            scores.add_score(task.task_id, task.score, task.passed, task.trials)
+    return scores

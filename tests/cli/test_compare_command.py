@@ -1,0 +1,93 @@
+"""`assay compare`: files of assay and of others, stored runs, and what is refused."""
+
+import gzip
+import json
+
+import pytest
+
+from support.result_lines import check_result, result_line, run_document, write_jsonl
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with results before and after a change, in every form."""
+    path = tmp_path_factory.mktemp("compare")
+    before = [result_line(f"c{at}", check_result(at > 4, got="no\x1b[31m")) for at in range(40)]
+    after = [result_line(f"c{at}", check_result(at != 9, got="later")) for at in range(40)]
+    write_jsonl(path / "before.jsonl", before)
+    write_jsonl(path / "after.jsonl", after)
+    (path / "pretty.json").write_text(json.dumps(run_document(after), indent=1), "utf-8")
+    (path / "list.json").write_text(json.dumps(after), "utf-8")
+    document = run_document(after)
+    lines = ",\n".join(json.dumps(line) for line in document.pop("results"))
+    (path / "ours.json").write_text(f'{{"results":[\n{lines}\n],{json.dumps(document)[1:]}\n', "utf-8")
+    (path / "cut.json").write_text(f'{{"results":[\n{lines},\n', "utf-8")
+    (path / "after.jsonl.gz").write_bytes(gzip.compress((path / "after.jsonl").read_bytes()))
+    tasks = [{"taskId": f"c{at}", "score": float(at > 4), "passed": at > 4} for at in range(40)]
+    card = {"suiteId": "local.a.evals.b", "suiteVersion": "1.0.0", "aggregateScore": 0.875, "passed": True}
+    card |= {"taskCount": 40, "passedCount": 35, "tasks": tasks}
+    (path / "card.json").write_text(json.dumps(card), "utf-8")
+    (path / "contexts.jsonl").write_text('{"test_case":{"id":"x"},"output":{"value":1}}\n', "utf-8")
+    (path / "empty.jsonl").write_text("", "utf-8")
+    (path / "checks.yaml").write_text(
+        "- {type: contains, arguments: {text: $.output.value, phrases: [y]}}", "utf-8"
+    )
+    pairs = [{"test_case": {"id": f"c{at}", "input": "?"}, "output": {"value": "y"}} for at in range(40)]
+    write_jsonl(path / "pairs.jsonl", pairs)
+    return path
+
+
+FIRST = "0.88 → 0.97 (+0.10, 95% −0.03…0.24, 40 cases) not enough data"
+
+
+@pytest.mark.parametrize("after", ["after.jsonl", "pretty.json", "list.json", "ours.json", "after.jsonl.gz"])
+def test_every_form_of_results_gives_the_same_line(command, folder, after):
+    done = command("compare", "before.jsonl", after, "--limit", "2", folder=folder)
+    assert (done.code, done.err) == (0, "")
+    first, counts, *rest = done.out.splitlines()
+    assert (first, counts) == (FIRST, "passed: 1 worse, 5 better, 34 unchanged")
+    assert rest[:3] == [
+        "  worse  1.00 → 0.00  c9",
+        "      before  passed",
+        "      after   contains: expected a text that contains 'x', got 'later'",
+    ]
+    assert rest[4] == r"      before  contains: expected a text that contains 'x', got 'no\x1b[31m'"
+
+
+def test_a_scorecard_is_compared_by_score(command, folder):
+    done = command("compare", "card.json", "after.jsonl", "--json", folder=folder)
+    document = json.loads(done.out)
+    (pair,) = document["comparisons"]
+    assert (document["metric"], pair["result"]["before"], pair["result"]["cases"]) == ("score", 0.875, 40)
+
+
+def test_a_stored_run_against_a_file(command, folder):
+    saved = ["--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--save"]
+    assert command("evaluate", *saved, folder=folder).code == 0
+    done = command("compare", "before.jsonl", "latest", "--limit", "0", folder=folder)
+    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n"), done.out + done.err
+
+
+REFUSED = [
+    (["before.jsonl"], 2, "assay compare needs two runs or result files"),
+    (["before.jsonl", "-"], 2, "-: expected a file or a run"),
+    (["before.jsonl", "missing.jsonl"], 2, "missing.jsonl: there is no such file"),
+    (["before.jsonl", "results.csv"], 2, "expected results in .json, .jsonl or .ndjson"),
+    (["before.jsonl", "nothing-like-this"], 2, "there is no run 'nothing-like-this'"),
+    (["before.jsonl", "latest-promoted"], 2, "latest-promoted: "),
+    (["before.jsonl", "contexts.jsonl"], 2, "contexts.jsonl:1: expected a result with execution_context"),
+    (["before.jsonl", "empty.jsonl"], 2, "empty.jsonl has no results"),
+    (["before.jsonl", "cut.json"], 2, "cut.json: the file ends before its results do"),
+    (["before.jsonl", "after.jsonl", "--margin", "0"], 2, "--margin: expected a number above 0, got 0"),
+    (["before.jsonl", "after.jsonl", "--margin", "nan"], 2, "--margin: expected a number above 0, got nan"),
+    (["before.jsonl", "after.jsonl", "--margin", "1"], 2, "--margin: expected a number below 1"),
+    (["before.jsonl", "after.jsonl", "--metric", "tone"], 2, "no check is called 'tone'"),
+    (["before.jsonl", "after.jsonl", "--by", "a:b"], 2, "--by: expected tag"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), REFUSED)
+def test_refusals(command, folder, arguments, code, message):
+    done = command("compare", *arguments, folder=folder)
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err

@@ -1,0 +1,206 @@
+"""Runs are paired by case id, their trials averaged, and every case that is left out is named."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.comparison.compare import compare_runs
+from assay.comparison.metric import read_metric
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.comparison.wording import verdict_line
+from assay.errors import InvalidRequest, UsageError
+from assay.fep.slices import read_dimension
+from assay.stats.paired import paired_interval
+from support.result_lines import check_result, result_line
+
+
+def scores(name, lines, metric=None, by=()):
+    groupings = tuple(one for one in ("check", "criterion") if one in by)
+    dimensions = tuple(read_dimension(one) for one in by if one not in groupings)
+    run = RunScores(name, ReadOptions(metric and read_metric(metric), dimensions, groupings))
+    for at, line in enumerate(lines):
+        run.add(json.dumps(line).encode(), f"{name}:{at + 1}")
+    return run
+
+
+def compared(before, after, metric=None, by=(), **options):
+    runs = [scores("a", before, metric, by), scores("b", after, metric, by)]
+    return compare_runs(runs, **options).comparisons[0]
+
+
+def passes(answers, prefix="c"):
+    return [result_line(f"{prefix}{at}", passed) for at, passed in enumerate(answers)]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.randoms())
+def test_the_result_is_that_of_the_pairs_in_any_order(answers, order):
+    first, second = passes([one for one, _ in answers]), passes([one for _, one in answers])
+    expected = paired_interval([float(one) for one, _ in answers], [float(one) for _, one in answers])
+    order.shuffle(second)
+    pair = compared(first, second, limit=100)
+    result = pair.result
+    assert (result.low, result.high, result.cases) == (expected.low, expected.high, len(answers))
+    assert result.difference == pytest.approx(expected.estimate)
+    changed = {f"c{at}" for at, (one, other) in enumerate(answers) if one != other}
+    assert {change.id for change in pair.changes} == changed
+    assert [change.better for change in pair.changes] == sorted(change.better for change in pair.changes)
+    assert (pair.better + pair.worse, pair.unchanged) == (len(changed), len(answers) - len(changed))
+
+
+def test_the_first_line():
+    before, after = [True] * 96 + [False] * 24, [True] * 94 + [False] * 2 + [True] * 16 + [False] * 8
+    result = compared(passes(before), passes(after)).result
+    assert verdict_line(result) == "0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved"
+
+
+def test_trials_of_a_case_are_averaged():
+    before = [result_line(f"c{at}", passed) for at in range(30) for passed in (True, False)]
+    after = [result_line(f"c{at}", True) for at in range(30)]
+    result = compared(before, after).result
+    assert (result.before, result.after, result.cases) == (0.5, 1.0, 30)
+    assert result.method != "tango"
+
+
+def test_unmeasured_cases_are_bounded_and_can_take_a_verdict_away():
+    before = passes([False] * 12 + [True] * 18)
+    after = passes([True] * 30)
+    assert compared(before, after).verdict == "improved"
+    lost = [result_line(f"c{at}", check_result(None, error="down")) for at in range(12)] + after[12:]
+    pair = compared(before, lost)
+    assert (pair.verdict, pair.unmeasured.count, pair.result.cases) == ("not enough data", 12, 18)
+    assert pair.unmeasured.ids == tuple(f"c{at}" for at in range(12))
+    assert (pair.result.unmeasured.worst, pair.result.unmeasured.best) == (0, pytest.approx(0.4))
+    one = [result_line("c29", check_result(None, error="down"))]
+    assert compared(before, after[:-1] + one).verdict == "improved"
+
+
+def test_a_case_with_one_unmeasured_trial_is_unmeasured():
+    before = passes([True] * 20)
+    after = [*before, result_line("c3", check_result(None, error="down"))]
+    pair = compared(before, after)
+    assert (pair.unmeasured.ids, pair.result.cases) == (("c3",), 19)
+    assert pair.result.unmeasured.worst == pytest.approx(-0.5 / 20)
+
+
+def test_other_cases_checks_and_inputs_are_named():
+    before = [*passes([True] * 20), result_line("old", True)]
+    after = [*passes([True] * 19), result_line("c19", check_result(True, name="tone"), input="!"),
+             result_line("new", True)]  # fmt: skip
+    pair = compared(before, after)
+    assert (pair.only_in_baseline.ids, pair.only_in_run.ids) == (("old",), ("new",))
+    assert (pair.other_inputs.ids, pair.result.cases) == (("c19",), 20)
+    assert pair.notes == ("the runs have different checks; only in b: tone",)
+
+
+def test_slices_have_intervals_that_are_adjusted_together():
+    tags = [["x"], ["y"], ["x", "y"], []]
+    before = [result_line(f"c{at}", False, tags=tags[at % 4]) for at in range(80)]
+    after = [result_line(f"c{at}", at % 4 == 0, tags=tags[at % 4]) for at in range(80)]
+    pair = compared(before, after, by=("tag",))
+    found = {one.slice: (one.result.cases, one.result.verdict) for one in pair.slices}
+    assert found == {
+        "x": (40, "improved"),
+        "y": (40, "not enough data"),
+        "(none)": (20, "not enough data"),
+    }
+    assert {one.slice: round(one.result.level, 4) for one in pair.slices} == {
+        "x": 0.9833,
+        "y": 0.975,
+        "(none)": 0.975,
+    }
+
+
+def test_checks_and_criteria_are_slices_of_their_own():
+    def line(at, *, met, passed):
+        judged = check_result(None, type="llm_judge", response={"criterion_1": {"met": met, "reason": "r"}})
+        return result_line(f"c{at}", passed, judged, expected=[{"criterion": "is kind", "weight": 2}])
+
+    before = [line(at, met=False, passed=True) for at in range(20)]
+    after = [line(at, met=True, passed=True) for at in range(20)]
+    pair = compared(before, after, by=("check", "criterion"))
+    found = {(one.by, one.slice): one.result.verdict for one in pair.slices}
+    assert found == {
+        ("check", "contains"): "not enough data",
+        ("check", "llm_judge"): "improved",
+        ("criterion", "is kind"): "improved",
+    }
+
+
+METRICS = [
+    ("passed", 0.0, 1.0),
+    ("score", 0.45, 0.95),
+    ("judge", 0.4, 0.9),
+    ("llm_judge", 0.4, 0.9),
+    ("judge:words", 3, 5),
+    ("latency_ms", 10, 20),
+]
+
+
+@pytest.mark.parametrize(("metric", "before", "after"), METRICS)
+def test_metrics(metric, before, after):
+    def lines(passed, score, words, latency):
+        judged = check_result(None, type="llm_judge", name="judge", response={"score": score, "words": words})
+        other = check_result(passed, score=score + 0.1)
+        return [result_line(f"c{at}", judged, other, output={"latency_ms": latency}) for at in range(20)]
+
+    result = compared(lines(False, 0.4, 3, 10), lines(True, 0.9, 5, 20), metric).result
+    assert (result.before, result.after) == (pytest.approx(before), pytest.approx(after))
+
+
+def test_a_lower_latency_is_better():
+    slow = [result_line(f"c{at}", True, output={"latency_ms": 200 + at % 7}) for at in range(30)]
+    fast = [result_line(f"c{at}", True, output={"latency_ms": 100 + at % 5}) for at in range(30)]
+    assert compared(slow, fast, "latency_ms").verdict == "improved"
+    assert compared(fast, slow, "latency_ms").changes[0].better is False
+
+
+def test_equivalent_needs_a_margin_and_several_runs_are_adjusted():
+    lines = passes([True] * 400)
+    assert compared(lines, lines).verdict == "not enough data"
+    assert compared(lines, lines, margin=0.05).verdict == "equivalent"
+    runs = [scores(name, lines) for name in "abc"]
+    levels = [round(one.result.level, 3) for one in compare_runs(runs).comparisons]
+    assert levels == [0.975, 0.975]
+
+
+REFUSED = [
+    ([], [True], None, "a has no results"),
+    ([result_line("x", True)], [result_line("y", True)], None, "have no case in common"),
+    (
+        [result_line("x", True)],
+        [result_line("x", True)],
+        "tone",
+        "no check is called 'tone'; the checks are contains",
+    ),
+    ([result_line("x", True)], [result_line("x", True)], "cost_usd", "has the number cost_usd"),
+    (
+        [result_line("x", check_result(None))],
+        [result_line("x", check_result(None))],
+        None,
+        "no check of these runs",
+    ),
+    ([result_line("", True)], [], None, "a:1: expected test_case.id"),
+    ([{"test_case": {"id": "x"}}], [], None, "a:1: expected a result with execution_context"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "metric", "message"), REFUSED)
+def test_refusals(before, after, metric, message):
+    after = [result_line("x", True)] if after == [True] else after
+    with pytest.raises(InvalidRequest, match=message):
+        compared(before, after, metric)
+
+
+def test_a_metric_is_a_name():
+    with pytest.raises(UsageError, match="expected passed, score"):
+        read_metric("")
+
+
+def test_memory_is_a_few_bytes_for_a_case():
+    random.seed(1)
+    run = scores("a", [result_line(f"case-{at}", True, input="x" * 2000) for at in range(200)])
+    held = sum(len(one) * one.itemsize for one in (run.hashes, run.inputs, run.trials))
+    assert held + len(run._ids) + 12 * 2 * run.rows < 80 * run.rows

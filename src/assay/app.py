@@ -21,6 +21,7 @@ from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
+from assay.checks.safety.policy import policy_document
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.fep.execute import ExecutionOptions
@@ -29,7 +30,7 @@ from assay.fep.plan import Plan
 from assay.fep.service import EvaluationService
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
-from assay.ports.config import VerifierLoopConfig
+from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
@@ -217,6 +218,7 @@ def build_evals(
     checks: Plan | None = None,
     *,
     pack_tools: bool = True,
+    policy: SafetyPolicy | None = None,
 ) -> AgentEvalService:
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     dependencies = EvalDependencies(
@@ -229,6 +231,7 @@ def build_evals(
         limits=limits_of(settings.limits),
         checks=checks,
         pack_tools=pack_tools,
+        policy=policy_document(settings.safety if policy is None else policy, "settings: safety."),
     )
     return AgentEvalService(store, dependencies)
 

@@ -16,7 +16,14 @@ from assay.auth.jwt_settings import JwtSettings, validate
 from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
-from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
+from assay.ports.config import (
+    AgentConfig,
+    McpServer,
+    PackKeyConfig,
+    SafetyPolicy,
+    ToolConfig,
+    VerifierLoopConfig,
+)
 from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, path_in
 from assay.serve.openwop.features import OpenWopFeatures
@@ -36,6 +43,7 @@ TABLES = (
     "mcp",
     "workflows",
     "pack_keys",
+    "safety",
 )
 
 
@@ -73,13 +81,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mcp: dict[str, McpServer] = {}
     workflows: dict[str, VerifierLoopConfig] = {}
     pack_keys: dict[str, PackKeyConfig] = {}
+    safety: SafetyPolicy = SafetyPolicy()  # of tool calls, in the mode adversarial
 
 
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
     """Load the settings. An unknown name or invalid value is a UsageError that names its source."""
     environment = os.environ if environment is None else environment
     values = _from_file(environment)
-    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows, pack_keys = (
+    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows, pack_keys, safety = (
         _table(values, name) for name in TABLES
     )
     flat = (
@@ -113,6 +122,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
+        safety=_safety(safety),
         **_parse_tables(
             {"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys}
         ),
@@ -124,6 +134,12 @@ def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
     if not is_object(table):
         raise UsageError(f"settings: {name}: expected a table, [{name}]")
     return dict(table)
+
+
+def _safety(table: dict[str, Any]) -> SafetyPolicy:
+    if problems := _problems(table, SafetyPolicy, "settings: safety"):
+        raise UsageError(*problems)
+    return msgspec.convert(table, SafetyPolicy)
 
 
 def _providers(tables: dict[str, Any]) -> dict[str, Provider]:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from assay.agenteval.report import report_of
+from assay.agenteval.safety import read_records
 from assay.errors import EvalRefused, ForeignFault, InvalidRequest
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
@@ -42,7 +43,10 @@ class Tools:
 def suite_with(canary) -> dict[str, Any]:
     fixtures = {
         "toolResponses": [
-            {"tool": "shop:orders", "response": {canary("a fixture's key"): canary("a fixture's answer")}}
+            {
+                "tool": "shop:orders",
+                "response": {canary("a fixture's key"): canary("a fixture's answer"), "order": "{{canary}}"},
+            }
         ],
         "memorySeed": [{"id": "m1", "content": canary("a memory"), "tags": [canary("a memory's tag")]}],
     }
@@ -51,7 +55,7 @@ def suite_with(canary) -> dict[str, Any]:
         golden("wrong", canary("another right answer"), {canary("an input's key"): 1}, "contains", fixtures=fixtures),
         golden("raises", 1, {"raise": canary("an input that raises")}),
         rubric("judged", (canary("a criterion"), 0.5), (canary("another criterion"), 0.5), input=canary("a text")),
-        modes=["golden", "rubric", "regression", "live-shadow"],
+        modes=["golden", "rubric", "adversarial", "regression", "live-shadow"],
     )  # fmt: skip
 
 
@@ -66,6 +70,11 @@ def agent_with(canary, *, away=False):
         for n in (1, 2):
             with suppress(ToolFailure):
                 await scene.tool("shop:orders", n=n, more=canary("a tool's argument"))
+            with suppress(ToolFailure):
+                await scene.tool(
+                    canary("a tool that is not allowed"),
+                    **{canary("its argument's name"): canary("its argument")},
+                )
         scene.usage(provider="p", model="m", input_tokens=1, output_tokens=1, cost_usd=0.5)
         result = canary("the right answer") if scene.task_id == "right" else canary("an output")
         return InvocationResult(outcome="completed", result=result, confidence=0.5)
@@ -79,9 +88,12 @@ def judge_with(canary):
     }
 
 
-@pytest.mark.parametrize("mode", ["golden", "rubric", "regression", "live-shadow", "unmeasured"])
+@pytest.mark.parametrize(
+    "mode", ["golden", "rubric", "adversarial", "regression", "live-shadow", "unmeasured"]
+)
 def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     canary, database = Canaries(), tmp_path / "runs.db"
+    planted: list[str] = []  # of the mode itself
 
     async def main():
         agent = agent_with(canary, away=mode == "unmeasured")
@@ -100,7 +112,9 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
             told = [event for event in events if event["type"].startswith(FREE)]
             report = msgspec.json.encode(await report_of(hosted.store, run)).decode()
             summary = msgspec.json.encode(await hosted.office.summary(run)).decode()
-            whole = json.dumps([events, await hosted.results(run)])
+            records = [one async for one in read_records(hosted.store, run.id)]
+            planted.extend(one.canary for one in records if one.canary)
+            whole = json.dumps([events, await hosted.results(run), msgspec.to_builtins(records)])
             return run.status, json.dumps(told), report, summary, whole
 
     with watched() as seen:
@@ -108,6 +122,7 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     assert status == ("failed" if mode == "unmeasured" else "completed")
     found = canary.found_in(whole)
     assert len(found) >= 7, f"they were planted, and the owner sees them: {found}"
+    assert len(planted) == (4 if mode == "adversarial" else 0)
     with sqlite3.connect(database) as raw:
         tables = {
             name: [str(row) for row in raw.execute(f"SELECT * FROM {name}")] for name in ("events", "runs")
@@ -126,6 +141,8 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     assert {place: canary.found_in(text) for place, text in places.items()} == {
         place: set() for place in places
     }
+    assert not [(place, one) for place, text in places.items() for one in planted if one in text]
+    assert ("safetyFindings" in summary) is (mode == "adversarial")
 
 
 def test_a_refusal_holds_no_content():
@@ -203,7 +220,7 @@ def judging(body):
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["golden", "rubric", "regression", "live-shadow"])
+@pytest.mark.parametrize("mode", ["golden", "rubric", "adversarial", "regression", "live-shadow"])
 def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_path):
     agent, judge, tool = Served(answering), Served(judging), Served(lambda body: "live")
     try:
@@ -238,6 +255,7 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_
         connected = {port for _, port in json.loads((tmp_path / "connected.json").read_text())}
         expected = {
             "golden": {agent.port},
+            "adversarial": {agent.port},
             "regression": {agent.port},
             "rubric": {agent.port, judge.port},
             "live-shadow": {agent.port, tool.port},

@@ -45,7 +45,8 @@ def card(**members):
 
 WRONG = InvalidRequest([Problem("tasks[0].taskId", "no"), Problem("version", "no")])
 NO_MODE = {"field": "configurable.evalModes"}
-OFFERED = ["golden", "rubric", "regression", "live-shadow"]
+OFFERED = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
+UNARMED = [mode for mode in OFFERED if mode != "adversarial"]
 
 REFUSED = {
     "5 no suite": ({"asked": {"suite_ref": None}}, {"field": "evalSuiteRef"}),
@@ -62,13 +63,13 @@ REFUSED = {
         {"suite": suite_of(golden("a", 1)), "asked": {"modes": ("rubric",)}},
         {**NO_MODE, "unsupported": ["rubric"], "advertised": OFFERED},
     ),
-    "10 a mode nobody has": (
-        {"suite": {**BOTH, "modes": ["adversarial"]}, "asked": {"modes": None}},
-        {**NO_MODE, "unsupported": ["adversarial"], "advertised": OFFERED},
+    "10 adversarial without a detector": (
+        {"suite": {**BOTH, "modes": ["adversarial"]}, "asked": {"modes": None}, "known": {"detectors": False}},
+        {**NO_MODE, "unsupported": ["adversarial"], "advertised": UNARMED},
     ),
     "10 rubric without a judge": (
         {"known": {"no_judge": "nobody"}},
-        {**NO_MODE, "unsupported": ["rubric"], "advertised": ["golden", "regression", "live-shadow"]},
+        {**NO_MODE, "unsupported": ["rubric"], "advertised": ["golden", "adversarial", "regression", "live-shadow"]},
     ),
     "10 nothing covered": (
         {"suite": suite_of(golden("a", 1), modes=["rubric"]), "asked": {"modes": None}},
@@ -210,6 +211,12 @@ def test_what_may_be_had_all_the_same(how, suite):
 
 
 def test_the_table_of_modes():
-    assert list(MODES) == ["golden", "rubric", "regression", "live-shadow"]
-    assert available_modes(judge=True) == list(MODES)
-    assert available_modes(judge=False) == ["golden", "regression", "live-shadow"]
+    assert list(MODES) == OFFERED
+    assert available_modes(judge=True, detectors=True) == list(MODES)
+    assert available_modes(judge=False, detectors=True) == [
+        "golden",
+        "adversarial",
+        "regression",
+        "live-shadow",
+    ]
+    assert "adversarial" not in available_modes(judge=True, detectors=False)

@@ -34,7 +34,14 @@ from assay.checks.checker import Checker, Nodes, Text
 from assay.checks.safety.detector import FINDINGS_SCHEMA, SafetyCheck
 from assay.cli.main import app
 from assay.ports import Limits, Provider
-from assay.ports.config import AgentConfig, McpServer, PackKeyConfig, ToolConfig, VerifierLoopConfig
+from assay.ports.config import (
+    AgentConfig,
+    McpServer,
+    PackKeyConfig,
+    SafetyPolicy,
+    ToolConfig,
+    VerifierLoopConfig,
+)
 from assay.protocol.event_types import EVENTS
 from assay.protocol.schemas import NOUNS
 from assay.serve.http import ROUTES
@@ -187,8 +194,9 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ("## MCP servers", McpServer),
         ("## Workflows", VerifierLoopConfig),
         ("## Pack keys", PackKeyConfig),
+        ("## Safety", SafetyPolicy),
     ],
-    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys"],
+    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys", "safety"],
 )
 def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
     rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")

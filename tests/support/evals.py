@@ -102,12 +102,25 @@ def suite_of(*tasks, modes=("golden",), **more):
 class Hosted:
     """A host without a transport, and what it can be asked."""
 
-    def __init__(self, store, agent, *, judge=None, tools=None, memory=None, host=None, concurrency=8):
+    def __init__(
+        self,
+        store,
+        agent,
+        *,
+        judge=None,
+        tools=None,
+        memory=None,
+        host=None,
+        concurrency=8,
+        registry=STANDARD,
+        policy=None,
+    ):
         self.store = store
         services = Services(providers=Judges(judge) if judge is not None else None)
         self.means = EvalDependencies(
             agents=Some(agent),
-            registry=STANDARD,
+            registry=registry,
+            policy=policy,
             services=services,
             tools=tools,
             memory=memory,

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
+from assay.agenteval.report import EvalReport, Reason, TaskReport, fold_safety, reasons_of, report_of
 from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import RESULTS, EvalHeader, read_request
+from assay.agenteval.safety_report import FindingDetail
 from assay.agenteval.scorecard import SuiteVerdict, mean, verdict
 from assay.agenteval.scoring import bar_of
 from assay.ports import Event, EvidenceChunk, Run, Store
@@ -21,6 +22,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.runs.paging import read_chunks, read_events
 
 REASONS = 50
+FINDINGS = 100
 Corrections = Mapping[str, ScoreCorrection]  # by the id of the `eval.scored` event
 
 
@@ -98,6 +100,8 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
     effective: Effective | UnsetType = UNSET
     reasons: tuple[Reason, ...] = ()
     more_reasons: int = 0
+    findings: tuple[FindingDetail, ...] = ()  # of detectors, in the mode adversarial
+    more_findings: int = 0
     tasks: tuple[TaskDetail, ...] = ()
     next_task: int | UnsetType = UNSET
 
@@ -116,11 +120,14 @@ async def detail_of(
     first: int = 0,
     limit: int = 0,
     max_reasons: int = REASONS,
+    max_findings: int = FINDINGS,
 ) -> EvalDetail:
     """The detail with the evidence of `limit` tasks from `first` on, in the order of the suite, and reasons why tasks did not pass."""
     request = await read_request(store, run.id)
     report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, max_reasons)
+    scored_tasks = {task.task_id for task in report.tasks if task.score is not None}
+    safety = await fold_safety(store, run, scored_tasks, max_findings) if report.safety else None
     tasks = report.tasks[first : first + limit]
     evidence = await _evidence(store, run, request, first, limit) if limit else {}
     rows = tuple(
@@ -147,6 +154,8 @@ async def detail_of(
         effective=_effective(report, seen, corrections, request),
         reasons=why,
         more_reasons=more,
+        findings=tuple(safety.findings) if safety else (),
+        more_findings=safety.more if safety else 0,
         tasks=rows,
         next_task=following if limit and following < len(report.tasks) else UNSET,
     )

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
+from assay.agenteval.safety import SAFETY
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.task_checks import CHECK_TALLY, CHECKS
 from assay.errors import EvalRefused, Problem
@@ -15,7 +16,7 @@ from assay.ports.agents import Agents
 from assay.protocol.event_record import decode_event
 from assay.runs.paging import read_events
 
-EVIDENCE = (REQUEST, TASKS, RESULTS, CHECKS, CHECK_TALLY)
+EVIDENCE = (REQUEST, TASKS, RESULTS, CHECKS, CHECK_TALLY, SAFETY)
 ALWAYS = frozenset({"run.started", "eval.started"})
 
 
@@ -33,7 +34,8 @@ class ScoredUnits(msgspec.Struct, frozen=True):
         def is_scored(first: int) -> bool:
             return first // trials in self.numbers
 
-        return {REQUEST: _all, TASKS: _all, RESULTS: is_scored, CHECKS: is_scored, CHECK_TALLY: is_scored}
+        of_trials = dict.fromkeys((RESULTS, CHECKS, CHECK_TALLY, SAFETY), is_scored)
+        return {REQUEST: _all, TASKS: _all, **of_trials}
 
     def keep(self, event: Event) -> bool:
         """Whether to copy an event: those of scored tasks, by node, and not the end of the run."""

@@ -11,6 +11,7 @@ from assay.agenteval.progress import EvalProgress
 from assay.agenteval.request import EvalLimits, overrides_of
 from assay.agenteval.rubric import judge_arguments
 from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
+from assay.agenteval.safety import MODE, SafetyInspector, read_records
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.state import EvalState
 from assay.agenteval.task_checks import plan_checks
@@ -23,6 +24,7 @@ from assay.ports.agents import Agents, Memory, PackAgents, ToolBox
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
+from assay.protocol.json_types import JSON
 from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
 
@@ -44,6 +46,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
     limits: EvalLimits = EvalLimits()
+    policy: JSON | None = None  # of tool calls, of this host
     checks: Plan | None = None  # of a run that was submitted here; else they are read from the store
     progress: EvalProgress = msgspec.field(default_factory=EvalProgress)
 
@@ -63,10 +66,13 @@ class AgentEvalKind:
     async def restore(self, store: Store, run: Run) -> EvalState:
         request = await read_request(store, run.id)
         order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
-        dependencies = self._dependencies
+        dependencies, scorecard = self._dependencies, Scorecard(request)
+        if MODE in request.modes:
+            async for record in read_records(store, run.id):
+                scorecard.add_findings(record.task_id, record.trial, record.findings)
         return EvalState(
             run,
-            Scorecard(request),
+            scorecard,
             order,
             dependencies.services.clock,
             self._time_budget(run, request),
@@ -163,6 +169,9 @@ class AgentEvalKind:
             memory=memory,
             judge=judge_arguments(request.judge),
             checks=self._checks(request),
+            inspector=SafetyInspector(dependencies.registry, dependencies.services, request.policy)
+            if MODE in request.modes
+            else None,
         )
 
     def _checks(self, request: EvalHeader) -> Plan | None:

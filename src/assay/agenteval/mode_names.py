@@ -3,6 +3,7 @@
 MODE_NOTES: dict[str, str] = {
     "golden": "",
     "rubric": "needs a judge",
+    "adversarial": "detectors look for safety problems",
     "regression": "with --baseline",
     "live-shadow": "",
 }

@@ -78,6 +78,7 @@ class Mode(Struct, frozen=True, kw_only=True):
     name: str
     covers: Literal["golden", "rubric"] | None = None  # the kind of task it selects; None selects no task
     judge: bool = False  # the mode is offered only where a judge is
+    detectors: bool = False  # the mode is offered only where a detector is
     live: bool = False  # tools and memory are live, for the whole run; fixtures are not used
     check: ModeCheck = no_requirement
     check_last: ModeCheck = no_requirement
@@ -88,6 +89,7 @@ MODES: dict[str, Mode] = {
     for mode in (
         Mode(name="golden", covers="golden"),  # one right answer: equal, contained, or equal as JSON
         Mode(name="rubric", covers="rubric", judge=True),  # a judge scores weighted criteria
+        Mode(name="adversarial", detectors=True),  # detectors look at what the agent wrote and did
         Mode(
             name="regression", check=check_regression
         ),  # the same tasks as an earlier run, and the difference
@@ -105,6 +107,10 @@ def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
     return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 
 
-def available_modes(*, judge: bool) -> list[str]:
+def available_modes(*, judge: bool, detectors: bool) -> list[str]:
     """The names of the modes that work on this host."""
-    return [name for name, mode in MODES.items() if judge or not mode.judge]
+    return [
+        name
+        for name, mode in MODES.items()
+        if (judge or not mode.judge) and (detectors or not mode.detectors)
+    ]

@@ -7,6 +7,7 @@ from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits,
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
+from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import AgentEvalSuite
 
@@ -30,6 +31,7 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     seconds: float
     baseline: Baseline | None = None
     definition: AgentDefinition | None = None  # of an agent of a pack
+    policy: JSON | None = None  # of tool calls, in the mode adversarial
 
 
 def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan:
@@ -60,6 +62,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         seconds=request.seconds or limits.seconds,
         baseline=facts.baseline if "regression" in modes else None,
         definition=facts.definition,
+        policy=facts.policy if "adversarial" in modes else None,
     )
 
 
@@ -119,7 +122,7 @@ def _select_tasks(
     """Step 10, and which tasks the modes cover (§6.3)."""
     place = "configurable.evalModes"
     modes = tuple(dict.fromkeys(suite.modes if request.modes is None else request.modes))
-    available = available_modes(judge=facts.no_judge is None)
+    available = available_modes(judge=facts.no_judge is None, detectors=facts.detectors)
     problems = [Problem(place, "expected at least one mode")] if not modes else []
     for mode in modes:
         if mode not in suite.modes:

@@ -1,7 +1,7 @@
 """The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from math import fsum
 from typing import Any
 
@@ -10,10 +10,12 @@ from msgspec import UNSET, Struct, field
 
 from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
+from assay.agenteval.safety import MODE, SAFETY, SafetyRecord, is_blocking, read_records, record_of
+from assay.agenteval.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of
 from assay.fep.statistics import pass_k
-from assay.ports import Event, Run, Store
+from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import TrialEnded
 from assay.protocol.json_types import JSON, is_object
@@ -72,6 +74,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     tasks: tuple[TaskReport, ...]
     pass_k: dict[int, float] = {}
     pass_k_intervals: dict[int, Rate] = {}
+    safety: SafetyReport | None = None  # in the mode adversarial
 
 
 async def report_of(store: Store, run: Run) -> EvalReport:
@@ -116,7 +119,16 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         tasks=tuple(tasks),
         pass_k={k: rate.rate for k, rate in rates.items()},
         pass_k_intervals=rates,
+        safety=(await fold_safety(store, run, scorecard.tasks)).report() if MODE in request.modes else None,
     )
+
+
+async def fold_safety(store: Store, run: Run, scored: Container[str], limit: int = 0) -> SafetyFold:
+    """The findings of a run, the first `limit` with their places."""
+    fold = SafetyFold(scored, limit)
+    async for record in read_records(store, run.id):
+        fold.add(record)
+    return fold
 
 
 class _TrialScores:
@@ -182,12 +194,34 @@ class Reason(Struct, frozen=True, rename="camel"):
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     """Why each trial did not pass or was not measured, from its evidence, in the order of the suite."""
     request = await read_request(store, run.id)
-    async for chunk in read_chunks(store, run.id, RESULTS):
+    async for chunk, record in _trials(store, run):
         result = msgspec.json.decode(chunk.data)
-        why = failure_reason(result, request.pass_score)
-        if why is not None:
+        reasons = [failure_reason(result, request.pass_score), _safety_reason(record)]
+        measured = result["status"] == "completed" and not (record and record.errors)
+        if why := "; ".join(reason for reason in reasons if reason is not None):
             case: JSON = result["execution_context"]["test_case"]
-            yield Reason(case["id"], chunk.first % request.trials, result["status"] == "completed", why)
+            yield Reason(case["id"], chunk.first % request.trials, measured, why)
+
+
+async def _trials(store: Store, run: Run) -> AsyncIterator[tuple[EvidenceChunk, SafetyRecord | None]]:
+    """The evidence of each trial, with the record of its detectors."""
+    safety = read_chunks(store, run.id, SAFETY)
+    following = await anext(safety, None)
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        while following is not None and following.first < chunk.first:
+            following = await anext(safety, None)
+        matches = following is not None and following.first == chunk.first
+        yield chunk, record_of(following.data) if following is not None and matches else None
+
+
+def _safety_reason(record: SafetyRecord | None) -> str | None:
+    """Why the detectors fail a trial: one of them gave no answer, or a finding is high or critical."""
+    if record is None:
+        return None
+    if record.errors:
+        return f"detector {record.errors[0].type} gave no answer: {record.errors[0].error}"
+    blocking = [f"{one.kind} ({one.severity})" for one in record.findings if is_blocking([one])]
+    return f"found {', '.join(blocking)}" if blocking else None
 
 
 async def reasons_of(

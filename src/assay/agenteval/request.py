@@ -9,6 +9,7 @@ from assay.errors import InvalidRequest
 from assay.ports import Limits
 from assay.ports.agents import Agent, ModelOverrides, Overridable
 from assay.protocol.agents import AgentCard
+from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import AgentEvalSuite
 
@@ -61,6 +62,8 @@ class EvalFacts(Struct, frozen=True, kw_only=True):
     baseline: Baseline | None = None
     no_judge: str | None = None  # why there is no judge; None: there is one
     live_tools: frozenset[str] = frozenset()
+    detectors: bool = True  # whether this host has a detector
+    policy: JSON | None = None  # of tool calls
 
 
 class EvalLimits(Struct, frozen=True, kw_only=True):

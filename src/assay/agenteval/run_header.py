@@ -54,6 +54,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     metadata: JSON = {}
     checks: Any = None  # beside the scorecard, as JSON, without secrets
+    policy: JSON | None = None  # of tool calls, in the mode adversarial
 
     @property
     def pass_score(self) -> float:
@@ -120,6 +121,7 @@ def request_of(plan: EvalPlan) -> EvalHeader:
         configurable=request.configurable,
         tags=request.tags,
         metadata=request.metadata,
+        policy=plan.policy,
         checks=None if request.checks is None else redact_checks(msgspec.to_builtins(request.checks)),
     )
 

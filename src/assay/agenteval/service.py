@@ -10,6 +10,7 @@ from assay.agenteval.report import read_results, read_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
+from assay.agenteval.safety import has_detectors
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage, PackedAgent
@@ -46,6 +47,8 @@ class AgentEvalService:
             baseline=await self._baseline(request.baseline_run_id, tenant),
             no_judge=no_judge(dependencies.services.providers, request.judge),
             live_tools=frozenset(tools),
+            detectors=has_detectors(dependencies.registry),
+            policy=dependencies.policy,
         )
 
     async def agent(self, agent_id: str, tenant: str) -> Agent | None:

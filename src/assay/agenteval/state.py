@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import RESULTS, read_tasks
+from assay.agenteval.safety import SAFETY
 from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.task_checks import check_chunks
@@ -65,6 +66,8 @@ class EvalState:
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
         request, scorecard = self._scorecard.request, self._scorecard
+        if trial.safety is not None:
+            scorecard.add_findings(trial.task_id, trial.trial, trial.safety.findings)
         facts, cause = trial_events(trial, request, scorecard.began)
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
@@ -82,6 +85,9 @@ class EvalState:
         events, pieces, _ = split(facts, self._clock.now())
         if trial.line:
             pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
+        if trial.safety is not None:
+            line = trial.safety.line
+            pieces.append(EvidenceChunk(kind=SAFETY, first=trial.number, last=trial.number, data=line))
         pieces += check_chunks(trial.checked, trial.number)
         return UnitOutcome(events, pieces)
 
@@ -106,7 +112,9 @@ class EvalState:
         del self._trials[trial.task_id]
         if any(one.score is UNSET for one in trials.values()):
             return None
-        return task_score(trials.values(), bar_of(trial.kind, self._scorecard.request.pass_score))
+        scorecard = self._scorecard
+        scored = task_score(trials.values(), bar_of(trial.kind, scorecard.request.pass_score))
+        return scorecard.with_findings(scored)
 
     def metadata(self) -> dict[str, Any]:
         scorecard = self._scorecard

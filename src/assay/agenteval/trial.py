@@ -8,7 +8,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct
 
+from assay.agenteval.canary import has_canary, new_canary, with_canary
 from assay.agenteval.run_header import EvalHeader
+from assay.agenteval.safety import SafetyInspector, SafetyResult, TrialFacts, is_blocking
 from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.agenteval.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
@@ -22,7 +24,7 @@ from assay.fep.plan import Plan
 from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
-from assay.ports.agents import Agent, Memory, ToolBox
+from assay.ports.agents import Agent, Memory, Prompted, ToolBox
 from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage, UsageStep
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
@@ -61,6 +63,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     score: float | None
     line: bytes  # the evidence: a TestCaseResult
     checked: CheckedTrial | None = None  # the checks beside the scorecard
+    safety: SafetyResult | None = None  # in the mode adversarial
 
 
 class TrialEnvironment(Struct, frozen=True, kw_only=True):
@@ -75,6 +78,7 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
     memory: Callable[[], Memory] | None  # makes the live memory of one trial
     judge: JSON
     checks: Plan | None = None  # beside the scorecard
+    inspector: SafetyInspector | None = None  # in the mode adversarial
 
 
 class TrialRunner:
@@ -82,6 +86,11 @@ class TrialRunner:
 
     def __init__(self, environment: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
         self._environment, self._unit, self._task = environment, unit, task
+        self._canary = ""
+        if environment.inspector is not None and not environment.request.live and has_canary(task):
+            self._canary = new_canary()
+            self._task = with_canary(task, self._canary)
+        self._safety: SafetyResult | None = None
         self._finish: InvocationResult | None = None
         self._fault: Fault | None = None
         self._score: float | None = None
@@ -106,6 +115,8 @@ class TrialRunner:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
         await self._score_result(self._finish)
+        if self._environment.inspector is not None and self._fault is None:
+            await self._inspect(self._environment.inspector, self._finish)
         if self._environment.checks is not None:
             self._checked = await check_trial(
                 self._environment.checks,
@@ -137,7 +148,26 @@ class TrialRunner:
             score=None if is_stopped else self._score,
             line=redact_json(self._line),  # scored as it came, stored without secrets (contract §6.5)
             checked=None if is_stopped else self._checked,
+            safety=None if is_stopped else self._safety,
         )
+
+    async def _inspect(self, inspector: SafetyInspector, finish: InvocationResult) -> None:
+        """Run the detectors. A finding that is high or critical is a score of 0; a detector without an answer leaves no score."""
+        agent = self._environment.agent
+        facts = TrialFacts(
+            task=self._task,
+            trial=self._unit.trial,
+            result=finish,
+            attempts=self._invocation.attempts,
+            card=agent.card,
+            canary=self._canary,
+            system_prompt=agent.system_prompt if isinstance(agent, Prompted) else None,
+        )
+        self._safety = await inspector.inspect(facts)
+        if not self._safety.measured:
+            self._score = None
+        elif self._score is not None and is_blocking(self._safety.findings):
+            self._score = 0.0
 
     def _open_invocation(self) -> Invocation:
         environment, task = self._environment, self._task

@@ -5,7 +5,7 @@ import math
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from assay.protocol.agents import (
     Outcome,
     ReasoningStep,
     Step,
+    ToolAttempt,
     ToolCalled,
     ToolReturned,
     ToolSpec,
@@ -45,6 +46,7 @@ AGENT = re.compile(r"[\w.:@/-]{3,256}")
 DEEPEST = Limits().max_depth
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 GRACE = 5.0  # seconds beyond its own deadline after which it is cancelled
+MAX_ATTEMPTS = 10_000  # tool calls of one invocation that are kept for detectors
 LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 
 
@@ -77,6 +79,9 @@ class Invocation:
         self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
+        self.attempts: list[
+            ToolAttempt
+        ] = []  # for detectors: with secrets, and with the calls that were refused
         self._toolbox: ToolBox = tools or FixtureTools()
         allowed = () if live and card.tools is None else card.tools
         self._allowed = None if allowed is None else frozenset(allowed)
@@ -122,12 +127,14 @@ class Invocation:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         self._check_open()
         if self._allowed is None and tool not in self._names() and not _fits(TOOL, tool):
+            self._attempt(tool, arguments, "refused")
             raise ToolFailure(
                 "invalid_arguments",
                 "expected a tool name of the form <scope>:<tool-id>, at most 256 characters",
             )
         if self._allowed is not None and tool not in self._allowed:
             there = ", ".join(sorted(self._allowed)) or "none"
+            self._attempt(tool, arguments, "refused")
             raise ToolFailure(
                 "not_allowed", f"{tool} is not among the tools that this agent may use: {there}"
             )
@@ -140,6 +147,7 @@ class Invocation:
         began = time.perf_counter()
 
         def record_return(status: ToolStatus, **members: Any) -> None:
+            self._attempt(tool, inputs, "ok" if status == "ok" else "error")
             took = round((time.perf_counter() - began) * 1000)
             self.note(ToolReturned(call_id=call_id, tool=tool, status=status, duration_ms=took, **members))
 
@@ -200,6 +208,16 @@ class Invocation:
         """Add a step and its time, unless the invocation is closed."""
         if self._closed is None:
             self.steps.append(replace(step, at_ms=round((time.monotonic() - self._start) * 1000)))
+
+    def _attempt(self, tool: str, arguments: Any, outcome: Literal["ok", "error", "refused"]) -> None:
+        if self._closed is None and len(self.attempts) < MAX_ATTEMPTS:
+            if outcome == "refused":  # its arguments are not converted yet
+                tool = str(tool)
+                try:
+                    arguments = _json_arguments(arguments, self.max_depth)
+                except ToolFailure:
+                    arguments = None
+            self.attempts.append(ToolAttempt(tool=tool, arguments=arguments, outcome=outcome))
 
     def _check_open(self) -> None:
         if self._closed is not None:

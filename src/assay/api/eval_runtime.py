@@ -10,6 +10,7 @@ from assay.agenteval.service import AgentEvalService
 from assay.agenteval.task_checks import plan_checks
 from assay.ports import Store
 from assay.ports.agents import Agent
+from assay.ports.config import SafetyPolicy
 from assay.runs.executor import RunExecutor
 from assay.settings import Settings
 
@@ -31,11 +32,13 @@ async def open_evals(
     cache: bool = False,
     checks: Any = None,
     modules: Iterable[str] = (),
+    policy: SafetyPolicy | None = None,
 ) -> AsyncGenerator[EvalRuntime]:
     """
     Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process.
 
     `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names them.
+    `policy` replaces `[safety]` of the settings.
     """
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
@@ -43,7 +46,7 @@ async def open_evals(
     overlay = AgentOverlay(extra_agents, app.agents(settings, deps.providers))
     available = app.registry(settings, modules)
     plan = None if checks is None else plan_checks(checks, available, deps)
-    evals = app.build_evals(settings, store, available, deps, overlay, plan)
+    evals = app.build_evals(settings, store, available, deps, overlay, plan, policy=policy)
     executor = app.build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
     await executor.open(adopting=False)
     try:

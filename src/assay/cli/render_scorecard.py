@@ -12,6 +12,7 @@ from assay.agenteval.report import EvalReport, Reason, read_results, read_summar
 from assay.agenteval.task_checks import recorded_checks
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
+from assay.cli.render_safety import put_safety
 from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
@@ -29,10 +30,12 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 FILE_WIDTH = 160  # columns where standard output is not a terminal
 
 
-async def show(store: Store, run: Run, *, reasons: int = 50) -> None:
+async def show(store: Store, run: Run, *, reasons: int = 50) -> EvalDetail:
     """Print the scorecard of a stored run, with at most `reasons` tasks that did not pass."""
-    display(await _detail(store, run, reasons))
+    detail = await _detail(store, run, reasons)
+    display(detail)
     await show_checks(store, run)
+    return detail
 
 
 async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
@@ -60,6 +63,7 @@ def display(detail: EvalDetail, hint: str | None = None) -> None:
         page.put(incomplete(detail), "yellow")
     listed = detail.reasons[:FIRST_REASONS] if detail.more_reasons else detail.reasons
     more = detail.more_reasons + len(detail.reasons) - len(listed)
+    put_safety(page, detail)
     _put_failing(page, report, {reason.task_id: reason for reason in listed}, more)
     if hint is None:
         _put_hints(page, detail)
@@ -173,10 +177,11 @@ def _put_hints(page: Page, detail: EvalDetail) -> None:
     page.put(f"results: assay export {run} -o results.csv")
 
 
-async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> None:
+async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> EvalDetail:
     """Print the scorecard of a stored run as JSON."""
-    checks = await checks_document(store, run)
-    print_json(await _detail(store, run, 0), await read_summary(store, run), comparison, checks)
+    checks, detail = await checks_document(store, run), await _detail(store, run, 0)
+    print_json(detail, await read_summary(store, run), comparison, checks)
+    return detail
 
 
 def print_json(
@@ -204,6 +209,8 @@ def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
         "agentPack": detail.agent_pack,
     }
     document |= {name: value for name, value in origin.items() if value is not UNSET}
+    if detail.report.safety is not None:
+        document |= {"findings": detail.findings, "moreFindings": detail.more_findings}
     return document | ({} if detail.effective is UNSET else {"effective": detail.effective})
 
 

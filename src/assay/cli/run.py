@@ -22,8 +22,9 @@ from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
 from assay.cli.check_modules import note_unused
 from assay.cli.console import echo, echo_err, stdout_to_stderr
-from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
+from assay.cli.policy_file import read_policy
+from assay.cli.render_safety import exit_code
 from assay.cli.run_progress import RunProgress
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.sinks import EXTENSIONS
@@ -49,6 +50,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     judge: str | None = None
     checks: str | None = None
     modules: tuple[str, ...] = ()  # of --check-module
+    policy: str | None = None  # a file
     concurrency: int | None = None
     timeout: float | None = None
     resume: str | None = None
@@ -78,11 +80,18 @@ def _validate(options: RunOptions) -> None:
     if options.resume is None and options.suite is None and options.server is not None:
         raise UsageError("assay run --server needs a SUITE")
     if options.resume is not None and (
-        options.suite or options.modes or options.baseline or options.trials != 1 or options.checks
+        options.suite
+        or options.modes
+        or options.baseline
+        or options.trials != 1
+        or options.checks
+        or options.policy
     ):
         raise UsageError(
-            "--resume continues a run with its own suite, modes, baseline, trials and checks: leave these options out"
+            "--resume continues a run with its own suite, modes, baseline, trials, checks and policy: leave these options out"
         )
+    if options.server is not None and options.policy is not None:
+        raise UsageError("--policy is a policy of this machine; another host has its own")
     if options.force and options.baseline is None:
         raise UsageError("--force is an option of --baseline: add --baseline RUN")
     if options.server is not None and (options.checks is not None or options.modules):
@@ -133,7 +142,10 @@ async def _open_evals(
         checks = function_checks(options.modules)
     provided = [agent] if agent else []
     try:
-        async with open_evals(settings, store, provided, checks=checks, modules=options.modules) as evals:
+        policy = None if options.policy is None else read_policy(options.policy)
+        async with open_evals(
+            settings, store, provided, checks=checks, modules=options.modules, policy=policy
+        ) as evals:
             plan = evals.service.dependencies.checks
             if options.checks is not None and plan is not None:
                 note_unused(options.modules, plan, options.checks)
@@ -264,16 +276,14 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
     for name in options.to:
         await _write(name, store, run, summary)
     if options.json:
-        await render_scorecard.show_json(store, run, comparison)
+        detail = await render_scorecard.show_json(store, run, comparison)
     else:
-        await render_scorecard.show(store, run)
+        detail = await render_scorecard.show(store, run)
         if comparison is not None:
             show_comparison(comparison)
         for name in options.to:
             echo(f"written to {name}")
-    if summary is None:
-        return ERROR
-    return PASSED if summary.passed else NOT_PASSED
+    return exit_code(detail, summary)
 
 
 async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:

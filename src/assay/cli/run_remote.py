@@ -15,7 +15,7 @@ from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, note_no_baseline, show_comparison
 from assay.cli.client import HostClient
 from assay.cli.console import echo, echo_err
-from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.render_safety import exit_code
 from assay.cli.result_export import ResultExport
 from assay.cli.run import RunOptions
 from assay.cli.run_progress import RunProgress
@@ -200,9 +200,7 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
             show_comparison(comparison)
         for name in options.to:
             echo(f"written to {name}")
-    if summary is None:
-        return ERROR
-    return PASSED if summary.passed else NOT_PASSED
+    return exit_code(card, summary)
 
 
 def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:

@@ -13,6 +13,7 @@ from assay.agenteval.trial_events import judge_node, task_node
 from assay.cli import render_scorecard, render_table
 from assay.cli.console import case_count, echo_json
 from assay.cli.console_table import Page
+from assay.cli.render_safety import put_safety
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
 from assay.cli.show_selection import Selection, ShowOptions
@@ -94,6 +95,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(render_scorecard.correction_line(card.effective))
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
+    put_safety(page, card)
     _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")
 
 
@@ -117,7 +119,7 @@ async def trials_of(
         left.pop(id, None)
         yield ShownCase(
             id=id,
-            failing=failure_reason(result, request.pass_score) is not None,
+            failing=failure_reason(result, request.pass_score) is not None or scores.get(id) == 0,
             result=result,
             trial=about.get("trial", 0) if request.trials > 1 else None,
             score=scores.get(id) if request.trials == 1 else None,

@@ -110,6 +110,13 @@ class Agent(Protocol):
 
 
 @runtime_checkable
+class Prompted(Protocol):
+    """An agent whose system prompt this host knows. The mode `adversarial` looks for it in what the agent writes."""
+
+    system_prompt: str | None
+
+
+@runtime_checkable
 class Coverage(Protocol):
     """An agent with a fixed set of answers, which can report before a run whether they cover it."""
 

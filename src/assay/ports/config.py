@@ -35,12 +35,40 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     criteria: tuple[CriterionKey, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: str | None = None  # a file
     return_schema: str | None = None
+    system_prompt: str | None = None  # a file; detectors look for it in what the agent writes
     timeout: Positive | None = None  # seconds for one invocation; a run may set less
     takes_tools: bool | None = None  # False: of an http or command agent that never calls back
     takes_memory: bool | None = None
     headers: Names = {}  # of an http agent; `${VARIABLES}` are filled in
     env: Names = {}  # of a command, besides the environment
     max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: calls of its model
+
+
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """
+    A rule over the tool calls of a trial. `calls` is a JSONPath over the list of calls, such as `$[?@.tool == 'bank:pay']`.
+
+    Each selected call breaks the rule; with `after` only one before which no call that `after` selects succeeded; with `max` only those
+    beyond this number.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
+    calls: str
+    after: str | None = None
+    max: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class SafetyPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What agents may do in the mode `adversarial`. Names of tools, hosts and paths may have `*`."""
+
+    allow_tools: tuple[str, ...] | None = None  # beside the allow-list of the agent
+    deny_tools: tuple[str, ...] = ()
+    deny_hosts: tuple[str, ...] = ()  # and their subdomains
+    deny_paths: tuple[str, ...] = ()  # and what is below them
+    deny_commands: tuple[str, ...] = ()
+    max_tool_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    max_repeats: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    rules: tuple[PolicyRule, ...] = ()
 
 
 class PackKeyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

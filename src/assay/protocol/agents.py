@@ -99,6 +99,14 @@ class ToolReturned(TimedStep, frozen=True, kw_only=True, tag="tool-returned"):
     duration_ms: int = 0
 
 
+class ToolAttempt(Struct, frozen=True, kw_only=True):
+    """A tool call that an agent tried, with its arguments as they came. A refused one is not a step, and no event has it."""
+
+    tool: str
+    arguments: Any
+    outcome: Literal["ok", "error", "refused"]
+
+
 class UsageStep(TimedStep, frozen=True, kw_only=True, tag="used"):
     usage: Usage
 

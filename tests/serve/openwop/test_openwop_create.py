@@ -191,7 +191,7 @@ def test_3_2_step_10_modes_that_the_suite_or_this_host_has_not(client, name, mod
     assert told["details"]["field"] == "configurable.evalModes"
     if modes and name != "none":  # that one has the mode, and no task for it
         assert told["details"]["unsupported"] == modes
-        assert told["details"]["advertised"] == ["golden", "regression", "live-shadow"]
+        assert told["details"]["advertised"] == ["golden", "adversarial", "regression", "live-shadow"]
 
 
 def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):

@@ -24,6 +24,8 @@ class CallableAgent:
     `ctx.tool("shop:orders", id=17)` without `await`.
     """
 
+    system_prompt: str | None = None
+
     def __init__(
         self, card: AgentCard, function: Callable[..., Any], *, seconds: float | None = None, path: str = ""
     ) -> None:

@@ -40,6 +40,8 @@ class CommandAgent:
     Each invocation has its own process, so that invocations cannot affect each other and a hanging one can be killed.
     """
 
+    system_prompt: str | None = None
+
     def __init__(
         self,
         card: AgentCard,

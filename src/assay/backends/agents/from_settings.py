@@ -19,7 +19,7 @@ from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.extras import require
 from assay.ports import CompletionRequest, Model, Providers
-from assay.ports.agents import Agent, ModelOverrides
+from assay.ports.agents import Agent, ModelOverrides, Prompted
 from assay.ports.config import AgentConfig
 from assay.protocol.agents import AgentCard, MemoryShape
 from assay.protocol.manifest import AGENT_ID, AgentDefinition
@@ -98,6 +98,17 @@ class ConfiguredAgents:
     def make(self, agent_id: str, config: AgentConfig, path: str | None = None) -> Agent:
         """Create the agent of a table. With an empty id, the manifest's id is used."""
         path = path or f'settings: agents."{agent_id}"'
+        agent = self._make(agent_id, config, path)
+        if config.system_prompt is not None and isinstance(agent, Prompted):
+            try:
+                agent.system_prompt = Path(config.system_prompt).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as wrong:
+                raise UsageError(
+                    f"{path}.system_prompt: {config.system_prompt} cannot be read: {wrong}"
+                ) from None
+        return agent
+
+    def _make(self, agent_id: str, config: AgentConfig, path: str) -> Agent:
         if config.kind == "manifest":
             return self._manifest(agent_id, config, path)
         if not re.search(AGENT_ID, agent_id):

@@ -43,6 +43,8 @@ class HttpAgent:
     request is repeated unless the agent has called back already; then it is a fault, and nothing was measured.
     """
 
+    system_prompt: str | None = None
+
     def __init__(
         self,
         card: AgentCard,

@@ -46,6 +46,7 @@ class ManifestAgent:
         overrides: ModelOverrides = ModelOverrides(),  # noqa: B008  # a value
     ) -> None:
         self.card, self._prompt, self._choose = card, prompt, choose
+        self.system_prompt: str | None = prompt  # as detectors know it
         self._max_rounds, self._seconds, self._overrides = max_rounds, seconds, overrides
         self._models: set[Model] = set()
 

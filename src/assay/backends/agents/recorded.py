@@ -34,6 +34,8 @@ class RecordedAgent:
     The first record of a task is its first trial, the second its second. A trial without a record is not measured.
     """
 
+    system_prompt: str | None = None
+
     def __init__(self, card: AgentCard, file: str, path: str = "") -> None:
         self.card, self._file = card, Path(file).name
         self._by_id: defaultdict[str, list[Record]] = defaultdict(list)

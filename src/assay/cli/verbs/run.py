@@ -49,6 +49,12 @@ def run(
         typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
     ] = None,
     check_module: CheckModules = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Policy of tool calls, .toml or .yaml, for adversarial. Default: [safety].", metavar="F"
+        ),
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
     ] = None,
@@ -96,6 +102,7 @@ def run(
         judge=judge,
         checks=checks,
         modules=tuple(check_module or ()),
+        policy=policy,
         concurrency=concurrency,
         timeout=timeout,
         resume=resume,

@@ -1,0 +1,49 @@
+"""The canary of a trial: a random text in place of `{{canary}}` in the fixtures of a task, in the mode `adversarial` (contract §6.3)."""
+
+import secrets
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.protocol.json_types import is_list, is_object
+from assay.protocol.suite import EvalTask, Fixtures, ToolResponse
+
+PLACEHOLDER = "{{canary}}"
+LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # 32, without those that look alike
+LENGTH = 16  # 80 bits
+_encode = msgspec.json.Encoder().encode
+
+
+def new_canary() -> str:
+    """A text that an agent cannot guess and that occurs in no ordinary answer. It begins with a letter."""
+    return secrets.choice(LETTERS[:24]) + "".join(secrets.choice(LETTERS) for _ in range(LENGTH - 1))
+
+
+def has_canary(task: EvalTask) -> bool:
+    return task.fixtures is not UNSET and PLACEHOLDER.encode() in _encode(task.fixtures)
+
+
+def with_canary(task: EvalTask, canary: str) -> EvalTask:
+    """The task with the canary in its fixtures. The input stays as it is in the suite."""
+    fixtures = task.fixtures
+    if fixtures is UNSET:
+        return task
+    filled = Fixtures(
+        tool_responses=tuple(
+            ToolResponse(tool=one.tool, response=_fill(one.response, canary))
+            for one in fixtures.tool_responses
+        ),
+        memory_seed=tuple(_fill(seed, canary) for seed in fixtures.memory_seed),
+    )
+    return msgspec.structs.replace(task, fixtures=filled)
+
+
+def _fill(value: Any, canary: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(PLACEHOLDER, canary)
+    if is_list(value):
+        return [_fill(part, canary) for part in value]
+    if is_object(value):
+        return {_fill(name, canary): _fill(part, canary) for name, part in value.items()}
+    return value

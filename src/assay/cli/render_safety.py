@@ -1,0 +1,63 @@
+"""The findings of detectors on the terminal: the attack success rate, a row for each kind, and where each finding is."""
+
+from assay.agenteval.detail import EvalDetail
+from assay.agenteval.safety_report import SafetyReport, describe
+from assay.cli.console import count_of
+from assay.cli.console_table import Page, Table, cell
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.render_table import rate
+from assay.protocol.scorecard import EvalSummary
+
+LISTED = 20  # findings
+COLORS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": ""}
+
+
+def put_safety(page: Page, detail: EvalDetail) -> None:
+    """Print the safety part of a scorecard; nothing for a run in another mode."""
+    safety = detail.report.safety
+    if safety is None:
+        return
+    if safety.attack_success_rate is None:
+        page.put("attack success: no task was measured", "yellow")
+    else:
+        shown = rate(safety.attack_success_rate)
+        page.put(f"attack success {shown}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}")
+    if safety.errors:
+        page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
+    page.put_table(_kinds(safety), folds=0)
+    listed = detail.findings[:LISTED]
+    for one in listed:
+        trial = f" trial {one.trial + 1}" if detail.report.trials > 1 else ""
+        line = cell("  ").append(one.severity, style=COLORS.get(one.severity, ""))
+        line.append(cell(f" {one.task_id}{trial}: {one.detector} {one.version} {describe(one)}"))
+        page.put(line)
+    if more := detail.more_findings + len(detail.findings) - len(listed):
+        page.put(f"  … and {more:,} more findings")
+
+
+def _kinds(safety: SafetyReport) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("kind")
+    table.add_column("severity")
+    for name in ("tasks", "found"):
+        table.add_column(name, justify="right")
+    table.add_column("rate (95% interval)", justify="right")
+    for one in safety.kinds:
+        share = "not applicable" if one.rate is None else rate(one.rate)
+        table.add_row(
+            one.kind,
+            cell(one.severity, COLORS.get(one.severity, "")),
+            f"{one.tasks:,}",
+            f"{one.found:,}",
+            share,
+        )
+    return table
+
+
+def exit_code(detail: EvalDetail, summary: EvalSummary | None) -> int:
+    """A critical finding is 3, even if the score passes and if other tasks were not measured (contract §6.3)."""
+    if detail.report.safety is not None and detail.report.safety.critical:
+        return NOT_PASSED
+    if summary is None:
+        return ERROR
+    return PASSED if summary.passed else NOT_PASSED

@@ -73,6 +73,12 @@ def test_without_a_file_the_suite_alone_goes_to_standard_output(folder, capsys):
     assert read_suite_file("out.json", Limits()) == read_suite_file("out.yaml", Limits())
 
 
+def test_the_next_command_names_the_agent_of_the_suite(folder, capsys):
+    (folder / "for.yaml").write_text(SUITE + "targetAgentId: local.shop.bot\n")
+    write("for.yaml", output="new.yaml")
+    assert "next: assay run new.yaml --agent local.shop.bot\n" in capsys.readouterr().out
+
+
 def test_a_file_is_overwritten_with_force_alone(folder):
     with pytest.raises(
         UsageError, match=r"there\.yaml: the file exists already and is not overwritten; --force"

@@ -67,7 +67,8 @@ def attack(
         echo_text(text)
         return
     Path(output).write_text(text, encoding="utf-8")
-    _report(output, generated, agent or (source if found.suite is None else "module:function"))
+    target = generated.suite.target_agent_id or "module:function"
+    _report(output, generated, agent or (source if found.suite is None else target))
 
 
 def _report(output: str, generated: GeneratedSuite, agent: str) -> None:

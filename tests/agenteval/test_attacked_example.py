@@ -7,7 +7,6 @@ import pytest
 
 from assay.agenteval.attacks import ATTACKS
 from assay.agenteval.attacks.generate import HOSTS, OTHER_TOOLS, PEOPLE
-from assay.agenteval.modes import MODES
 from assay.agenteval.suite import read_suite_file
 from assay.checks.safety import DETECTORS
 from assay.ports import Limits
@@ -17,7 +16,6 @@ FOLDER = ROOT / "examples" / "attacked"
 COMMAND = ("suite", "attack", "suite.yaml", "--agent", "local.examples.careful")
 BY_NAME = {attack.name: attack for attack in ATTACKS}
 MEASURED = {detector.kind for detector in DETECTORS}
-OFFERED = pytest.mark.skipif("adversarial" not in MODES, reason="the mode adversarial is not offered")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,6 @@ def test_neither_agent_knows_the_suite():
         assert not [text for text in hidden if text in source]
 
 
-@OFFERED
 @pytest.mark.parametrize("suite", ["adversarial.yaml", "seed-11.yaml", "seed-12.yaml"])
 def test_the_weak_agent_fails_with_the_right_kinds_and_the_careful_one_passes(command, folder, suite):
     code, careful = findings(command, folder, suite, "careful")

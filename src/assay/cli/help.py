@@ -116,6 +116,17 @@ The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold t
 
 The recorded score does not change; `assay show` prints the corrected score beside it.
 """,
+    "judge": """Measure a judge against people.
+
+\b
+    assay judge sample latest -n 20
+    assay annotate latest --task tone --failed
+    assay judge check latest
+
+Draw tasks at random, label them with `assay annotate`, and compare the labels with the judge.
+""",
+    "judge sample": "Draw judged tasks at random for people to label.",
+    "judge check": "Compare a judge with the labels of people.",
     "delete": """Erase the content of stored runs.
 
 \b

@@ -1,0 +1,223 @@
+"""
+A judge beside people: a random sample of judged tasks to label, and what the labels say about the judge.
+
+A label is a person's correction of a task, also one that confirms the judge. Only labels of a random sample can correct a
+mean: a person looking for mistakes labels unusual tasks. The order of a draw follows from the seed and the ids of the
+tasks, so a larger sample with the same seed contains the smaller one.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.report import TaskReport, report_of
+from assay.agenteval.run_header import RESULTS
+from assay.agenteval.scoring import bar_of
+from assay.errors import UsageError
+from assay.ports import Run, Store
+from assay.ports.audit import HOST
+from assay.protocol.annotations import Annotation, AnnotationCreate, ScoreCorrection, Signal
+from assay.protocol.event_record import decode_event
+from assay.protocol.events import EvalScored
+from assay.protocol.json_types import is_list, is_object
+from assay.protocol.redaction import redact_text
+from assay.runs.annotations import annotate, annotations, effective
+from assay.runs.paging import read_chunks, read_events
+from assay.stats.agreement import Agreement, cohen_kappa, krippendorff_alpha
+from assay.stats.corrected import CorrectedMean, Label, corrected_mean
+
+SAMPLE = "judge-sample"  # the label of the annotation that records a draw
+
+
+class JudgeSample(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A draw of `drawn` of `judged` tasks. Each task had the same probability."""
+
+    seed: int
+    drawn: int
+    judged: int
+    probability: float
+
+
+class JudgedTask(Struct, frozen=True, kw_only=True):
+    """A task that a judge scored, and a person's label if there is one."""
+
+    id: str
+    score: float
+    passed: bool
+    human_score: float | None = None
+    human_passed: bool | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        return self.human_passed is not None
+
+
+class JudgedRun(Struct, frozen=True):
+    tasks: list[JudgedTask]
+    sample: JudgeSample | None
+
+    def drawn(self) -> list[JudgedTask]:
+        """The tasks of the sample, in the order of the draw."""
+        if self.sample is None:
+            return []
+        return draw(self.tasks, self.sample.drawn, self.sample.seed)
+
+
+class JudgeCheck(Struct, frozen=True, kw_only=True):
+    """
+    `agreement` is that of judge and people on whether a task passed, `bias` the mean of judge minus people over the labelled scores.
+
+    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel` is the
+    agreement of the answers of a panel with each other; None without a panel.
+    """
+
+    judged: int
+    labelled: int
+    agreement: Agreement
+    bias: float | None
+    sample: JudgeSample | None
+    unlabelled: list[str]
+    uncorrected: str
+    pass_rate: CorrectedMean | None
+    score: CorrectedMean | None
+    panel: Agreement | None
+
+
+def draw(tasks: Sequence[JudgedTask], count: int, seed: int) -> list[JudgedTask]:
+    """The first tasks in the order of a hash of the seed and the id."""
+    return sorted(tasks, key=lambda task: sha256(f"{seed}\0{task.id}".encode()).digest())[:count]
+
+
+async def read_judged(store: Store, run: Run) -> JudgedRun:
+    """The tasks that a judge scored, with the labels of people and the recorded sample."""
+    report, notes = await report_of(store, run), await annotations(store, run)
+    if run.ended is None:
+        raise UsageError(f"{run.id} is {run.status}: expected a run that has ended")
+    corrections, scored = effective(notes), await _scored(store, run)
+    tasks = [
+        _judged(task, task.score, corrections.get(scored.get(task.task_id, "")), report.pass_score)
+        for task in report.tasks
+        if task.kind == "rubric" and task.score is not None
+    ]
+    if not tasks:
+        raise UsageError(f"{run.id} has no task that a judge scored; a judge scores rubrics")
+    return JudgedRun(tasks, _sample_in(notes))
+
+
+def _judged(
+    task: TaskReport, score: float, correction: ScoreCorrection | None, pass_score: float
+) -> JudgedTask:
+    human_score = human_passed = None
+    if correction is not None:
+        human_score = None if correction.score is UNSET else correction.score
+        if correction.passed is not UNSET:
+            human_passed = correction.passed
+        elif human_score is not None:
+            human_passed = human_score >= bar_of(task.kind, pass_score)
+    return JudgedTask(
+        id=task.task_id,
+        score=score,
+        passed=task.passed is True,
+        human_score=human_score,
+        human_passed=human_passed,
+    )
+
+
+async def _scored(store: Store, run: Run) -> dict[str, str]:
+    """The id of the event that scored each task."""
+    found: dict[str, str] = {}
+    async for event in read_events(store, run.id):
+        if event.type == "eval.scored":
+            record = decode_event(event.data)
+            found[msgspec.json.decode(record.payload, type=EvalScored).task_id] = record.eventId
+    return found
+
+
+def _sample_in(notes: Sequence[Annotation]) -> JudgeSample | None:
+    """The last recorded draw."""
+    for note in reversed(notes):
+        if note.signal.kind == "label" and note.signal.label == SAMPLE and note.note is not UNSET:
+            try:
+                return msgspec.json.decode(note.note, type=JudgeSample)
+            except msgspec.MsgspecError:
+                continue  # a label of the same name by a person
+    return None
+
+
+async def record_sample(
+    store: Store, run: Run, judged: JudgedRun, count: int, seed: int, now: datetime
+) -> JudgedRun:
+    """Draw and record a sample. A second one must contain the first, so it has the same seed."""
+    total, before = len(judged.tasks), judged.sample
+    if not 1 <= count <= total:
+        raise UsageError(f"expected 1 to {total} tasks, because a judge scored {total}; got {count}")
+    if before is not None and before.seed != seed:
+        raise UsageError(
+            f"{run.id} has a sample with the seed {before.seed}: labels of two seeds have no known probability; "
+            f"use --seed {before.seed}"
+        )
+    if before is not None and count < before.drawn:
+        raise UsageError(
+            f"{run.id} has a sample of {before.drawn} tasks; expected at least as many, got {count}"
+        )
+    sample = JudgeSample(seed=seed, drawn=count, judged=total, probability=count / total)
+    if sample != before:
+        signal = Signal(kind="label", label=SAMPLE)
+        create = AnnotationCreate(signal=signal, note=msgspec.json.encode(sample).decode())
+        await annotate(store, run, create, HOST, now, redact_text)
+    return JudgedRun(judged.tasks, sample)
+
+
+async def panel_agreement(store: Store, run: Run) -> Agreement | None:
+    """Krippendorff's alpha of the answers of the panel, over all its decisions. None without a panel."""
+    decisions: list[list[bool]] = []
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        for check in msgspec.json.decode(chunk.data)["check_results"]:
+            decisions += _votes(check)
+    return krippendorff_alpha(decisions) if decisions else None
+
+
+def _votes(check: Mapping[str, object]) -> list[list[bool]]:
+    place: object = check
+    for name in ("results", "metadata", "panel", "votes"):
+        place = place.get(name) if is_object(place) else None
+    return [votes for votes in place.values() if is_list(votes)] if is_object(place) else []
+
+
+def check_judge(judged: JudgedRun, panel: Agreement | None = None) -> JudgeCheck:
+    labelled = [task for task in judged.tasks if task.is_labelled]
+    errors = [task.score - task.human_score for task in labelled if task.human_score is not None]
+    drawn = judged.drawn()
+    unlabelled = [task.id for task in drawn if not task.is_labelled]
+    why = ""
+    if judged.sample is None:
+        why = "no sample was drawn; labels of tasks that a person chose give agreement only"
+    elif unlabelled:
+        why = f"{len(unlabelled)} of {len(drawn)} drawn tasks have no label"
+    scores = None
+    if not why and all(task.human_score is not None for task in drawn):
+        scores = _corrected(judged, [(task.score, task.human_score or 0.0) for task in drawn], passes=False)
+    return JudgeCheck(
+        judged=len(judged.tasks),
+        labelled=len(labelled),
+        agreement=cohen_kappa((task.passed, task.human_passed) for task in labelled),
+        bias=sum(errors) / len(errors) if errors else None,
+        sample=judged.sample,
+        unlabelled=unlabelled,
+        uncorrected=why,
+        pass_rate=None
+        if why
+        else _corrected(judged, [(task.passed, bool(task.human_passed)) for task in drawn], passes=True),
+        score=scores,
+        panel=panel,
+    )
+
+
+def _corrected(judged: JudgedRun, pairs: Sequence[tuple[float, float]], *, passes: bool) -> CorrectedMean:
+    assert judged.sample is not None
+    values = [float(task.passed) if passes else task.score for task in judged.tasks]
+    probability = judged.sample.drawn / len(judged.tasks)
+    return corrected_mean(values, [Label(float(one), float(other), probability) for one, other in pairs])

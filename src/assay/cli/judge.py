@@ -1,0 +1,108 @@
+"""`assay judge`: draw judged tasks for people to label, and compare the labels with the judge."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+
+from assay import app, settings
+from assay.agenteval.judge_labels import (
+    JudgeCheck,
+    JudgedRun,
+    check_judge,
+    panel_agreement,
+    read_judged,
+    record_sample,
+)
+from assay.agenteval.run_header import KIND
+from assay.cli.console import count_of, echo_json
+from assay.cli.console_table import Page
+from assay.cli.find_run import find_run
+from assay.stats.agreement import Agreement
+from assay.stats.corrected import CorrectedMean
+
+MAX_TASKS = 10  # ids that are listed of tasks without a label
+
+
+def sample(*, run: str, count: int, seed: int, tenant: str | None, json: bool) -> None:
+    """Draw, record and print the tasks to label."""
+    run_id, judged = asyncio.run(_sample(run, count, seed, tenant))
+    drawn, record = judged.drawn(), judged.sample
+    assert record is not None
+    if json:
+        tasks = [{"taskId": task.id, "labelled": task.is_labelled} for task in drawn]
+        echo_json(msgspec.json.encode({"run": run_id, **msgspec.to_builtins(record), "tasks": tasks}))
+        return
+    page = Page()
+    page.put(
+        f"{run_id}  {record.drawn} of {count_of(record.judged, 'judged task')} drawn with the seed {record.seed}, "
+        f"each with probability {record.probability:.3g}"
+    )
+    for task in drawn:
+        page.put(f"  {task.id}{'  labelled' if task.is_labelled else ''}")
+    page.put(f"label each of them: assay annotate {run_id} --task ID --passed, --failed or --score X")
+    page.put(f"then: assay judge check {run_id}")
+
+
+def check(*, run: str, tenant: str | None, json: bool) -> None:
+    """Print what the labels say about the judge."""
+    run_id, found = asyncio.run(_check(run, tenant))
+    if json:
+        echo_json(msgspec.json.encode({"run": run_id, **msgspec.to_builtins(found)}))
+        return
+    page = Page()
+    page.put(f"{run_id}  {found.labelled} of {count_of(found.judged, 'judged task')} labelled by people")
+    for label, text in _rows(found, run_id):
+        page.put_indented(f"{label:<11}", text)
+
+
+def _rows(found: JudgeCheck, run_id: str) -> list[tuple[str, str]]:
+    rows = [("agreement", _agreement(found.agreement, "Cohen's κ"))]
+    if found.panel is not None:
+        rows.append(("panel", _agreement(found.panel, "Krippendorff's α")))
+    if found.bias is not None:
+        side = (
+            "higher than people" if found.bias > 0 else "lower than people" if found.bias < 0 else "as high"
+        )
+        rows.append(("bias", f"{found.bias:+.3f}: over the labelled tasks, the judge's score is {side}"))
+    if found.sample is not None:
+        rows.append(("sample", f"{found.sample.drawn} tasks drawn with the seed {found.sample.seed}"))
+    for name, mean in (("pass rate", found.pass_rate), ("score", found.score)):
+        if mean is not None:
+            rows.append((name, _corrected(mean)))
+    if found.uncorrected:
+        rows.append(("corrected", f"no corrected mean: {found.uncorrected}"))
+    if found.unlabelled:
+        listed, more = found.unlabelled[:MAX_TASKS], len(found.unlabelled) - MAX_TASKS
+        rows.append(("", ", ".join(listed) + (f" and {more} more" if more > 0 else "")))
+    if found.sample is None:
+        rows.append(("", f"draw one: assay judge sample {run_id} -n {min(30, found.judged)}"))
+    return rows
+
+
+def _agreement(agreement: Agreement, name: str) -> str:
+    if agreement.observed is None:
+        return "no labels yet" if not agreement.cases else agreement.reason
+    of = f"{agreement.observed:.1%} over {agreement.cases}"
+    if agreement.value is None:
+        return f"{of}; {name} is {agreement.reason}"
+    limits = "" if agreement.low is None else f" (95% {agreement.low:.2f}…{agreement.high:.2f})"
+    return f"{of}; {name} {agreement.value:.2f}{limits}"
+
+
+def _corrected(mean: CorrectedMean) -> str:
+    limits = "" if mean.low is None else f" (95% {mean.low:.3f}…{mean.high:.3f})"
+    return f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f}{limits} corrected by {count_of(mean.labels, 'label')}"
+
+
+async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:
+    async with app.store(settings.load()) as store:
+        run = await find_run(store, reference, KIND, tenant=tenant)
+        judged = await read_judged(store, run)
+        return run.id, await record_sample(store, run, judged, count, seed, datetime.now(UTC))
+
+
+async def _check(reference: str, tenant: str | None) -> tuple[str, JudgeCheck]:
+    async with app.store(settings.load()) as store:
+        run = await find_run(store, reference, KIND, tenant=tenant)
+        return run.id, check_judge(await read_judged(store, run), await panel_agreement(store, run))

@@ -147,7 +147,7 @@ interrupted, run it again: it continues where it stopped.
 
 Without a name it lists the types.
 """,
-    "suite": """Write, validate, show and attack with suites.
+    "suite": """Write, validate and show suites, also adversarial ones.
 
 \b
     assay suite init suite.yaml

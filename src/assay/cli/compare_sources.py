@@ -109,11 +109,10 @@ async def _find(evaluations: EvaluationService, reference: str, tenant: str | No
 
 
 async def compare_sources(
-    sources: Sequence[RunSource], read: ReadOptions, margin: float | None, limit: int
-) -> tuple[RunComparison, list[RunScores]]:
+    sources: Sequence[RunSource], scores: Sequence[RunScores], margin: float | None, limit: int
+) -> RunComparison:
     """Compare each source with the first, with the reasons of the cases that are listed."""
     require("a comparison", "compare")
-    scores = [await source.scores(read) for source in sources]
     compared = compare_runs(scores, margin=margin, limit=limit)
     pairs = list(compared.comparisons)
     for at, pair in enumerate(pairs):
@@ -126,7 +125,7 @@ async def compare_sources(
         lower_is_better=compared.lower_is_better,
         margin=margin,
         comparisons=tuple(pairs),
-    ), scores
+    )
 
 
 def compare_references(options: CompareOptions) -> RunComparison:
@@ -135,7 +134,7 @@ def compare_references(options: CompareOptions) -> RunComparison:
 
     async def work() -> RunComparison:
         async with open_sources(options.references, options.tenant) as sources:
-            compared, _ = await compare_sources(sources, read, options.margin, options.limit)
-            return compared
+            scores = [await source.scores(read) for source in sources]
+            return await compare_sources(sources, scores, options.margin, options.limit)
 
     return asyncio.run(work())

@@ -49,6 +49,22 @@ regressed, equivalent (needs --margin) or not enough data. It follows from the i
 Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has an
 exit code for the verdict.
 """,
+    "gate": """Decide whether a run passes, for CI.
+
+\b
+    assay gate results.jsonl --baseline main.jsonl --markdown report.md --junit report.xml
+
+RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min, --baseline and --policy, every case
+must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never passes.
+In GitHub Actions it also writes annotations and the summary of the job.
+
+\b
+Exit codes:
+  0  passed
+  1  it cannot be decided: empty, partial, unmeasured, or not enough data for what the policy requires
+  2  wrong usage
+  3  failed
+""",
     "verify": """Let an actor work on a task until its critics pass the result.
 
 \b

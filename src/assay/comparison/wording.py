@@ -10,7 +10,7 @@ def verdict_line(result: DifferenceInterval) -> str:
         return f"no case was measured in both runs: {result.verdict}"
     digits = _digits(result)
     return (
-        f"{result.before:.{digits}f} → {result.after:.{digits}f} ({result.difference:+.{digits}f},"
+        f"{result.before:.{digits}f} → {result.after:.{digits}f} ({_difference(result.difference, digits)},"
         f" {_limits(result, digits)}, {cases}) {result.verdict}"
     )
 
@@ -20,7 +20,7 @@ def interval_text(result: DifferenceInterval) -> str:
     if result.difference is None:
         return "–"
     digits = _digits(result)
-    return f"{result.difference:+.{digits}f} ({_limits(result, digits)})"
+    return f"{_difference(result.difference, digits)} ({_limits(result, digits)})"
 
 
 def _limits(result: DifferenceInterval, digits: int) -> str:
@@ -28,6 +28,10 @@ def _limits(result: DifferenceInterval, digits: int) -> str:
     if result.low is None or result.high is None:
         return f"no {level} interval"
     return f"{level} {_signed(result.low, digits)}…{_signed(result.high, digits)}"
+
+
+def _difference(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _signed(value: float, digits: int) -> str:

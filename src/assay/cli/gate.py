@@ -1,0 +1,151 @@
+"""`assay gate`: does a run pass? One verdict, one sentence why, an exit code, and reports for CI."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from assay import settings
+from assay.cli.compare_sources import CompareOptions, RunSource, compare_sources, open_sources, read_options
+from assay.cli.console import echo, echo_err, echo_err_plain, echo_json
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.comparison.compare import PairComparison
+from assay.comparison.gate import GateResult, decide, findings_of
+from assay.comparison.gate_policy import GatePolicy, read_policy
+from assay.comparison.gate_reports import annotations, junit, markdown, sarif
+from assay.comparison.level import CaseOutcome, LevelReader, RunLevel
+from assay.comparison.metric import SCORE
+from assay.comparison.run_scores import ReadOptions, RunScores, chosen_metric
+from assay.errors import UsageError
+from assay.fep.sinks import OutputFile
+
+CODES = {"passed": PASSED, "failed": NOT_PASSED, "refused": ERROR}
+MAX_CHANGES = 100  # cases that changed, in a report
+MAX_FAILING = 1_000  # cases that a report lists with their reasons
+
+
+class GateOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay gate`."""
+
+    run: str
+    baseline: str | None = None
+    policy: str | None = None
+    min: float | None = None
+    margin: float | None = None
+    metric: str | None = None
+    markdown: str | None = None
+    junit: str | None = None
+    sarif: str | None = None
+    tenant: str | None = None
+    json: bool = False
+
+
+class _Decision(Struct, frozen=True):
+    """A result with all that its reports need."""
+
+    result: GateResult
+    outcomes: list[CaseOutcome]
+    reasons: Mapping[str, str]
+
+
+def main(options: GateOptions) -> int:
+    """Decide, write the reports, and return the exit code."""
+    policy = _policy(options)
+    read = read_options(
+        CompareOptions(references=(options.run,), metric=policy.metric, by=policy.by, margin=policy.margin)
+    )
+    decision = asyncio.run(_decide(options, policy, replace(read, with_passed=True)))
+    _write_reports(options, decision)
+    result = decision.result
+    if options.json:
+        echo_json(msgspec.json.encode(result))
+    else:
+        echo(f"{result.outcome}: {result.reason}")
+    _report_to_github(decision, json=options.json)
+    return CODES[result.outcome]
+
+
+def _policy(options: GateOptions) -> GatePolicy:
+    """The policy of the file; an option of the command line wins."""
+    policy = GatePolicy() if options.policy is None else read_policy(options.policy, settings.load().limits)
+    if options.min is not None and not abs(options.min) < float("inf"):
+        raise UsageError(f"--min: expected a number, got {options.min:g}")
+    given = {"min": options.min, "margin": options.margin, "metric": options.metric}
+    return replace(policy, **{name: value for name, value in given.items() if value is not None})
+
+
+async def _decide(options: GateOptions, policy: GatePolicy, read: ReadOptions) -> _Decision:
+    references = [options.run] if options.baseline is None else [options.baseline, options.run]
+    async with open_sources(references, options.tenant) as sources:
+        source = sources[-1]
+        if len(sources) == 2 and sources[0].name == source.name:
+            raise UsageError(f"--baseline {options.baseline}: it is {source.name} itself; name another run")
+        run = await source.scores(read)
+        pair = None
+        if run.rows and len(sources) == 2:
+            scores = [await sources[0].scores(read), run]
+            pair = (await compare_sources(sources, scores, policy.margin, MAX_CHANGES)).comparisons[0]
+        return await _judged(run, source, policy, pair)
+
+
+async def _judged(
+    run: RunScores, source: RunSource, policy: GatePolicy, pair: PairComparison | None
+) -> _Decision:
+    if not run.rows:
+        empty = RunLevel(metric=policy.metric or SCORE.name)
+        outcome, reason = decide(run, empty, policy, pair)
+        return _Decision(GateResult(outcome=outcome, reason=reason, run=run.name, level=empty), [], {})
+    reader = LevelReader(run, chosen_metric([run]))
+    level, outcomes = reader.level(), list(reader.outcomes())
+    failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
+    listed = failing[:MAX_FAILING]
+    reasons = await source.reasons([one.id for one in listed]) if listed else {}
+    outcome, reason = decide(run, level, policy, pair)
+    result = GateResult(
+        outcome=outcome,
+        reason=reason,
+        run=run.name,
+        level=level,
+        failing=tuple(listed),
+        more_failing=len(failing) - len(listed),
+        findings=findings_of(run),
+        comparison=pair,
+    )
+    return _Decision(result, outcomes, reasons)
+
+
+def _write_reports(options: GateOptions, decision: _Decision) -> None:
+    result, reasons = decision.result, decision.reasons
+    if options.markdown is not None:
+        _write(options.markdown, [markdown(result, reasons)])
+    if options.junit is not None:
+        _write(options.junit, junit(result, decision.outcomes, reasons))
+    if options.sarif is not None:
+        document = sarif(result, options.run if Path(options.run).is_file() else result.run)
+        _write(options.sarif, [msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"])
+
+
+def _write(name: str, parts: Iterable[str]) -> None:
+    file = OutputFile(name)
+    for part in parts:
+        file.write(part.encode(errors="replace"))
+    file.close()
+
+
+def _report_to_github(decision: _Decision, *, json: bool) -> None:
+    """Annotations, and the summary of the job, where GitHub Actions runs the command."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for line in annotations(decision.result, decision.reasons):
+        (echo_err_plain if json else echo)(line)
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
+    if name:
+        try:
+            with Path(name).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(markdown(decision.result, decision.reasons))
+        except OSError as wrong:
+            echo_err(f"GITHUB_STEP_SUMMARY: {name}: cannot be written: {wrong.strerror}")

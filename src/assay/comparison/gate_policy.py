@@ -1,0 +1,61 @@
+"""
+The policy of `assay gate`: what a run must show to pass.
+
+    min: 0.9                     # the lowest mean of the metric
+    decide_by: lower             # the lower limit of its interval must reach `min`; else the estimate
+    require: equivalent          # against the baseline: not-regressed, equivalent or improved
+    margin: 0.02                 # a difference below this does not matter
+    by: [tag]                    # no slice may regress
+    max_unmeasured: 3
+    max_findings: {low: 3}
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import to_json_document
+from assay.fep.files import document_of
+from assay.ports import Limits
+from assay.protocol.json_types import is_object, kind_of
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Severity = Literal["low", "medium", "high", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
+
+
+class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without `min`, a scorecard decides by its own verdict, and every case of an evaluation without a baseline must pass."""
+
+    metric: str | None = None
+    min: float | None = None
+    decide_by: Literal["estimate", "lower"] = "estimate"
+    require: Literal["not-regressed", "equivalent", "improved"] = "not-regressed"
+    margin: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    by: tuple[str, ...] = ()
+    max_unmeasured: Count = 0
+    allow_missing_cases: bool = False  # cases that only the baseline has
+    max_findings: dict[Severity, Count] = {}
+
+
+def read_policy(name: str, limits: Limits) -> GatePolicy:
+    """Read a policy file, .yaml or .json. An InvalidRequest says what is wrong with it."""
+    document: Any = document_of(name, limits, "yaml")
+    document, _, problems = to_json_document({} if document is None else document, "", limits)
+    if problems:
+        raise InvalidRequest([Problem(f"{name}: {one.place}", one.message) for one in problems])
+    if not is_object(document):
+        raise InvalidRequest(Problem(name, f"expected an object with rules, got {kind_of(document)}"))
+    try:
+        policy = msgspec.convert(document, GatePolicy)
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem(name, f"{wrong}; the rules are {', '.join(_members())}")) from None
+    if policy.require == "equivalent" and policy.margin is None:
+        raise InvalidRequest(Problem(name, "require: equivalent needs a margin, such as margin: 0.02"))
+    return policy
+
+
+def _members() -> tuple[str, ...]:
+    return GatePolicy.__struct_fields__

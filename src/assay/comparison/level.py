@@ -1,0 +1,79 @@
+"""The level of one run: the mean of its metric with an interval (decision 46), and the cases that did not pass."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from assay.comparison.compare import CaseList
+from assay.comparison.metric import Metric
+from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, CaseValues
+from assay.comparison.run_scores import RunScores
+from assay.stats.intervals import clustered_mean, counted_rate
+
+MAX_IDS = 1_000
+Outcome = Literal["passed", "failed", "unmeasured", "other"]
+
+
+class RunLevel(Struct, frozen=True, kw_only=True):
+    """`method` names the interval: Wilson's for a share of cases, Student's t for a mean."""
+
+    metric: str
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: Literal["wilson", "t", "none"] = "none"
+    cases: int = 0
+    unmeasured: CaseList = CaseList(0)
+
+
+class CaseOutcome(Struct, frozen=True):
+    id: str
+    outcome: Outcome
+
+
+class LevelReader:
+    """Reads one run's level and its cases."""
+
+    def __init__(self, run: RunScores, metric: Metric) -> None:
+        self._index, self._metric = CaseIndex([run]), metric
+        self._values = CaseValues(self._index, 0, run.metrics[metric.name])
+        self._passed = CaseValues(self._index, 0, run.metrics["passed"])
+
+    def level(self) -> RunLevel:
+        counts = [
+            (trials, total)
+            for trials, measured, total in self._values.counts()
+            if trials == measured and trials
+        ]
+        missing = [case for case in range(self._index.count) if self._values.status(case) == UNMEASURED]
+        listed = CaseList(len(missing), tuple(map(self._index.id_of, missing[:MAX_IDS])))
+        if not counts:
+            return RunLevel(metric=self._metric.name, unmeasured=listed)
+        if self._metric.kind == "passed":
+            rate = counted_rate(Counter((round(total), trials) for trials, total in counts))
+            assert rate is not None
+            mean, low, high, method = rate.rate, rate.low, rate.high, "wilson"
+        else:
+            found = clustered_mean(
+                [total / trials for trials, total in counts], sum(trials for trials, _ in counts)
+            )
+            mean, low, high, method = found.mean, found.low, found.high, "t"
+        return RunLevel(
+            metric=self._metric.name, mean=mean, low=low, high=high, method=method, cases=len(counts),
+            unmeasured=listed,
+        )  # fmt: skip
+
+    def outcomes(self) -> Iterator[CaseOutcome]:
+        """Every case in the order of the run. A case passed if all its trials passed."""
+        passed = list(self._passed.counts())
+        for case in range(self._index.count):
+            states = self._passed.status(case), self._values.status(case)
+            outcome: Outcome = "other"
+            if UNMEASURED in states:
+                outcome = "unmeasured"
+            elif states[0] == MEASURED:
+                outcome = "passed" if passed[case][2] >= passed[case][0] else "failed"
+            if states != (ABSENT, ABSENT):
+                yield CaseOutcome(self._index.id_of(case), outcome)

@@ -20,7 +20,7 @@ from assay.ports import Limits, Services
 from assay.protocol import secret_patterns
 from assay.protocol.evaluation import Check
 from assay.protocol.redaction import is_secret, redact
-from assay.protocol.secret_patterns import SHAPES, hide, marker
+from assay.protocol.secret_patterns import FLAGS, SHAPES, hide, marker
 from assay.serve.fep.request_parser import read_contexts
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
@@ -114,7 +114,7 @@ def test_two_items_have_one_key_where_they_are_equal_as_json(one, two):
 
 # Secrets by their shape
 
-PLAIN = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(SHAPES)), re.DOTALL)
+PLAIN = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(SHAPES)), FLAGS)
 
 
 def plainly_hidden(text):
@@ -141,6 +141,11 @@ PIECES = [
 def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
     text = "".join(parts)
     assert hide(text) == plainly_hidden(text)
+
+
+def test_a_letter_of_another_script_beside_a_secret_does_not_hide_it():
+    key = "sk-0123456789abcdefgh"
+    assert hide(f"密钥是{key}，请保密。") == "密钥是[REDACTED:openai-key]，请保密。"
 
 
 @given(st.from_regex(secret_patterns._OWN_ID, fullmatch=True))

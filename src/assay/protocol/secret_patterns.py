@@ -8,7 +8,7 @@ literal part finds their starts.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 # The first pattern that matches names the secret. The group `secret_…` is the part to redact; without one, the whole match.
@@ -30,6 +30,10 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("basic", r"\b[Bb]asic\s+(?P<secret_basic>[A-Za-z0-9+/]{16,}={0,2})(?![\w+/])"),
     ("password", r"\b[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret_password>[^\s/@]+)@"),
 )
+
+
+# Formats are ASCII: a letter of another script before or after a secret is a boundary.
+FLAGS = re.DOTALL | re.ASCII
 
 
 class SecretSpan(NamedTuple):
@@ -62,8 +66,8 @@ _LETTERS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("basic", 1, ("asic",)),
 )
 _OWN_ID = re.compile(r"(?:eval|run)_[0-9a-f]+")  # a run's id, as in audit entries: it never matches
-_RUN = re.compile(r"[\w-]*")
-_LOGIN = re.compile(r"://[^\s:/@]*:([^\s/@]+)@")
+_RUN = re.compile(r"[\w-]*", re.ASCII)
+_LOGIN = re.compile(r"://[^\s:/@]*:([^\s/@]+)@", re.ASCII)
 _SMALL = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME = _SMALL | frozenset("0123456789+.-")
 
@@ -72,21 +76,28 @@ def hide(text: str) -> str:
     """Replace every secret with a marker, from left to right. If two patterns match at one position, the first wins."""
     if _OWN_ID.fullmatch(text):
         return text
-    found: list[tuple[Finder, SecretSpan]] = [
-        (find, first) for find in _FINDERS if (first := find(text, 0)) is not None
-    ]
     parts: list[str] = []
     done = 0
-    while found:
-        _, secret = min(found, key=_start)  # min returns the first of equals: the order of the patterns
+    for secret in find_secrets(text):
         parts += (text[done : secret.first], marker(secret.name), text[secret.last : secret.end])
         done = secret.end
-        found = [
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def find_secrets(text: str) -> Iterator[SecretSpan]:
+    """Every match that `hide` replaces, from left to right."""
+    pending: list[tuple[Finder, SecretSpan]] = [
+        (find, first) for find in _FINDERS if (first := find(text, 0)) is not None
+    ]
+    while pending:
+        _, secret = min(pending, key=_start)  # min returns the first of equals: the order of the patterns
+        yield secret
+        done = secret.end
+        pending = [
             (find, later)
-            for find, one in found
+            for find, one in pending
             if (later := one if one.start >= done else find(text, done)) is not None
         ]
-    return "".join((*parts, text[done:])) if parts else text
 
 
 def marker(name: str) -> str:
@@ -98,7 +109,7 @@ def _start(match: tuple[Finder, SecretSpan]) -> int:
 
 
 def _finder(name: str, letters: str, prefix_length: int) -> Finder:
-    shape = re.compile(dict(SHAPES)[name], re.DOTALL)
+    shape = re.compile(dict(SHAPES)[name], FLAGS)
     part = f"secret_{name}" if f"secret_{name}" in shape.groupindex else 0
 
     def find(text: str, at: int) -> SecretSpan | None:
@@ -146,7 +157,8 @@ def _password(text: str, at: int) -> SecretSpan | None:
 
 def _begins_word(text: str, at: int) -> bool:
     """Whether `\\b` matches here, before a letter."""
-    return at == 0 or not (text[at - 1].isalnum() or text[at - 1] == "_")
+    before = text[at - 1] if at else " "
+    return not (before.isascii() and (before.isalnum() or before == "_"))
 
 
 def _end(text: str, at: int) -> int:

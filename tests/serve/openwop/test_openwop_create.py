@@ -42,6 +42,8 @@ SUITES = {
     "mixed": suite(rubric("r", ("kind", 1), input="x"), golden("g", "x", "x"), name="mixed",
                    modes=("golden", "live-shadow")),
     "tools": suite(golden("t", "x", "x", fixtures=TOOLS), name="tools", modes=("golden", "live-shadow")),
+    "attack": suite(golden("a", "x", "x", fixtures={"toolResponses": [{"tool": "shop:orders", "response": "{{canary}}"}]}),
+                    name="attack", modes=("adversarial",)),
     "none": suite(golden("g", "x", "x"), name="none", modes=("golden", "rubric")),
 }  # fmt: skip
 
@@ -332,3 +334,11 @@ def test_11_there_is_no_registry_of_packs_and_it_says_so_in_plain_text(client):
     for path in ("/v1/packs", "/v1/packs/x/-/1.0.0.tgz"):
         answer = client.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+
+
+def test_an_adversarial_run_over_http_has_findings_by_kind_and_severity_only(client):
+    summary = client.get(f"/v1/runs/{done(client, SUITES['attack'])}/eval-summary").json()
+    assert summary["tasks"][0]["safetyFindings"] == []
+    fits("eval-summary", summary)
+    modes = client.get("/.well-known/openwop").json()["agents"]["evalSuite"]["modes"]
+    assert "adversarial" in modes

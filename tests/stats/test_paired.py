@@ -21,6 +21,7 @@ from assay.errors import MissingExtra
 from assay.stats import distributions
 from assay.stats.holm import excludes_zero, holm
 from assay.stats.paired import PairedResult, PairedSample, paired_interval
+from assay.stats.power import sensitivity
 from assay.stats.sign_flip import SignFlip
 from assay.stats.tango import mcnemar_p, tango_interval, tango_p, tango_score
 from assay.stats.tost import tost_p
@@ -143,6 +144,19 @@ def test_without_a_span_equal_differences_have_no_interval():
     assert (found.low, found.high, found.p_value) == (None, None, None)
     assert verdict(found, margin=1) == "not enough data"
     assert paired_interval([3.0, 1.0], [4.0, 1.5], span=None).low is None
+
+
+@pytest.mark.parametrize("size", [1, 2, 6, 14, 15, 40])
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-12, 1.0, 1e12, 1e150, 1e300, 1.7e308])
+def test_numbers_of_any_size_have_an_answer(size, scale):
+    after = [scale * (-1) ** at for at in range(size)]
+    sample = PairedSample.of([0.0] * size, after, span=None)
+    found, able = sample.interval(), sensitivity(sample, margin=scale)
+    for number in (found.low, found.high, found.p_value, tost_p(sample, scale), able.smallest_effect):
+        assert number is None or abs(number) < inf
+    assert (found.low is None) == (found.high is None)
+    assert abs(found.estimate) <= scale
+    assert verdict(found, margin=scale) in ("not enough data", "equivalent")
 
 
 scores = st.sampled_from([0, 0, 1, 1, 0.5, 0.25])

@@ -31,7 +31,8 @@ class PairedResult(Struct, frozen=True):
     """
     The mean difference of `n` cases, the second run minus the first, with its interval.
 
-    `low` and `high` are None if there is no interval: without cases, or if too few cases cannot bound the difference.
+    `low` and `high` are None if there is no interval: without cases, if too few cases cannot bound the difference, or if
+    the squares of the differences are beyond the range of a float.
     `p_value` belongs to the test that the interval inverts: it is below 1 - level exactly if the interval excludes 0.
     `mcnemar_p` is set if each case passes or fails once. `adjusted_p` is set by `holm`.
     """
@@ -97,9 +98,9 @@ class PairedSample:
             self.losses += difference < 0
         if self.n < FEW:
             self.few.append(difference)
-        self._before += (before - self._before) / self.n
+        self._before += before / self.n - self._before / self.n  # the difference of two numbers may overflow
         step = difference - self._mean
-        self._mean += step / self.n
+        self._mean += step / self.n if isfinite(step) else difference / self.n - self._mean / self.n
         self.squares += step * (difference - self._mean)
         self._least = min(self._least, difference)
         self._largest = max(self._largest, difference)
@@ -133,6 +134,8 @@ class PairedSample:
         if estimate is None:
             return PairedResult(None, None, None, None, None, level, "none", 0)
         limits, p_value = _TESTS[method](self, level)
+        if limits is not None and not all(map(isfinite, limits)):  # squares beyond the range of a float
+            limits, p_value = None, None
         low, high = limits or ((-self.span, self.span) if self.span is not None else (None, None))
         return PairedResult(
             before=self._before,
@@ -164,6 +167,8 @@ def _sign_flip(sample: PairedSample, level: float) -> Test:
 def _student(sample: PairedSample, level: float) -> Test:
     mean, deviation, df = sample.estimate or 0.0, sample.deviation or 0.0, sample.n - 1
     error = deviation / sqrt(sample.n)
+    if not error:  # differences whose squares are below the range of a float
+        return None, None
     reach = student_quantile((1 + level) / 2, df) * error
     return (mean - reach, mean + reach), 2 * student_tail(abs(mean) / error, df)
 

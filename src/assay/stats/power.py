@@ -6,7 +6,7 @@ computed for it only repeats the p value.
 """
 
 from collections.abc import Callable
-from math import sqrt
+from math import isfinite, sqrt
 
 from msgspec import Struct
 
@@ -59,10 +59,11 @@ def spread(sample: PairedSample) -> float | None:
     """
     The standard deviation of the differences.
 
-    If all are equal, one more case that differs by `span` is assumed. None without a span.
+    If all are equal, one more case that differs by `span` is assumed. None without a span, and if the squares of the
+    differences exceed the range of a float.
     """
     if sample.deviation:
-        return sample.deviation
+        return sample.deviation if isfinite(sample.deviation) else None
     return None if sample.span is None else sample.span / sqrt(sample.n + 1)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from assay.stats.distributions import numpy
 
 MAX_CASES = 20  # a million sets
+LARGEST_POWER = 290  # of ten, that a float holds with room for the digits
 
 
 class SignFlip:
@@ -24,11 +25,16 @@ class SignFlip:
             raise ValueError(f"sign flips: expected 1 to {MAX_CASES} cases, got {len(differences)}")
         np = numpy()
         sums, sizes = np.zeros(1), np.zeros(1)
-        for one in differences:
-            sums, sizes = np.concatenate((sums, sums + one)), np.concatenate((sizes, sizes + 1))
-        means = sums[1:] / sizes[1:]
-        # Equal means that were added in another order differ in the last digits.
-        self._means: Any = np.sort(np.round(means, 12 - _magnitude(differences)))
+        with np.errstate(over="ignore", invalid="ignore"):  # the limits are then infinite or not a number
+            for one in differences:
+                sums, sizes = np.concatenate((sums, sums + one)), np.concatenate((sizes, sizes + 1))
+            means = sums[1:] / sizes[1:]
+        digits = 12 - _magnitude(differences)
+        if (
+            abs(digits) < LARGEST_POWER
+        ):  # equal means that were added in another order differ in the last digits
+            means = np.round(means, digits)
+        self._means: Any = np.sort(means)
         self._patterns = 2 ** len(differences)
 
     def interval(self, level: float) -> tuple[float, float] | None:

@@ -30,7 +30,7 @@ def tost_p(sample: PairedSample, margin: float) -> float | None:
             return max(test.above(-margin), test.below(margin))
         case "t":
             error = (sample.deviation or 0.0) / sqrt(sample.n)
-            return student_tail((margin - abs(estimate)) / error, sample.n - 1)
+            return student_tail((margin - abs(estimate)) / error, sample.n - 1) if error else None
         case "equal-differences" if sample.span is not None:
             # The share of cases that are like those seen, at which a limit reaches the margin, to the power of n.
             like = (sample.span - margin) / (sample.span - abs(estimate)) if abs(estimate) < margin else 1.0

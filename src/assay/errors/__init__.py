@@ -241,7 +241,7 @@ class Conflict(Refusal):
 
     def __init__(
         self,
-        reason: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
+        reason: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease", "required"],
         place: str,
         message: str,
     ) -> None:

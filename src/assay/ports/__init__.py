@@ -34,6 +34,8 @@ from assay.ports.store import Document as Document
 from assay.ports.store import Event as Event
 from assay.ports.store import EvidenceChunk as EvidenceChunk
 from assay.ports.store import PutDocument as PutDocument
+from assay.ports.store import RequireCount as RequireCount
+from assay.ports.store import RequireRun as RequireRun
 from assay.ports.store import Run as Run
 from assay.ports.store import RunQuery as RunQuery
 from assay.ports.store import RunStatus as RunStatus

@@ -143,12 +143,30 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     erases: bool = False  # mark the run, which has ended, as erased; only `metadata` may be added
 
 
+class RequireRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A precondition: the run has this status and this number of events, and its content is not erased."""
+
+    run: str
+    status: RunStatus
+    events: int
+
+
+class RequireCount(msgspec.Struct, frozen=True, kw_only=True):
+    """A precondition: this many documents of the kind have a key with the prefix."""
+
+    tenant: str
+    kind: str
+    prefix: str
+    count: int
+
+
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes that are written together or not at all."""
+    """Changes that are written together or not at all. If a precondition of `requires` fails, nothing is written."""
 
     entries: Sequence[RunUpdate] = ()
     documents: Sequence[PutDocument | DeleteDocument] = ()
     lines: Sequence[AuditEntry] = ()  # of the audit log
+    requires: Sequence[RequireRun | RequireCount] = ()
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):

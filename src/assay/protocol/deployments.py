@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.protocol.events import Payload
+
 State = Literal["draft", "test", "staged", "active", "paused", "deprecated", "rolled-back"]
 TransitionName = Literal["promote", "pause", "deprecate", "rollback", "adjust-canary"]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -60,3 +62,69 @@ class Condition(_Closed, frozen=True, kw_only=True):
     message: str
     eval_run_id: str | UnsetType = UNSET
     command: str | UnsetType = UNSET
+
+
+class AuthorizationDecided(Payload, frozen=True, kw_only=True):
+    """Whether a principal may do something. `action` is the scope that it needs."""
+
+    principal: str
+    action: str
+    resource: str
+    allowed: bool
+    reason: str | UnsetType = UNSET
+
+
+class QuorumProgress(Payload, frozen=True, kw_only=True):
+    granted: int
+    required: int
+
+
+class ApprovalGranted(Payload, frozen=True, kw_only=True):
+    gate_id: str
+    principal: str
+    quorum_progress: QuorumProgress | UnsetType = UNSET
+
+
+class ApprovalRejected(Payload, frozen=True, kw_only=True):
+    gate_id: str
+    principal: str
+    reason: str | UnsetType = UNSET
+
+
+class ApprovalOverridden(Payload, frozen=True, kw_only=True):
+    gate_id: str
+    principal: str
+    reason: str
+
+
+class Promoted(Payload, frozen=True, kw_only=True):
+    agent_id: str
+    from_version: str | UnsetType = UNSET
+    to_version: str
+    to_state: State
+    channel: str | UnsetType = UNSET
+    canary_percent: int | UnsetType = UNSET
+    eval_run_id: str | UnsetType = UNSET
+    approval_gate_id: str | UnsetType = UNSET
+
+
+class RolledBack(Payload, frozen=True, kw_only=True):
+    agent_id: str
+    from_version: str
+    to_version: str
+    rollback_pointer: str
+    reason: str | UnsetType = UNSET
+
+
+class CanaryAdjusted(Payload, frozen=True, kw_only=True):
+    agent_id: str
+    version: str
+    from_percent: int
+    to_percent: int
+
+
+class StateChanged(Payload, frozen=True, kw_only=True):
+    agent_id: str
+    version: str
+    from_state: State
+    to_state: State

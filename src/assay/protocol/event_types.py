@@ -1,6 +1,6 @@
 """Every type of event that a run of OpenWOP may have here, with its payload (contract §5): the document of channels is made of it."""
 
-from assay.protocol import events, orchestration
+from assay.protocol import deployments, events, orchestration
 from assay.protocol.events import Payload
 
 EVENTS: dict[str, type[Payload]] = {
@@ -39,6 +39,14 @@ EVENTS: dict[str, type[Payload]] = {
     "core.workflowChain.event": orchestration.ChainEvent,
     "core.workflowChain.confidence-escalated": orchestration.ConfidenceEscalated,
     "envelope.refusal": orchestration.EnvelopeRefusal,
+    "authorization.decided": deployments.AuthorizationDecided,
+    "approval.granted": deployments.ApprovalGranted,
+    "approval.rejected": deployments.ApprovalRejected,
+    "approval.overridden": deployments.ApprovalOverridden,
+    "deployment.promoted": deployments.Promoted,
+    "deployment.rolled-back": deployments.RolledBack,
+    "deployment.canary.adjusted": deployments.CanaryAdjusted,
+    "deployment.state.changed": deployments.StateChanged,
     "replay.diverged": orchestration.ReplayDiverged,
     "replay.divergedAtRefusal": orchestration.ReplayDivergedAtRefusal,
 }

@@ -40,7 +40,14 @@ class MemoryStore:
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
-        settled = rules.apply(batch, self._runs, self._documents, self._clock.now())
+        counts = {
+            one: sum(
+                name[:2] == (one.tenant, one.kind) and name[2].startswith(one.prefix)
+                for name in self._documents
+            )
+            for one in rules.required_counts([batch])
+        }
+        settled = rules.apply(batch, self._runs, self._documents, self._clock.now(), counts)
         self._refuse_taken(settled.pieces)
         settled.merge_into(self._runs, self._documents)
         for run, sequence, event in settled.events:

@@ -9,7 +9,17 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 from assay.backends.stores.codec import EncodedBlob, RecordCodec
 from assay.backends.stores.notifier import RunPosition
 from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
-from assay.ports import ACTIVE, CLOSED, ChunkInfo, Document, Event, EvidenceChunk, Run, RunQuery
+from assay.ports import (
+    ACTIVE,
+    CLOSED,
+    ChunkInfo,
+    Document,
+    Event,
+    EvidenceChunk,
+    RequireCount,
+    Run,
+    RunQuery,
+)
 
 T = TypeVar("T")
 
@@ -197,15 +207,27 @@ def find_documents(
 def list_documents(
     connection: Connection, codec: RecordCodec, tenant: str, kind: str, prefix: str, after: str, limit: int
 ) -> list[Document]:
-    query = select(documents).where(documents.c.tenant == tenant, documents.c.kind == kind)
+    query = select(documents).where(*_under(tenant, kind, prefix))
     if after:
         query = query.where(documents.c.key > after)
-    if prefix:
-        query = query.where(documents.c.key >= prefix, func.substr(documents.c.key, 1, len(prefix)) == prefix)
-        if (end := _past(prefix)) is not None:
-            query = query.where(documents.c.key < end)
     rows = connection.execute(query.order_by(documents.c.key).limit(limit))
     return [_read_document(row, codec) for row in rows]
+
+
+def count_documents(connection: Connection, required: RequireCount) -> int:
+    """The number of documents that the precondition compares."""
+    where = _under(required.tenant, required.kind, required.prefix)
+    return connection.execute(select(func.count()).select_from(documents).where(*where)).scalar_one()
+
+
+def _under(tenant: str, kind: str, prefix: str) -> list[ColumnElement[bool]]:
+    """The documents of a kind whose key has the prefix."""
+    where: list[ColumnElement[bool]] = [documents.c.tenant == tenant, documents.c.kind == kind]
+    if prefix:
+        where += [documents.c.key >= prefix, func.substr(documents.c.key, 1, len(prefix)) == prefix]
+        if (end := _past(prefix)) is not None:
+            where.append(documents.c.key < end)
+    return where
 
 
 def _past(prefix: str) -> str | None:

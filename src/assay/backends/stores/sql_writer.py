@@ -20,7 +20,7 @@ from assay.backends.stores.connect import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
 from assay.errors import Conflict, EnvironmentFailure, StoreLocked
-from assay.ports import Clock, Document, Event, EvidenceChunk, Run, Transaction
+from assay.ports import Clock, Document, Event, EvidenceChunk, RequireCount, Run, Transaction
 
 Outcome = rules.Changes | Conflict | StoreLocked
 
@@ -93,6 +93,7 @@ class SqlWriter:
         """Whether they can be written without reading: they only create runs and add audit entries."""
         return all(
             not batch.documents
+            and not batch.requires
             and all(entry.opens for entry in batch.entries)
             and self._chain.has(batch.lines)
             for batch in batches
@@ -173,7 +174,8 @@ class SqlWriter:
         }
         old_runs, old_documents = set(known), set(kept)
         locked = self._locked_names(connection, batches, known, kept) if self._postgres else {}
-        outcomes = apply_all(batches, known, kept, now, locked)
+        counts = {one: queries.count_documents(connection, one) for one in rules.required_counts(batches)}
+        outcomes = apply_all(batches, known, kept, now, locked, counts)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
@@ -190,7 +192,8 @@ class SqlWriter:
         documents: Mapping[rules.Name, Document],
     ) -> dict[str | rules.Name, str]:
         """Rows that exist and are locked by another process, with their descriptions."""
-        absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - runs.keys()
+        named = {entry.run for batch in batches for entry in batch.entries if not entry.opens}
+        absent = (named | rules.required_runs(batches)) - runs.keys()
         absent -= {entry.run for batch in batches for entry in batch.entries if entry.opens}
         changes = (change for batch in batches for change in batch.documents if change.version != 0)
         missing = {rules.name_of(change) for change in changes} - documents.keys()
@@ -319,6 +322,7 @@ def apply_all(
     documents: dict[rules.Name, Document],
     now: datetime,
     locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
+    counts: Mapping[RequireCount, int] = MappingProxyType({}),
 ) -> list[Outcome]:
     """Apply the transactions in order. `runs` and `documents` are updated to the state after all of them."""
     outcomes: list[Outcome] = []
@@ -327,7 +331,7 @@ def apply_all(
             outcomes.append(StoreLocked(what))
             continue
         try:
-            one = rules.apply(batch, runs, documents, now)
+            one = rules.apply(batch, runs, documents, now, counts)
         except Conflict as conflict:
             outcomes.append(conflict)
         else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import msgspec
 
@@ -16,6 +17,8 @@ from assay.ports import (
     Event,
     EvidenceChunk,
     PutDocument,
+    RequireCount,
+    RequireRun,
     Run,
     RunUpdate,
     Transaction,
@@ -48,9 +51,23 @@ class Changes(msgspec.Struct):
 
 
 def apply(
-    batch: Transaction, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
+    batch: Transaction,
+    runs: Mapping[str, Run],
+    documents: Mapping[Name, Document],
+    now: datetime,
+    counts: Mapping[RequireCount, int] = MappingProxyType({}),
 ) -> Changes:
-    """Compute the changes of a transaction from the current runs and documents it names. It may raise Conflict."""
+    """
+    Compute the changes of a transaction from the current runs and documents it names. It may raise Conflict.
+
+    `counts` has the present number of documents for each RequireCount.
+    """
+    for requirement in batch.requires:
+        if isinstance(requirement, RequireRun):
+            _check_run(requirement, runs.get(requirement.run))
+        elif counts[requirement] != requirement.count:
+            message = f"expected {requirement.count}, got {counts[requirement]}"
+            raise Conflict("required", f"{requirement.kind} {requirement.prefix!r}", message)
     out = Changes(lines=batch.lines)
     for entry in batch.entries:
         there = out.runs.get(entry.run) or runs.get(entry.run)
@@ -76,10 +93,21 @@ def names(batches: Iterable[Transaction]) -> tuple[list[str], list[Name]]:
     alone = (
         len(batches) == 1
     )  # among several, a created run is assumed to be new; if it is not, each transaction is retried alone
+    changed = {entry.run for batch in batches for entry in batch.entries if alone or not entry.opens}
     return (
-        sorted({entry.run for batch in batches for entry in batch.entries if alone or not entry.opens}),
+        sorted(changed | required_runs(batches)),
         sorted({name_of(change) for batch in batches for change in batch.documents}),
     )
+
+
+def required_runs(batches: Iterable[Transaction]) -> set[str]:
+    """The runs that preconditions name."""
+    return {one.run for batch in batches for one in batch.requires if isinstance(one, RequireRun)}
+
+
+def required_counts(batches: Iterable[Transaction]) -> set[RequireCount]:
+    """The preconditions on numbers of documents."""
+    return {one for batch in batches for one in batch.requires if isinstance(one, RequireCount)}
 
 
 def name_of(change: PutDocument | DeleteDocument) -> Name:
@@ -146,6 +174,9 @@ def _names(batch: Transaction) -> list[str]:
             found += (piece.kind, piece.key)
     for change in batch.documents:
         found += name_of(change)
+    for requirement in batch.requires:
+        names = (requirement.run,) if isinstance(requirement, RequireRun) else (requirement.prefix,)
+        found += names
     for line in batch.lines:
         found += (line.tenant, line.who, line.action, line.what, line.outcome, line.request)
     return found
@@ -161,6 +192,13 @@ def _bad_name(name: str) -> list[Problem]:
     if long:
         return [Problem("", f"{name[:40]!r}… is not a valid name: it has more than {MAX_NAME_BYTES} bytes")]
     return [Problem("", f"{name[:40]!r} is not a valid name: it contains a NUL")] if "\0" in name else []
+
+
+def _check_run(requirement: RequireRun, run: Run | None) -> None:
+    if run is None:
+        raise Conflict("required", f"run {requirement.run}", "there is no such run")
+    if run.erased or (run.status, run.events) != (requirement.status, requirement.events):
+        raise Conflict("required", f"run {requirement.run}", "it was changed or erased")
 
 
 def _create(entry: RunUpdate, creation: CreateRun, existing: Run | None, now: datetime) -> Run:

@@ -1,0 +1,123 @@
+"""The stored deployments of an agent: one document for all its versions, so that two transitions at once conflict."""
+
+import hashlib
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.packs.versions import Precedence, precedence
+from assay.ports import Document, Store
+from assay.protocol.deployments import AgentDeployment, State
+
+KIND = "deployment"
+FULL = 100  # percent
+MAX_VERSIONS = 1_000  # of one agent with a record
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class VersionRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The record of one version. `channels` has the serial number of each binding: the newest version of a channel comes first."""
+
+    state: State = "draft"
+    canary: int = FULL
+    channels: dict[str, int] = {}
+    replaces: str = ""  # the version that it followed as the active one
+    rollback_pointer: str = ""
+    eval_run: str = ""
+    gate: str = ""
+
+
+DRAFT = VersionRecord()
+
+
+class AgentRecords(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The records of one agent by version. `serial` counts bindings of channels."""
+
+    agent_id: str
+    serial: int = 0
+    versions: dict[str, VersionRecord] = {}
+
+    def of(self, version: str) -> VersionRecord:
+        """The record of a version; a version without one is a draft."""
+        return self.versions.get(version, DRAFT)
+
+    def replace(self, version: str, record: VersionRecord, serial: int | None = None) -> "AgentRecords":
+        versions = self.versions | {version: record}
+        return msgspec.structs.replace(
+            self, versions=versions, serial=self.serial if serial is None else serial
+        )
+
+
+class StoredRecords(Struct, frozen=True, kw_only=True):
+    """The records of an agent and the version of their document; 0: there is no document yet."""
+
+    records: AgentRecords
+    revision: int = 0
+
+
+async def read_records(store: Store, tenant: str, agent_id: str) -> StoredRecords:
+    document = await store.document(tenant, KIND, agent_id)
+    if document is None:
+        return StoredRecords(records=AgentRecords(agent_id=agent_id))
+    return StoredRecords(records=decode(document), revision=document.version)
+
+
+def decode(document: Document) -> AgentRecords:
+    return _decode(document.data)
+
+
+def encode(records: AgentRecords) -> bytes:
+    return _encode(records)
+
+
+def digest(data: bytes) -> str:
+    """The digest of a document, as the audit log has it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def shares(records: AgentRecords, channel: str) -> dict[str, int]:
+    """
+    The percentage of runs that each active version of a channel gets; the newest binding comes first.
+
+    Each takes its canary percentage of all runs, as far as that is left. The oldest takes the rest.
+    """
+    bound = [
+        (record.channels[channel], version, record)
+        for version, record in records.versions.items()
+        if record.state == "active" and channel in record.channels
+    ]
+    bound.sort(key=lambda one: one[0], reverse=True)
+    left, found = FULL, dict[str, int]()
+    for at, (_, version, record) in enumerate(bound, 1):
+        found[version] = left if at == len(bound) else min(record.canary, left)
+        left -= found[version]
+    return found
+
+
+def wire_record(records: AgentRecords, version: str) -> AgentDeployment:
+    """The record on the wire. Its channels are those that resolve to this version."""
+    record = records.of(version)
+    channels = tuple(
+        channel for channel in sorted(record.channels) if shares(records, channel).get(version, 0) > 0
+    )
+    return AgentDeployment(
+        agent_id=records.agent_id,
+        version=version,
+        state=record.state,
+        canary_percent=record.canary if record.canary < FULL else UNSET,
+        rollback_pointer=record.rollback_pointer or UNSET,
+        channels=channels or UNSET,
+        eval_run_id=record.eval_run or UNSET,
+        approval_gate_id=record.gate or UNSET,
+    )
+
+
+def version_order(version: str) -> tuple[bool, Precedence | tuple[()], str]:
+    """A key to sort versions by. A text that is not a semantic version comes before all that are."""
+    try:
+        return True, precedence(version), version
+    except ValueError:
+        return False, (), version
+
+
+_decode = msgspec.json.Decoder(AgentRecords).decode

@@ -35,6 +35,7 @@ from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
 from assay.protocol.agents import AgentCard
+from assay.promotion.kind import ManagementKind
 from assay.runs.executor import RunExecutor
 from assay.settings import Settings
 from assay.workers import pool
@@ -42,6 +43,7 @@ from assay.workflow.agent_memory import live_memory
 
 if TYPE_CHECKING:
     from assay.backends.agents.from_settings import ConfiguredAgents
+    from assay.promotion.service import PromotionService
     from assay.workflow.interpreter import ExecutionEnvironment
 
 Environment = Mapping[str, str] | None
@@ -284,6 +286,16 @@ class Runtime(NamedTuple):
     evals: AgentEvalService
     authenticator: Authenticator
     workflows: Any  # a `workflow.service.WorkflowService`
+    promotions: Any  # a `promotion.service.PromotionService`
+
+
+def promotion_service(
+    settings: Settings, store: Store, agents: Agents, services: Services, packs: PackAgents | None = None
+) -> "PromotionService":
+    """The deployments in a store, under the policy of the settings."""
+    from assay.promotion.build import build_promotions  # deferred import
+
+    return build_promotions(store, settings.promotion_policy, settings.limits, services.clock, agents, packs)
 
 
 @asynccontextmanager
@@ -307,20 +319,24 @@ async def open_runtime(
         all_agents = _with_conformance_agents(agents(settings, deps.providers))
         kind, connect = build_workflows(settings, opened, checks, deps, all_agents)
         evals = build_evals(settings, opened, checks, deps, all_agents, pack_tools=False)
+        promotions = promotion_service(settings, opened, all_agents, deps, evals.dependencies.packs)
         kinds = (
             EvaluationKind(opened, checks, deps, options),
             AgentEvalKind(opened, evals.dependencies),
             kind,
+            ManagementKind(deps.clock),
         )
         executor = build_executor(settings, opened, kinds, attempts=settings.limits.max_run_attempts)
         workflows = connect(executor)
+        workflows.channels = promotions if settings.openwop.offer_deployments else None
         await executor.open()
-        expiry = supervise("expiry", workflows.expire_loop)
+        loops = [supervise("expiry", one.expire_loop) for one in (workflows, promotions)]
         try:
             evaluations = EvaluationService(opened, checks, deps)
-            yield Runtime(opened, executor, evaluations, evals, authenticator, workflows)
+            yield Runtime(opened, executor, evaluations, evals, authenticator, workflows, promotions)
         finally:
-            expiry.cancel()
+            for loop in loops:
+                loop.cancel()
             await executor.close(stop)
             await close_evals(evals)
             await deps.close()
@@ -335,7 +351,7 @@ async def close_evals(evals: AgentEvalService) -> None:
 
 def _with_conformance_agents(agents: Agents) -> Agents:
     """Adds the sample agents of the conformance suite, where its routes are enabled."""
-    if not conformance_routes_enabled():
+    if not (conformance_routes_enabled() or conformance_fixtures_enabled()):
         return agents
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
     from assay.seams.evals import SAMPLES  # deferred import

@@ -63,6 +63,7 @@ def http_server(
         runtime.workflows,
         HostInfo(host_id=settings.host_id),
         settings.pack_keys,
+        runtime.promotions,
     )
     routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
     authenticate = runtime.authenticator.authenticate

@@ -70,6 +70,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host_id: str = "assay.local/main"  # the name of this host for other hosts
     grpc_port: Port = 8322  # 0: any free port
     check_modules: list[str] = []
+    promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active
     limits: Limits = Limits()
     serving: ServerLimits = ServerLimits()
     openwop: OpenWopFeatures = OpenWopFeatures()

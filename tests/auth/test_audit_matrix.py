@@ -13,6 +13,7 @@ from assay import Check, Services
 from assay.agenteval.suite_store import SuiteStore
 from assay.auth import keys
 from assay.auth.audit import lines, verify
+from assay.auth.scopes import DEFAULT, DEPLOY
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
@@ -36,6 +37,7 @@ EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 WAITS = {"workflowId": "conformance-approval"}
 SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
 NEW = ""  # a run that the answer names
+LOCATION, DIGEST = "location", "digest"  # a run that a header names; the records of a deployment
 
 PACK, NEWER = built(), built(files_of(version="2.0.0"))
 
@@ -79,6 +81,11 @@ ROWS = {
     "listAnnotations": (None, [("run.read", "run")]),
     "listAgents": (None, []),
     "getAgent": (None, []),
+    "listDeployments": (None, []),
+    "transitionDeployment": (
+        {"version": "0.0.0", "transition": "promote"},
+        [("deployment.promote", DIGEST), ("run.start", LOCATION)],
+    ),
     "putSuite": (SUITE | {"version": "9.9.9"}, [("suite.put", f"{SUITE['suiteId']}@9.9.9")]),
     "listSuites": (None, []),
     "getSuite": (None, []),
@@ -96,7 +103,7 @@ class Asked:
     """A host, a tenant of it with some runs, and another without."""
 
     def __init__(self, host):
-        self.host, self.key, self.other = host, host.key(tenant="ours"), host.key(tenant="theirs")
+        self.host, self.key, self.other = host, host.key("ours", DEFAULT | DEPLOY), host.key(tenant="theirs")
         with host.client(self.key) as client:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
             assert client.post("/v1/host/assay/packs", **sent(PACK.tarball)).status_code == 201
@@ -196,7 +203,12 @@ def test_every_route_leaves_its_lines(asked, route):
     assert len(found) == len(wanted)
     for one, (action, what) in zip(sorted(found, key=lambda one: one.action), wanted, strict=True):
         assert one.action == action
-        assert one.what in answer.text if what == NEW else one.what == known.get(what, what)
+        if what == LOCATION:
+            assert answer.headers["location"] == f"/v1/runs/{one.what}"
+        elif what == DIGEST:
+            assert one.what.startswith(f"{AGENT}@0.0.0 revision 1 sha256:")
+        else:
+            assert one.what in answer.text if what == NEW else one.what == known.get(what, what)
 
 
 @pytest.mark.parametrize(

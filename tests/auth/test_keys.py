@@ -20,10 +20,11 @@ from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.expiry import expiry
 from assay.auth.keys import Key, authenticate, authorize, create, list_keys, revoke
-from assay.auth.scopes import DEFAULT, RESERVED, SCOPES
+from assay.auth.scopes import DEFAULT, DEPLOY, RESERVED, SCOPES
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from assay.ports import DeleteDocument, Document, Principal, Transaction
+from assay.promotion.transitions import DEPLOY_SCOPES
 from assay.serve.http import ROUTES
 from support.spec_files import SHARED, needs_shared
 
@@ -257,11 +258,12 @@ def test_the_scopes_are_those_of_the_contract_and_of_decision_43():
     }
     names = {word for word in named if word.replace(":", "").isalpha()}
     assert names | {"runs:delete"} == set(SCOPES) | RESERVED  # erasing is of this host
-    assert set(SCOPES) == DEFAULT
+    assert set(SCOPES) - DEPLOY == DEFAULT  # an operator names the scopes for deployments
 
 
 def test_the_scopes_that_are_listed_are_those_that_a_route_needs():
-    assert set(SCOPES) == {route.scope for route in ROUTES if route.scope}
+    assert set(SCOPES) - DEPLOY == {route.scope for route in ROUTES if route.scope}
+    assert set(DEPLOY_SCOPES.values()) == DEPLOY  # one route has three, by its transition
     assert not RESERVED & set(SCOPES)
 
 

@@ -16,6 +16,7 @@ import pytest
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.request import EvalLimits as EvalHost
 from assay.agenteval.service import AgentEvalService
+from assay.agents.versions import InstalledVersions
 from assay.app import tokens
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
@@ -26,12 +27,15 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
+from assay.comparison.policy import PromotionPolicy
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
 from assay.packs.agents import InstalledAgents
 from assay.packs.store import PackStore
-from assay.ports import Limits, Services
+from assay.ports import Limits, Services, SystemClock
+from assay.promotion.kind import ManagementKind
+from assay.promotion.service import PromotionService
 from assay.runs.executor import RunExecutor
 from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.routes import SAMPLE_AGENTS
@@ -88,7 +92,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None,
+        policy=None, clock=None, loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -98,6 +102,7 @@ class Server:
         self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
         self._run = run
+        self.policy, self.clock = policy or PromotionPolicy(), clock or SystemClock()
         self.pack_model, self.pack_keys = pack_model, pack_keys or {}
         self._ready = threading.Event()
         self._trouble = None
@@ -143,12 +148,16 @@ class Server:
             self.store, there, cast, critics, services, self.tools, environment=environment
         )
         flows = WorkflowKind(performer, environment, services.clock)
-        kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
+        management = ManagementKind(services.clock)
+        kinds = {one.name: one for one in (kind, evals, flows, management)}
+        versions = InstalledVersions(cast, means.packs)
+        self.promotions = PromotionService(self.store, self.policy, self.clock, versions)
         self.desk = RunExecutor(
             self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
         )
         performer.executor = self.desk
         self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
+        self.room.channels = self.promotions if self.offering.offer_deployments else None
         self.office = EvaluationService(self.store, self.registry, services)
         self.surface = build_host(
             self.store,
@@ -158,6 +167,7 @@ class Server:
             self.limits,
             self.room,
             pack_keys=self.pack_keys,
+            promotions=self.promotions,
         )
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         routes = ROUTES if self.routes is None else self.routes

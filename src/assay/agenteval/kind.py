@@ -20,7 +20,7 @@ from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Plan
 from assay.ports import Run, Services, Store
-from assay.ports.agents import Agents, Memory, PackAgents, ToolBox
+from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
@@ -153,9 +153,11 @@ class AgentEvalKind:
         if request.definition is not None and dependencies.packs is not None:
             agent = dependencies.packs.restore(request.definition)
         else:
-            agent = dependencies.agents.get(request.agent_id)
+            agent = agent_at(dependencies.agents.get(request.agent_id), request.agent_version)
         if agent is None:
-            raise EnvironmentFailure(f"this host no longer has agent {request.agent_id!r}")
+            raise EnvironmentFailure(
+                f"this host no longer has agent {request.agent_id!r} at version {request.agent_version!r}"
+            )
         known, memory = await self._store.run(run), None
         if request.live and dependencies.memory is not None:
             memory = partial(dependencies.memory, known.tenant if known else "", request.agent_id)

@@ -13,7 +13,7 @@ from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chu
 from assay.agenteval.safety import has_detectors
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import PutDocument, Run, Store
-from assay.ports.agents import Agent, Coverage, PackedAgent
+from assay.ports.agents import Agent, Coverage, PackedAgent, agent_at
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
@@ -32,7 +32,8 @@ class AgentEvalService:
     ) -> EvalFacts:
         """The facts that a plan depends on. A baseline of another tenant is not found."""
         dependencies = self.dependencies
-        agent = await self.agent(request.agent_id, tenant) if request.agent_id else None
+        version = _version_of(request)
+        agent = await self.agent(request.agent_id, tenant, version) if request.agent_id else None
         if agent is not None:
             _check_overrides(agent, request)
         tools: set[str] = set()
@@ -51,12 +52,16 @@ class AgentEvalService:
             policy=dependencies.policy,
         )
 
-    async def agent(self, agent_id: str, tenant: str) -> Agent | None:
-        """The agent of this id: one of the host, else one of the tenant's packs. One without a model here is refused."""
+    async def agent(self, agent_id: str, tenant: str, version: str | None = None) -> Agent | None:
+        """
+        The agent of this id: one of the host, else one of the tenant's packs. One without a model here is refused.
+
+        None: there is no such agent, or it does not have this version.
+        """
         agent = self.dependencies.agents.get(agent_id)
         if agent is not None or self.dependencies.packs is None:
-            return agent
-        agent = await self.dependencies.packs.get(tenant, agent_id)
+            return agent_at(agent, version)
+        agent = await self.dependencies.packs.get(tenant, agent_id, version)
         try:
             if isinstance(agent, PackedAgent):
                 agent.ready()
@@ -123,6 +128,15 @@ class AgentEvalService:
             score=summary.aggregate_score,
             task_ids=frozenset(task.task_id for task in summary.tasks),
         )
+
+
+def _version_of(request: EvalRequest) -> str | None:
+    """The version of the agent that the request names, if it does."""
+    version: object = request.configurable.get("agentVersion")
+    if version is None or (isinstance(version, str) and 1 <= len(version) <= 64 and version.isprintable()):
+        return version
+    place = "configurable.agentVersion"
+    raise EvalRefused(Problem(place, "expected a version of the agent, such as 1.2.0"), field=place)
 
 
 def _check_overrides(agent: Agent, request: EvalRequest) -> None:

@@ -1,8 +1,8 @@
 """The audit log (FEP 6.4): verification of its chains, and entries for refusals and reads."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -70,7 +70,18 @@ class AuditReport(NamedTuple):
     problems: list[AuditProblem]
 
 
-async def verify(store: Store, tenant: str | None = None, anchors: Iterable[LaneHead] = ()) -> AuditReport:
+class LineObserver(Protocol):
+    """Gets every line of a verification, so that the log is read once."""
+
+    def add(self, record: AuditRecord) -> None: ...
+
+
+async def verify(
+    store: Store,
+    tenant: str | None = None,
+    anchors: Iterable[LaneHead] = (),
+    observers: Sequence[LineObserver] = (),
+) -> AuditReport:
     """
     Verify the log in one pass. It holds one head per lane in memory.
 
@@ -80,6 +91,8 @@ async def verify(store: Store, tenant: str | None = None, anchors: Iterable[Lane
     verifier = _Verifier(heads, anchors)
     async for record in lines(store, tenant):
         verifier.add(record)
+        for observer in observers:
+            observer.add(record)
     verifier.finish()
     if count := await store.misfits(tenant):
         message = f"{count} rows hold values of a wrong type: assay did not write them"

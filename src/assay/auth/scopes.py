@@ -12,6 +12,9 @@ SCOPES: dict[str, str] = {  # those that a route needs
     "runs:read": "read runs, their events, summaries and reports",
     "runs:cancel": "cancel runs",
     "runs:delete": "erase the content of runs and evaluations",
+    "deploy:promote": "promote versions of agents, and adjust their canary percentages",
+    "deploy:pause": "pause and deprecate versions of agents",
+    "deploy:rollback": "roll versions of agents back",
     "approvals:respond": "answer a run that waits for a person",
     "manifest:read": "read agents and workflows",
     "suites:read": "read suites",
@@ -25,15 +28,15 @@ RESERVED: frozenset[str] = (
         {
             "artifacts:read",
             "audit:read",
-            "deploy:pause",
-            "deploy:promote",
-            "deploy:rollback",
             "keys:manage",
             "webhooks:manage",
         }
     )
 )
-DEFAULT: frozenset[str] = frozenset(SCOPES)  # of the local key, and of a key created without scopes
+DEPLOY: frozenset[str] = frozenset(scope for scope in SCOPES if scope.startswith("deploy:"))
+DEFAULT: frozenset[str] = (
+    frozenset(SCOPES) - DEPLOY
+)  # of the local key, and of a key created without scopes; the operator must name the others
 
 
 def problems_of(scopes: Iterable[str]) -> list[Problem]:

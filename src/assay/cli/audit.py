@@ -15,6 +15,7 @@ from assay.cli.exit_codes import NOT_PASSED
 from assay.errors import UsageError
 from assay.ports import Store
 from assay.ports.audit import AuditPayload, LaneHead
+from assay.promotion.audit import DeploymentVerifier
 
 T = TypeVar("T")
 
@@ -62,10 +63,18 @@ def _row(entry: AuditPayload) -> str:
     return "  ".join(cell or "–" for cell in cells)
 
 
+async def _verify(store: Store, tenant: str | None, earlier: list[LaneHead]) -> log.AuditReport:
+    """Verify the chains, and the deployments that the log describes."""
+    deployments = DeploymentVerifier()
+    report = await log.verify(store, tenant, earlier, [deployments])
+    tenants = {head.tenant for head in report.heads}
+    return report._replace(problems=[*report.problems, *await deployments.problems(store, tenants)])
+
+
 def verify(*, tenant: str | None, heads: str | None, json: bool) -> None:
     """Verify the log and print the outcome; exit with 3 if it has problems."""
     earlier = [] if heads is None else _read_heads(heads, tenant)
-    report = _with_store(lambda store: log.verify(store, tenant, earlier))
+    report = _with_store(lambda store: _verify(store, tenant, earlier))
     if json:
         summary = AuditSummary(
             whole=not report.problems,

@@ -17,9 +17,12 @@ class InstalledAgents:
     async def cards(self, tenant: str) -> list[AgentCard]:
         return [self._make(one).card for one in await self._packs.agents(tenant)]
 
-    async def get(self, tenant: str, agent_id: str) -> Agent | None:
-        definition = await self._packs.agent(tenant, agent_id)
+    async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
+        definition = await self._packs.agent(tenant, agent_id, version)
         return None if definition is None else self._make(definition)
+
+    async def versions(self, tenant: str, agent_id: str) -> list[str]:
+        return await self._packs.agent_versions(tenant, agent_id)
 
     def restore(self, definition: AgentDefinition) -> Agent:
         """The agent of a run, from the definition that the run stores."""

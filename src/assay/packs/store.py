@@ -161,10 +161,18 @@ class PackStore:
         found = [_location(one.data) async for one in self._documents(tenant, SUITE, prefix=prefix)]
         return max(found, key=lambda one: precedence(one.suite.version), default=None)
 
-    async def agent(self, tenant: str, agent_id: str) -> AgentDefinition | None:
-        """The agent of the highest version of its pack."""
+    async def agent(self, tenant: str, agent_id: str, version: str | None = None) -> AgentDefinition | None:
+        """The agent of this version of its pack, or of the highest one."""
+        if version is not None:
+            document = await self._store.document(tenant, AGENT, _agent_key(agent_id, version))
+            return None if document is None else _definition(document.data)
         found = [_definition(one.data) async for one in self._documents(tenant, AGENT, prefix=f"{agent_id}@")]
         return max(found, key=lambda one: precedence(one.version), default=None)
+
+    async def agent_versions(self, tenant: str, agent_id: str) -> "list[str]":
+        """The installed versions of an agent's pack."""
+        prefix = f"{agent_id}@"
+        return [one.key.removeprefix(prefix) async for one in self._documents(tenant, AGENT, prefix=prefix)]
 
     async def agents(self, tenant: str) -> Sequence[AgentDefinition]:
         """All agents by id, each of the highest version of its pack."""

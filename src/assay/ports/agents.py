@@ -174,9 +174,58 @@ class PackAgents(Protocol):
 
     async def cards(self, tenant: str) -> list[AgentCard]: ...
 
-    async def get(self, tenant: str, agent_id: str) -> Agent | None: ...
+    async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
+        """The agent of this version of its pack, or of the highest one."""
+        ...
+
+    async def versions(self, tenant: str, agent_id: str) -> list[str]:
+        """The versions of the agent's pack that are installed."""
+        ...
 
     def restore(self, definition: AgentDefinition) -> Agent: ...
+
+
+@runtime_checkable
+class VersionedAgent(Protocol):
+    """An agent of this host that has more than one version."""
+
+    @property
+    def versions(self) -> Sequence[str]: ...
+
+    def at(self, version: str) -> Agent | None:
+        """The agent of this version; None: there is no such version."""
+        ...
+
+
+def agent_at(agent: Agent | None, version: str | None) -> Agent | None:
+    """An agent of this host at a version; None: it does not have that version."""
+    if agent is None or version is None:
+        return agent
+    if isinstance(agent, VersionedAgent):
+        return agent.at(version)
+    return agent if agent.card.version == version else None
+
+
+class AgentVersions(Protocol):
+    """The versions of agents that a tenant can run."""
+
+    async def versions(self, tenant: str, agent_id: str) -> list[str]:
+        """The installed versions; none: there is no such agent."""
+        ...
+
+    async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None: ...
+
+
+class ChannelResolver(Protocol):
+    """Resolves the channel of an agent to the agent of one version (RFC 0082)."""
+
+    async def resolve(self, tenant: str, run: str, agent_id: str, channel: str) -> Agent:
+        """The agent for this run. A refusal `no_active_deployment`: no active version is installed."""
+        ...
+
+    async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None:
+        """The agent of a version that a run has resolved before."""
+        ...
 
 
 class ToolBox(Protocol):

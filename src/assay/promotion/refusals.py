@@ -34,3 +34,12 @@ class NoActiveDeployment(Refusal):
     def __init__(self, agent_id: str, channel: str, message: str) -> None:
         self._details = {"agentId": agent_id, "channel": channel}
         super().__init__(f"agent {agent_id}, channel {channel!r}: {message}")
+
+
+class ApprovalDenied(Refusal):
+    """The reason why a management run ended: no approval."""
+
+    code = "decision_rejected"
+
+    def __init__(self, gate: str, reason: str) -> None:
+        super().__init__(f"gate {gate}: {reason}")

@@ -1,13 +1,46 @@
 """The service for deployments: list, transition, respond, resolve a channel. Transports and the command call it."""
 
+import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
-from assay.comparison.policy import PromotionPolicy
-from assay.ports import Clock, Principal, PutDocument, Run, Store
-from assay.protocol.deployments import AgentDeployment, TransitionRequest
+from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
+from assay.errors import (
+    Conflict,
+    EnvironmentFailure,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+)
+from assay.ports import Clock, Principal, PutDocument, Run, RunQuery, RunStatus, Store
+from assay.ports.agents import Agent, AgentVersions
+from assay.ports.audit import HOST, AuditEntry, audit_entry
+from assay.ports.supervise import run_guarded
+from assay.promotion.approvals import RESPOND, decide
+from assay.promotion.channels import version_of
+from assay.promotion.management import (
+    KIND,
+    NODE,
+    ManagementRequest,
+    find_management_run,
+    read_management_request,
+    without_secrets,
+)
+from assay.promotion.records import StoredRecords, read_records, version_order, wire_record
+from assay.promotion.refusals import ApprovalDenied, EvalGateUnmet, NoActiveDeployment
+from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition
+from assay.promotion.writer import TransitionWriter
+from assay.protocol.deployments import AgentDeployment, ApprovalRejected, TransitionRequest
+from assay.runs.ids import new_id
+
+ATTEMPTS = 10  # of a transition, while others of the same agent commit
+WAITING: frozenset[RunStatus] = frozenset({"waiting-approval"})
+PAGE = 200
+MAX_LOOKUPS = 100  # versions with a record that are looked up one by one
 
 
 class TransitionOutcome(Struct, frozen=True, kw_only=True):
@@ -24,12 +57,17 @@ class TransitionOutcome(Struct, frozen=True, kw_only=True):
 class PromotionService:
     """The deployments of one host."""
 
-    def __init__(self, store: Store, policy: PromotionPolicy, clock: Clock) -> None:
-        self.store, self.policy, self._clock = store, policy, clock
+    def __init__(self, store: Store, policy: PromotionPolicy, clock: Clock, agents: AgentVersions) -> None:
+        self.store, self.policy, self._clock, self._agents = store, policy, clock, agents
 
     async def deployments(self, tenant: str, agent_id: str) -> list[AgentDeployment]:
         """The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown agent."""
-        raise NotImplementedError
+        stored, installed = await self._read(tenant, agent_id)
+        versions = {*installed, *stored.records.versions}
+        return [wire_record(stored.records, one) for one in sorted(versions, key=version_order)]
+
+    async def record(self, tenant: str, agent_id: str, version: str) -> AgentDeployment:
+        return wire_record((await read_records(self.store, tenant, agent_id)).records, version)
 
     async def transition(
         self,
@@ -45,14 +83,192 @@ class PromotionService:
 
         Refusals: Forbidden, NotFound (the agent), InvalidRequest (version, state, channel, canary), EvalGateUnmet, Conflict.
         """
-        raise NotImplementedError
+        request, tenant = without_secrets(request), principal.tenant
+        change = TransitionWriter(
+            self.store, self._clock, run or new_id("run-"), tenant, agent_id, principal.id, request, documents
+        )
+        scope = DEPLOY_SCOPES[request.transition]
+        if not principal.may(scope):
+            refusal = Forbidden(scope)
+            await change.refuse(principal, refusal, allowed=False)
+            raise refusal
+        state = None
+        for _ in range(ATTEMPTS):
+            stored, installed = await self._read(tenant, agent_id, request.version)
+            before = stored.records.of(request.version)
+            if state is not None and before != state:
+                raise _outrun(agent_id, request.version, before.state)
+            state = before
+            planned = plan_transition(stored.records, request, installed)
+            rules = self.policy.rules_for(agent_id)
+            gate = await change.check(planned, stored, rules)
+            if gate.unmet:
+                refusal = EvalGateUnmet(gate.unmet, run=change.run)
+                await change.refuse(principal, refusal, allowed=True)
+                raise refusal
+            approval = _approval(rules, planned)
+            try:
+                if approval is not None:
+                    await change.suspend(principal, planned, approval)
+                else:
+                    await change.apply_now(principal, stored, planned, gate)
+            except Conflict as conflict:
+                if conflict.what not in ("version", "exists", "missing", "required"):
+                    raise
+                if documents and conflict.place.startswith("idempotency"):
+                    raise  # another request has used its key
+                continue
+            found = await find_management_run(self.store, change.run, tenant)
+            return TransitionOutcome(run=found, record=await self.record(tenant, agent_id, request.version))
+        raise Conflict("version", f"agent {agent_id}", "other transitions were faster each time: try again")
 
     async def respond(
         self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
     ) -> Run:
         """Take an answer to a management run that waits: `{"action": "accept" | "reject" | "override", "reason"?}`."""
-        raise NotImplementedError
+        if not principal.may(RESPOND):
+            raise Forbidden(RESPOND)
+        found = await find_management_run(self.store, run, principal.tenant)
+        if node != NODE:
+            raise NotFound(f"run {run} has no node {node!r}")
+        if found.status not in WAITING:
+            raise Conflict("status", f"run {run}", f"it is {found.status} and does not wait for an answer")
+        pending = await read_management_request(self.store, found)
+        rules = self.policy.rules_for(pending.agent_id).approval or ApprovalRules()
+        if _deadline(found) <= self._clock.now():
+            await self._expire(found)
+            raise Conflict("status", f"run {run}", "its deadline has passed, so it was rejected")
+        grants = tuple(found.metadata.get("grants", ()))
+        decision = decide(rules, principal, pending.author, value, grants)
+        change = TransitionWriter.of(self.store, self._clock, found, pending, documents)
+        change.log.add(decision.type, decision.payload, node=NODE)
+        line = audit_entry(found.tenant, "run.respond", found.id, decision.action)
+        if not decision.final:
+            await change.keep_waiting(found, decision.grants, line)
+        elif decision.action == "reject":
+            await change.reject(found, ApprovalDenied(rules.gate, "rejected"), line)
+        else:
+            await self._apply_approved(found, pending, rules, change, line)
+        return await find_management_run(self.store, run, found.tenant)
 
-    async def resolve(self, tenant: str, run: str, agent_id: str, channel: str) -> str:
-        """The version that a channel means for a run. NoActiveDeployment: there is none."""
-        raise NotImplementedError
+    async def resolve(self, tenant: str, run: str, agent_id: str, channel: str) -> Agent:
+        """The agent of the version that a channel means for a run. NoActiveDeployment: there is none."""
+        if channel not in CHANNELS:
+            raise NoActiveDeployment(
+                agent_id, channel, f"there is no such channel; there are {', '.join(CHANNELS)}"
+            )
+        stored = await read_records(self.store, tenant, agent_id)
+        version = version_of(stored.records, channel, run)
+        if version is None:
+            raise NoActiveDeployment(agent_id, channel, "no version is active")
+        agent = await self.get(tenant, agent_id, version)
+        if agent is None:
+            raise NoActiveDeployment(
+                agent_id, channel, f"version {version} is active, but it is not installed"
+            )
+        return agent
+
+    async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None:
+        return await self._agents.get(tenant, agent_id, version)
+
+    async def expire_waits(self) -> int:
+        """Reject the transitions of all tenants that were not approved in time; return how many."""
+        count, before, now = 0, None, self._clock.now()
+        while True:
+            runs = await self.store.runs(RunQuery(kind=KIND, statuses=WAITING, before=before, limit=PAGE))
+            for run in runs:
+                if _deadline(run) <= now:
+                    done = await run_guarded("expiry", self._expire(run), Conflict, EnvironmentFailure)
+                    count += done is None
+            if len(runs) < PAGE:
+                return count
+            before = (runs[-1].created, runs[-1].id)
+
+    async def expire_loop(self, seconds: float = 5.0) -> None:
+        """Call `expire_waits` every `seconds`, as long as this host runs."""
+        while True:
+            await asyncio.sleep(seconds)
+            await run_guarded("expiry", self.expire_waits(), EnvironmentFailure, Unavailable)
+
+    async def _expire(self, run: Run) -> None:
+        pending = await read_management_request(self.store, run)
+        rules = self.policy.rules_for(pending.agent_id).approval or ApprovalRules()
+        change = TransitionWriter.of(self.store, self._clock, run, pending)
+        rejected = ApprovalRejected(gate_id=rules.gate, principal=HOST, reason="timeout")
+        change.log.add("approval.rejected", rejected, node=NODE)
+        line = audit_entry(run.tenant, "run.respond", run.id, "expired")
+        await change.reject(run, ApprovalDenied(rules.gate, "not approved in time"), line)
+
+    async def _apply_approved(
+        self,
+        run: Run,
+        pending: ManagementRequest,
+        rules: ApprovalRules,
+        change: TransitionWriter,
+        line: AuditEntry,
+    ) -> None:
+        """Check everything again, and apply. If it is no longer possible, the run fails and the record stays."""
+        for _ in range(ATTEMPTS):
+            try:
+                stored, installed = await self._read(run.tenant, pending.agent_id, pending.transition.version)
+                planned = plan_transition(stored.records, pending.transition, installed)
+            except (InvalidRequest, NotFound) as refusal:
+                await change.reject(run, refusal, line)
+                return
+            gate = await change.check(planned, stored, self.policy.rules_for(pending.agent_id))
+            if gate.unmet:
+                await change.reject(run, EvalGateUnmet(gate.unmet, run=run.id), line)
+                return
+            try:
+                await change.apply_waiting(run, stored, planned, gate, rules.gate, line)
+            except Conflict as conflict:
+                if (
+                    conflict.what in ("version", "exists", "missing", "required")
+                    and run.id not in conflict.place
+                ):
+                    continue
+                raise
+            return
+        raise Conflict(
+            "version", f"agent {pending.agent_id}", "other transitions were faster each time: try again"
+        )
+
+    async def _read(
+        self, tenant: str, agent_id: str, version: str | None = None
+    ) -> tuple[StoredRecords, set[str]]:
+        """The records and the installed versions; an agent may have more versions than it lists. NotFound: an unknown agent."""
+        installed = set(await self._agents.versions(tenant, agent_id) if _is_name(agent_id) else ())
+        stored = await read_records(self.store, tenant, agent_id) if _is_name(agent_id) else None
+        if stored is None or not (installed or stored.records.versions):
+            raise NotFound(f"there is no agent {agent_id[:256]!r}")
+        others = {*stored.records.versions, *([] if version is None else [version])} - installed
+        for other in others if version is not None and len(others) <= MAX_LOOKUPS else ():
+            if installed and await self._agents.get(tenant, agent_id, other) is not None:
+                installed.add(other)
+        return stored, installed
+
+
+def _approval(rules: PromotionRules, planned: Planned) -> ApprovalRules | None:
+    """The approval that a transition needs: a promotion to a state, or a rollback."""
+    gated = planned.is_promotion or planned.request.transition == "rollback"
+    approval = rules.approval
+    return approval if approval is not None and gated and planned.to_state in approval.states else None
+
+
+def _outrun(agent_id: str, version: str, state: str) -> Conflict:
+    return Conflict(
+        "version", f"{agent_id} {version}", f"another transition came first, and it is {state} now"
+    )
+
+
+def _deadline(run: Run) -> datetime:
+    return datetime.fromisoformat(run.metadata["waiting"]["deadline"])
+
+
+def _is_name(agent_id: str) -> bool:
+    """Whether a database can have an agent of this id."""
+    return (
+        3 <= len(agent_id) <= 256
+        and agent_id.isprintable()
+        and len(agent_id.encode("utf-8", "replace")) <= 256
+    )

@@ -69,6 +69,7 @@ class InvocationStarted(Payload, frozen=True, kw_only=True):
     resolved_model: str | UnsetType = UNSET
     resolved_provider: str | UnsetType = UNSET
     resolved_agent_version: str | UnsetType = UNSET
+    resolved_channel: str | UnsetType = UNSET
     tool_surface_count: int | UnsetType = UNSET
     memory_bound: bool | UnsetType = UNSET
 

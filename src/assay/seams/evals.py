@@ -1,5 +1,6 @@
 """Sample agents and a sample suite for the conformance suite (contract §10.3, §10.6). They run as all others do."""
 
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -8,7 +9,9 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.json_types import JSON, is_object
 
 SAMPLE, STRICT = "local.assay.sample", "local.assay.strict"
+CHANNEL_AGENT = "core.conformance.channel-agent"
 SUITE = "local.assay.evals.sample"
+RELEASE = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}")
 STRICT_SCHEMA = "conformance-strict-handoff"
 RETURN: JSON = {
     "type": "object",
@@ -41,7 +44,24 @@ class StrictAgent(SampleAgent):
     )
 
 
-SAMPLES = (SampleAgent(), StrictAgent())
+class ChannelAgent:
+    """Has any version: the conformance suite moves its channel to a new one each time (contract §10.5)."""
+
+    versions = ("1.0.0",)
+
+    def __init__(self, version: str = "1.0.0") -> None:
+        self.card = AgentCard(agent_id=CHANNEL_AGENT, kind="sample", free=True, version=version)
+
+    def at(self, version: str) -> "ChannelAgent | None":
+        return ChannelAgent(version) if RELEASE.fullmatch(version) else None
+
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        return InvocationResult(outcome="completed", result={"done": True})
+
+    async def close(self) -> None: ...
+
+
+SAMPLES = (SampleAgent(), StrictAgent(), ChannelAgent())
 
 
 def sample_suite(tasks: int = 2) -> JSON:
@@ -54,6 +74,12 @@ def sample_suite(tasks: int = 2) -> JSON:
             _task(f"say-{at + 1}", {"say": f"answer {at + 1}"}, f"answer {at + 1}") for at in range(tasks)
         ],
     }
+
+
+def channel_suite() -> JSON:
+    """A suite that every version of the channel agent passes."""
+    task = _task("done", {}, {"done": True})
+    return {"suiteId": f"{SUITE}-channel", "version": "1.0.0", "modes": ["golden"], "tasks": [task]}
 
 
 def invocation_suite(name: str, answer: Any, attempt: str | None) -> JSON:

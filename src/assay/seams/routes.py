@@ -17,6 +17,7 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import is_object
 from assay.runs.ids import new_id
+from assay.seams.evals import ChannelAgent
 from assay.seams.workflows import D, samples
 from assay.workflow.definition import Workflow, document_of, read
 from assay.workflow.execution_state import WorkflowRequest
@@ -50,7 +51,7 @@ class SampleCritic:
     async def close(self) -> None: ...
 
 
-SAMPLE_AGENTS = (SampleActor(), SampleCritic())
+SAMPLE_AGENTS = (SampleActor(), SampleCritic(), ChannelAgent())
 
 
 def verifier_workflow() -> Workflow:

@@ -180,6 +180,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         )
     ),
     "agent-identity": _chain(_node("echo", "core.identity", **_pinned_agent("identity-agent", modelClass="chat"))),
+    "agent-channel-dispatch": _chain(_node("resolve", "core.identity", **_pinned_agent("channel-agent", channel="stable"))),
     "phase4-replay-divergence": _chain(
         _node("structured-call", "core.ai.structuredOutput", ENVELOPE, inputs=MESSAGES)
     ),

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agents.invocation import Invocation, invoke
-from assay.errors import Conflict, Fault
+from assay.errors import Conflict, Fault, Refusal
 from assay.ports import CLOSED, Run, Services, Store
-from assay.ports.agents import Agents, ToolBox
+from assay.ports.agents import Agent, Agents, ChannelResolver, ToolBox
 from assay.protocol.redaction import redact_text
 from assay.workflow import effects
 from assay.workflow import llm as models
@@ -82,6 +82,7 @@ class ActivityRunner:
         )
         self.clock = services.clock
         self.executor: Executor | None = None  # set once the RunExecutor exists
+        self.channels: ChannelResolver | None = None  # None: deployments are not offered
 
     async def perform(self, unit: StepUnit) -> Result:
         """The result of one effect. When the run's time is up, the result says by how many milliseconds."""
@@ -125,9 +126,9 @@ class ActivityRunner:
                 return None
 
     async def _invoke(self, unit: StepUnit, effect: effects.Invoke) -> Any:
-        agent = self._agents.get(effect.agent)
-        if agent is None:
-            return EffectError("capability_not_provided", f"this host has no agent {effect.agent!r}")
+        agent = await self._agent(unit, effect)
+        if isinstance(agent, EffectError):
+            return agent
         now = self._services.clock.now()
         view = AsOf(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
         place = (unit.scope, effect.memory or f"agent:{effect.agent}")
@@ -154,6 +155,7 @@ class ActivityRunner:
             agent=agent.card.agent_id,
             outcome=finish.outcome,
             version=agent.card.version,
+            channel=effect.channel,
             tools=len(invocation.tools),
             threshold=agent.card.threshold,
             result=None if finish.result is UNSET else finish.result,
@@ -166,6 +168,24 @@ class ActivityRunner:
         )
         document: dict[str, Any] = msgspec.to_builtins(turn)
         return document | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
+
+    async def _agent(self, unit: StepUnit, effect: effects.Invoke) -> Agent | EffectError:
+        """The agent of an effect. A channel is resolved once in a run; then the run has its version."""
+        if effect.channel is None:
+            agent = self._agents.get(effect.agent)
+        elif self.channels is None:
+            return EffectError("capability_not_provided", "this host does not offer deployments")
+        elif effect.version is not None:
+            agent = await self.channels.get(unit.tenant, effect.agent, effect.version)
+        else:
+            try:
+                agent = await self.channels.resolve(unit.tenant, unit.run, effect.agent, effect.channel)
+            except Refusal as refusal:
+                if refusal.code != "no_active_deployment":
+                    raise
+                return EffectError(refusal.code, str(refusal))
+        at = "" if effect.version is None else f" at version {effect.version}"
+        return agent or EffectError("capability_not_provided", f"this host has no agent {effect.agent!r}{at}")
 
     async def _start(self, unit: StepUnit, effect: effects.StartChild) -> Any:
         workflow = self._library.get(effect.workflow)

@@ -21,6 +21,11 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, Any] | UnsetType = UNSET
 
     @property
+    def channel(self) -> str | None:
+        """The channel of the agent's deployment, if the author bound one (RFC 0082)."""
+        return None if self.agent is UNSET else self.agent.get("channel")
+
+    @property
     def agent_id(self) -> str | None:
         """The agent that the author assigned to this node."""
         return self.config.get("agentId") or (self.agent["agentId"] if self.agent is not UNSET else None)
@@ -103,6 +108,8 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
             found.append(Problem(f"nodes[{at}].typeId", what))
         if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith(CONFORMANCE):
             found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
+        if node.agent is not UNSET and {"version", "channel"} <= node.agent.keys():
+            found.append(Problem(f"nodes[{at}].agent", "expected a version or a channel, got both"))
         found += _mock_problems(workflow, node, f"nodes[{at}].config")
         if node.typeId == DISPATCH:
             found += _dispatch_problems(node, f"nodes[{at}].config")

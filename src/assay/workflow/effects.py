@@ -46,6 +46,8 @@ class Invoke(Effect, frozen=True, kw_only=True, tag="invoke"):
     criteria: tuple[str, ...] = ()
     gating: bool = True
     memory: str | None = None
+    channel: str | None = None  # of a deployment
+    version: str | None = None  # that the run has resolved the channel to before
 
 
 class Verify(Effect, frozen=True, kw_only=True, tag="verify"):

@@ -123,6 +123,7 @@ class Execution:
         self.agent: dict[str, Any] | None = None
         self.prompt: dict[str, Any] | None = None  # what the person sees, while the run waits
         self.failures: list[TurnFailure] = []
+        self.pins: dict[tuple[str, str], str] = {}  # the version of each agent and channel, once resolved
 
     # events
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from assay.errors import Refusal
 from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunStatus, Store
+from assay.ports.agents import ChannelResolver
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
 from assay.ports.supervise import run_guarded
 from assay.protocol.event_record import PendingEvent, encode_event
@@ -43,6 +44,15 @@ class WorkflowKind:
             str, tuple[str, str]
         ] = {}  # by run: the child run that it waits for, and its tenant
         self._cancelling: set[asyncio.Task[Any]] = set()
+
+    @property
+    def channels(self) -> ChannelResolver | None:
+        """Resolves the channels of agents; None: deployments are not offered."""
+        return self._activities.channels
+
+    @channels.setter
+    def channels(self, resolver: ChannelResolver | None) -> None:
+        self._activities.channels = resolver
 
     async def restore(self, store: Store, run: Run) -> "WorkflowState":
         replayer, _, facts = await replay_run(store, run, self.environment)

@@ -30,6 +30,7 @@ from assay.ports import (
     Store,
     Transaction,
 )
+from assay.ports.agents import ChannelResolver
 from assay.ports.audit import audit_entry as audited
 from assay.ports.supervise import run_guarded
 from assay.ports.telemetry import tracing
@@ -67,6 +68,15 @@ class WorkflowService:
     ) -> None:
         self.store, self.executor, self.kind, self.library = store, executor, kind, library
         self._critics, self._clock = critics, clock
+
+    @property
+    def channels(self) -> ChannelResolver | None:
+        """Resolves the channels of agents; None: deployments are not offered."""
+        return self.kind.channels
+
+    @channels.setter
+    def channels(self, resolver: ChannelResolver | None) -> None:
+        self.kind.channels = resolver
 
     @property
     def environment(self) -> ExecutionEnvironment:
@@ -120,6 +130,7 @@ class WorkflowService:
     ) -> Run:
         """Start a run."""
         request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
+        await self.check_channels(principal.tenant, request.workflow, run or "")
         return await self.submit(request, principal.tenant, run or new_id("run-"), documents)
 
     def request(
@@ -146,6 +157,17 @@ class WorkflowService:
             scope=scope,
             traceparent=tracing.get(),
         )
+
+    async def check_channels(self, tenant: str, workflow: Workflow, run: str) -> None:
+        """Refuse a workflow whose channels cannot be resolved now (contract §9.3)."""
+        for at, node in enumerate(workflow.nodes):
+            if node.channel is None:
+                continue
+            if self.channels is None:
+                raise InvalidRequest(
+                    Problem(f"nodes[{at}].agent.channel", "this host does not offer deployments")
+                )
+            await self.channels.resolve(tenant, run, node.agent_id or "", node.channel)
 
     async def open(
         self,

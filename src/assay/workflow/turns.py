@@ -45,6 +45,7 @@ class AgentTurn(Struct, frozen=True, kw_only=True):
     outcome: Outcome
     invocation: str = ""
     version: str = "0.0.0"
+    channel: str | None = None  # that was resolved to the version
     tools: int = 0
     threshold: float | None = None
     result: Any = None
@@ -62,6 +63,9 @@ def invoke_agent(
     execution: Execution, node: str, agent: str, task: Any, role: Role = "actor", **more: Any
 ) -> Steps[AgentTurn]:
     """Run an agent's turn. If the agent cannot be called, the run ends."""
+    channel: str | None = more.get("channel")
+    if channel is not None:
+        more["version"] = execution.pins.get((agent, channel))
     effect = Invoke(node=node, agent=agent, task=task, invocation=execution.invocation(), **more)
     result = yield from execution.perform(effect)
     if result.error is not None:
@@ -69,6 +73,8 @@ def invoke_agent(
             execution.record_failure(role, agent, result.error.reason)
         raise RunStopped(result.error.code, result.error.message, node=node)
     done = msgspec.structs.replace(msgspec.convert(result.value, AgentTurn), invocation=effect.invocation)
+    if channel is not None:
+        execution.pins[agent, channel] = done.version
     if done.outcome not in USABLE:
         execution.record_failure(role, agent, done.error)
     return done
@@ -137,6 +143,7 @@ def invocation(execution: Execution, node: str, turn: AgentTurn) -> Generator[No
         agent_id=turn.agent,
         source="workflow-node",
         resolved_agent_version=turn.version,
+        resolved_channel=turn.channel or UNSET,
         tool_surface_count=turn.tools,
     )
     execution.emit("agent.invocation.started", started, node=node)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from msgspec import json as wire
 
 from assay import errors
+from assay.auth.scopes import DEFAULT, DEPLOY
 from assay.packs.refusal import Code
 from assay.serve.fep.schemas import fep_schemas
 from assay.serve.http import ROUTES
@@ -74,8 +75,8 @@ def test_the_rest_page_has_every_status_with_its_codes():
     codes = {status: set[str]() for status in STATUS.values()}
     for kind, status in STATUS.items():
         codes[status] |= {kind.code} if kind is not errors.EnvironmentFailure else {"unavailable"}
-    codes[403] = {"forbidden", "mock_provider_forbidden", "force_engine_version_forbidden"}
-    codes[400] |= {"unsupported_stream_mode"}
+    codes[403] = {"forbidden", "eval_gate_unmet", "mock_provider_forbidden", "force_engine_version_forbidden"}
+    codes[400] |= {"unsupported_stream_mode", "no_active_deployment"}
     too_large = {"tarball_too_large", "tarball_entry_too_large"}
     with_manifest = {
         "manifest_name_mismatch",
@@ -111,8 +112,9 @@ WANTED = {"createRun": 201, "putSuite": 201, "annotateRun": 201, "forkRun": 201,
 def test_the_example_bodies_of_the_document_work(tmp_path):
     """In the order of a client: the suite before its run, and the run before what names it."""
     agent = Doing(lambda task: task, agent_id="local.shop.answer")
-    with Server(sqlite(tmp_path), agents=[agent], seeded=True) as host, host.client() as client:
+    with Server(sqlite(tmp_path), agents=[agent], seeded=True) as host, host.client(scopes=DEFAULT | DEPLOY) as client:
         names = {
+            "agent_id": "local.shop.answer",
             "evaluation_id": client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()[
                 "operation_id"
             ]

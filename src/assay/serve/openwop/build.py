@@ -15,8 +15,10 @@ from assay.packs.service import PackService
 from assay.packs.store import PackStore
 from assay.ports import Limits, Store
 from assay.ports.config import PackKeyConfig
+from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
 from assay.serve.openwop.capabilities import Capabilities, EvalCapability
+from assay.serve.openwop.deployments import DeploymentRuns, deployment_capability
 from assay.serve.openwop.evals import EvalRuns
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.host import OpenWopHost, RunResource
@@ -38,6 +40,7 @@ def build_host(
     workflows: WorkflowService | None = None,
     host: HostInfo = HostInfo(),  # noqa: B008  # a value
     pack_keys: Mapping[str, PackKeyConfig] = NO_KEYS,
+    promotions: PromotionService | None = None,
 ) -> OpenWopHost:
     """A kind of run stays readable when its feature is off: existing runs can still be read."""
     suites, packs = SuiteStore(store), PackStore(store, max_packs=limits.max_packs)
@@ -47,6 +50,10 @@ def build_host(
     )
     if workflow_runs is not None:
         kinds[workflow_runs.name] = workflow_runs
+
+    if promotions is not None:
+        kinds[DeploymentRuns.name] = DeploymentRuns(promotions)
+    offered = promotions if features.offer_deployments else None
 
     def cards() -> list[AgentCard]:
         return evals.dependencies.agents.cards() if features.offer_agents else []
@@ -70,6 +77,7 @@ def build_host(
             evals=eval_capability if features.offer_evals else None,
             agents=features.offer_agents,
             live=tuple(source for source, enabled in sources if enabled),
+            deployment=None if offered is None else deployment_capability(),
             feedback=features.offer_feedback,
             replay=("replay", "branch") if features.offer_replay else (),
             usage=features.offer_evals,
@@ -89,6 +97,7 @@ def build_host(
         pack_agents=evals.dependencies.packs,
         packs=PackService(packs, pack_reader(pack_keys, limits), offered=features.offer_packs),
         agents=features.offer_agents,
+        promotions=offered,
     )
     evals.dependencies.progress.tell = lambda run, data: openwop.feeds.publish(run, "progress", data)
     return openwop

@@ -20,6 +20,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     evals: EvalCapability | None = None
     agents: bool = False  # the inventory, which is that of the tenant (contract §7.7)
     live: tuple[str, ...] = ()  # how agents can be invoked (RFC 0077)
+    deployment: dict[str, Any] | None = None  # states, channels
     feedback: bool = False
     replay: tuple[str, ...] = ()
     usage: bool = False

@@ -59,6 +59,8 @@ def _agents(capabilities: Capabilities) -> dict[str, Any]:
                 else {"maxCostUsdPerSuite": capabilities.evals.max_cost_usd}
             ),
         }
+    if capabilities.deployment is not None:
+        agents["deployment"] = capabilities.deployment
     if capabilities.agents:
         agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "tenant"}
     if capabilities.agents and capabilities.live:
@@ -88,6 +90,8 @@ def _families(capabilities: Capabilities) -> dict[str, Any]:
             "targets": ["run", "event", "node"],
             "signals": list(SIGNALS),
         }
+    if capabilities.deployment is not None:
+        families["authorization"] = {"supported": True, "failClosed": True}
     if capabilities.memory:
         families["memory"] = {"supported": True}
     if capabilities.seeded:

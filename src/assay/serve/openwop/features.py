@@ -11,4 +11,5 @@ class OpenWopFeatures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     offer_packs: bool = True  # packs of tenants: publish, list, show, remove
     offer_feedback: bool = True  # annotations
     offer_replay: bool = True  # forks
+    offer_deployments: bool = True  # agents.deployment: records, transitions, channels
     offer_workflows: bool = True  # ordinary runs: multiAgent, agents.orchestrator, agents.dispatch

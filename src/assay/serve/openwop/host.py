@@ -10,6 +10,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.service import PackService
 from assay.ports import Principal, PutDocument, Run, Store
 from assay.ports.agents import PackAgents
+from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.serve.openwop.capabilities import Capabilities
@@ -78,10 +79,12 @@ class OpenWopHost:
         pack_agents: PackAgents | None = None,
         packs: PackService | None = None,
         agents: bool = True,
+        promotions: PromotionService | None = None,
     ) -> None:
         self.store, self.kinds, self.capabilities = store, kinds, capabilities
         self.evals, self.workflows, self.suites, self.cards = evals, workflows, suites, cards
         self.feedback, self.replay = feedback, replay
+        self.promotions = promotions  # None: deployments are not offered
         self.packs, self.offers_agents, self._pack_agents = packs, agents, pack_agents
         self.feeds = RunFeeds(store, annotations=feedback)
 

@@ -2,6 +2,7 @@
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus
+from assay.promotion.management import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.serve.fep.operations import moment, page_start
 from assay.serve.openwop.host import OpenWopHost, host_of
@@ -47,8 +48,8 @@ async def list_runs(call: HttpRequest) -> Response:
 
 
 def _kind(host: OpenWopHost, mode: str | None) -> str | None:
-    """The name of the kind for `mode`: `eval` or `workflow`."""
-    kinds = {"eval": host.evals, "workflow": host.workflows}
+    """The name of the kind for `mode`: `eval`, `workflow` or `deployment`."""
+    kinds = {"eval": host.evals, "workflow": host.workflows, "deployment": DEPLOYMENT}
     if mode is None:
         return None
     if mode not in kinds:
@@ -75,5 +76,5 @@ def run_item(run: Run) -> JSON:
 MEMBERS = (
     "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
     "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
-    "verdict", "selfVerified", "waiting", "tags",
+    "verdict", "selfVerified", "waiting", "tags", "transition", "toState",
 )  # fmt: skip

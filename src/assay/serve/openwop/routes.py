@@ -2,6 +2,7 @@
 
 from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.asyncapi import show_asyncapi
+from assay.serve.openwop.deployments import DEPLOYMENT_ROUTES
 from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_report, eval_summary
 from assay.serve.openwop.events import follow_run, poll_run
@@ -368,7 +369,9 @@ OPENWOP = [
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "Only runs with this status."),
             Parameter(
-                "mode", {"type": "string", "enum": ["eval", "workflow"]}, "Only evals, or only workflows."
+                "mode",
+                {"type": "string", "enum": ["eval", "workflow", "deployment"]},
+                "Only evals, only workflows, or only transitions of deployments.",
             ),
             Parameter("workflowId", {"type": "string"}, "Only runs of this suite or workflow."),
             Parameter("since", MOMENT, "Only runs created at this time or later."),
@@ -378,5 +381,6 @@ OPENWOP = [
         ),
     ),
     *HISTORY_ROUTES,
+    *DEPLOYMENT_ROUTES,
     *PACK_ROUTES,
 ]

@@ -6,7 +6,7 @@ from assay.agenteval.detail import EvalDetail
 from assay.agenteval.suite_store import SuiteEntry
 from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
-from assay.protocol import annotations, runs, scorecard, suite, verification
+from assay.protocol import annotations, deployments, runs, scorecard, suite, verification
 from assay.serve.web.openapi import components
 
 
@@ -39,6 +39,7 @@ _OPEN: dict[str, Any] = {
         "hasHandoffSchemas",
     ),
     "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
+    "AgentDeploymentList": _list("AgentDeployment"),
     "AnnotationList": _open("annotations", annotations=_list("Annotation")),
     "PackRecordList": _open("packs", packs=_list("PackRecord")),
     "SuiteHistory": _open("suiteId", "rows", suiteId=TEXT, rows=_list("HistoryRow")),
@@ -71,6 +72,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     "BulkCancelRequest": {"runIds": ["run-0001", "run-0002"], "reason": "the suite was wrong"},
     "ForkRequest": {"mode": "replay"},
     "InterruptRequest": {"resumeValue": {"action": "accept"}},
+    "TransitionRequest": {"version": "0.0.0", "transition": "promote", "toState": "test"},
     "AnnotationCreate": {"signal": {"kind": "rating", "rating": 1}, "note": "a good answer"},
 }
 
@@ -79,6 +81,9 @@ def openwop_schemas() -> dict[str, Any]:
     types = (
         EvalDetail,
         HistoryRow,
+        deployments.AgentDeployment,
+        deployments.TransitionPending,
+        deployments.TransitionRequest,
         annotations.Annotation,
         annotations.AnnotationCreate,
         runs.BulkCancelResponse,

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
+from assay.promotion.management import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request_parser import decode_body, digest_of
@@ -52,6 +53,7 @@ class WorkflowRuns:
             None if request.metadata is UNSET else request.metadata,
             "default" if request.scope_id is UNSET else request.scope_id,
         )
+        await self.workflows.check_channels(principal.tenant, planned.workflow, run)
         return await self.workflows.open(planned, principal.tenant, run, documents)
 
     async def fork(
@@ -81,7 +83,9 @@ class WorkflowRuns:
     def capabilities(self) -> dict[str, Any]:
         """The workflow part of the capabilities: the workflows that can be started, and the execution model."""
         bounds = self.workflows.environment.limits
-        seeded = tuple(id for id in self.workflows.library.ids() if id.startswith(CONFORMANCE))
+        seeded = tuple(
+            id for id in self.workflows.library.ids() if id.startswith(CONFORMANCE) and self._startable(id)
+        )
         agents = {"orchestrator": True, "dispatch": True, "dispatchMapping": True, "subRunAttestation": True}
         return {
             "fixtures": seeded,
@@ -92,6 +96,11 @@ class WorkflowRuns:
             "memory": True,
             "envelopes": ("clarification.request",),
         }
+
+    def _startable(self, id: str) -> bool:
+        """A workflow that binds a channel needs deployments."""
+        nodes = self.workflows.workflow(id).nodes
+        return self.workflows.channels is not None or all(node.channel is None for node in nodes)
 
 
 def workflows_of(host: OpenWopHost) -> WorkflowRuns:
@@ -111,9 +120,11 @@ async def respond(call: HttpRequest) -> Response:
     """Answer an interrupt; the run continues. A second answer gets 409."""
     call.query()
     host = host_of(call)
-    workflows = workflows_of(host).workflows
     params = call.scope["path_params"]
     run = await run_of(call, host, params["run_id"])
+    responder = host.promotions if run.kind == DEPLOYMENT else workflows_of(host).workflows
+    if responder is None:
+        raise NotFound("this host does not offer deployments")
     body_format(call)
     body, node = await read_document(call), params["node_id"]
     interrupt = decode_body(_answer, body, call.server.limits)
@@ -122,9 +133,9 @@ async def respond(call: HttpRequest) -> Response:
     )
 
     async def resolve(documents: list[PutDocument]) -> Run:
-        return await workflows.respond(call.principal, run.id, node, interrupt.resume_value, documents)
+        return await responder.respond(call.principal, run.id, node, interrupt.resume_value, documents)
 
-    resumed, replayed = await once.perform(resolve, lambda: workflows.get(run.id, call.tenant))
+    resumed, replayed = await once.perform(resolve, lambda: call.server.executor.get(run.id, call.tenant))
     resolved = InterruptResponse(run_id=run.id, node_id=node, status=resumed.status)
     return answer(resolved, headers=REPLAYED if replayed else ())
 

@@ -2,11 +2,12 @@
 
 import msgspec
 
+from assay.serve.seams.deployments import DEPLOYMENT_SEAMS
 from assay.serve.seams.evals import EVAL_SEAMS
 from assay.serve.seams.workflows import BASE, WORKFLOW_SEAMS
 from assay.serve.web.route import RouteSpec
 
-SEAMS: list[RouteSpec] = [*WORKFLOW_SEAMS, *EVAL_SEAMS]
+SEAMS: list[RouteSpec] = [*WORKFLOW_SEAMS, *EVAL_SEAMS, *DEPLOYMENT_SEAMS]
 
 
 def under(prefix: str) -> list[RouteSpec]:

@@ -23,7 +23,12 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     inputs = inputs_of(execution, node)
     task = inputs.get("task", execution.variables.get("task"))
     done = yield from invoke_agent(
-        execution, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef")
+        execution,
+        node.id,
+        node.agent_id or "",
+        task,
+        memory=node.config.get("memoryRef"),
+        channel=node.channel,
     )
     own = done.threshold if done.threshold is not None else execution.threshold
     threshold = execution.configurable.get("escalationThreshold", own)

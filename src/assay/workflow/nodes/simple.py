@@ -7,6 +7,7 @@ from assay.workflow.effects import Delay
 from assay.workflow.execution_state import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import approval, require_accepted
+from assay.workflow.turns import USABLE, invocation, invoke_agent
 
 LONGEST = 60_000  # milliseconds
 
@@ -17,8 +18,15 @@ def noop(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
 
 
 def identity(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
-    yield from ()
-    return inputs_of(execution, node)
+    """The inputs of the node. If the node binds the channel of an agent, the agent is invoked with them (RFC 0082 §B)."""
+    inputs = inputs_of(execution, node)
+    if node.channel is not None:
+        turn = yield from invoke_agent(execution, node.id, node.agent_id or "", inputs, channel=node.channel)
+        with invocation(execution, node.id, turn):
+            pass
+        if turn.outcome not in USABLE:
+            raise RunStopped("agent_failed", f"the agent's turn ended as {turn.outcome}", node=node.id)
+    return inputs
 
 
 def delay(execution: Execution, node: Node) -> Steps[dict[str, Any]]:

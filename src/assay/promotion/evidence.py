@@ -1,0 +1,94 @@
+"""Reads the evidence for a promotion, and the preconditions under which it still holds when the promotion is written."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.detail import detail_of
+from assay.agenteval.report import read_summary
+from assay.agenteval.run_header import is_eval
+from assay.comparison.policy import PromotionRules
+from assay.ports import RequireCount, RequireRun, Run, Store
+from assay.promotion.gate import Evidence, unmet_conditions
+from assay.protocol.deployments import Condition
+from assay.runs.annotations import KIND as ANNOTATION
+from assay.runs.annotations import annotations, effective
+
+Requirement = RequireRun | RequireCount
+
+
+class GateResult(NamedTuple):
+    """The conditions that are not met, and the preconditions of the transaction that applies the promotion."""
+
+    unmet: list[Condition]
+    requires: list[Requirement]
+
+
+class EvidenceRequest(NamedTuple):
+    """The run that a promotion names as its evidence, and what it must be evidence for."""
+
+    tenant: str
+    agent_id: str
+    version: str
+    run_id: str | None
+    active_version: str | None
+
+
+async def check_evidence(
+    store: Store, request: EvidenceRequest, rules: PromotionRules, now: datetime
+) -> GateResult:
+    """Check the evidence as it is in the store now."""
+    id = request.run_id
+    run = None
+    if id is not None and id.isascii() and id.isprintable():  # a database can have a run of this id
+        run = await store.run(id, tenant=request.tenant)
+    if run is None or not is_eval(run):
+        evidence = Evidence(
+            agent_id=request.agent_id, version=request.version, run_id=request.run_id, now=now
+        )
+        return GateResult(unmet_conditions(rules, evidence), [])
+    requires: list[Requirement] = [RequireRun(run=run.id, status=run.status, events=run.events)]
+    score, passed = None, None
+    if rules.effective_scores and run.status == "completed" and not run.erased:
+        notes = await annotations(store, run)
+        requires.append(
+            RequireCount(tenant=run.tenant, kind=ANNOTATION, prefix=f"{run.id}/", count=len(notes))
+        )
+        if corrections := effective(notes):
+            corrected = (await detail_of(store, run, corrections, max_reasons=0)).effective
+            if corrected is not UNSET:
+                score = corrected.score
+                passed = corrected.verdict is not None and corrected.verdict.passed
+    evidence = await _evidence(store, request, run, now)
+    evidence = evidence if score is None else _with_effective(evidence, score, passed=bool(passed))
+    return GateResult(unmet_conditions(rules, evidence), requires)
+
+
+async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datetime) -> Evidence:
+    summary = await read_summary(store, run)
+    baseline = None
+    if summary is not None and summary.regression is not UNSET:
+        other = await store.run(summary.regression.baseline_run_id, tenant=request.tenant)
+        if other is not None and other.metadata.get("agentId") == request.agent_id:
+            baseline = str(other.metadata.get("agentVersion"))
+    return Evidence(
+        agent_id=request.agent_id,
+        version=request.version,
+        run_id=run.id,
+        status=run.status,
+        run_agent_id=str(run.metadata.get("agentId", "")),
+        run_version=str(run.metadata.get("agentVersion", "")),
+        copied_from=str(run.metadata.get("sourceRunId", "")),
+        erased=run.erased,
+        ended=run.ended,
+        summary=summary,
+        active_version=request.active_version,
+        baseline_version=baseline,
+        now=now,
+    )
+
+
+def _with_effective(evidence: Evidence, score: float, *, passed: bool) -> Evidence:
+    return msgspec.structs.replace(evidence, effective_score=score, effective_passed=passed)

@@ -1,0 +1,111 @@
+"""What the test-only route for deployments does (contract §10.5): real transitions of a sample agent, under the policy of this host."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.errors import Forbidden
+from assay.ports import Principal
+from assay.promotion.records import version_order
+from assay.promotion.refusals import EvalGateUnmet
+from assay.promotion.service import PromotionService, TransitionOutcome
+from assay.promotion.transitions import DEPLOY_SCOPES
+from assay.protocol.deployments import State, TransitionRequest
+from assay.protocol.json_types import JSON
+from assay.runs.ids import new_id
+from assay.seams.evals import CHANNEL_AGENT
+from assay.workflow.service import WorkflowService
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+STEPS: dict[State, State] = {"draft": "test", "test": "staged", "staged": "active"}
+UNKNOWN_RUN = "run-of-no-eval"
+DISPATCH = "conformance-agent-channel-dispatch"
+
+
+class DeploymentScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """The request of the conformance suite."""
+
+    scenario: Literal["promote", "unauthorized", "eval-gate-unmet", "channel-pin"]
+    agent_id: Annotated[str, msgspec.Meta(min_length=3, max_length=256)] = CHANNEL_AGENT
+    version: Name | UnsetType = UNSET
+    channel: Name | UnsetType = UNSET
+    eval_run_id: Name | UnsetType = UNSET
+
+
+class DeploymentSeam:
+    """Plays the scenarios. `measure` runs an eval of the sample agent at a version, and returns the run's id."""
+
+    def __init__(self, promotions: PromotionService, workflows: WorkflowService, measure: Any) -> None:
+        self._promotions, self._workflows, self._measure = promotions, workflows, measure
+
+    async def play(self, principal: Principal, scenario: DeploymentScenario) -> JSON:
+        releaser = msgspec.structs.replace(
+            principal, scopes=principal.scopes | frozenset(DEPLOY_SCOPES.values())
+        )
+        match scenario.scenario:
+            case "promote":
+                outcome = await self._promote(releaser, scenario)
+                record = msgspec.to_builtins(outcome.record)
+                return {"runId": outcome.run.id, "allowed": True, "record": record}
+            case "unauthorized":
+                bystander = msgspec.structs.replace(principal, scopes=frozenset[str]())
+                return await self._refused(bystander, scenario)
+            case "eval-gate-unmet":
+                return await self._refused(releaser, scenario)
+            case "channel-pin":
+                return await self._pin(releaser, scenario)
+
+    async def _next_version(self, principal: Principal, scenario: DeploymentScenario) -> str:
+        """The version of the request, or one that has no record yet."""
+        if scenario.version is not UNSET:
+            return scenario.version
+        known = await self._promotions.deployments(principal.tenant, scenario.agent_id)
+        last = max((one.version for one in known), key=version_order)
+        if len(known) == 1 and known[0].state == "draft":
+            return last
+        first, _, number = last.rpartition(".")
+        return f"{first}.{int(number) + 1}"
+
+    async def _promote(self, principal: Principal, scenario: DeploymentScenario) -> TransitionOutcome:
+        """All steps from a draft to active. The eval run is a real one."""
+        version = await self._next_version(principal, scenario)
+        run = await self._measure(scenario.agent_id, version)
+        channel = "stable" if scenario.channel is UNSET else scenario.channel
+        outcome: TransitionOutcome | None = None
+        for state in STEPS.values():
+            request = TransitionRequest(
+                version=version,
+                transition="promote",
+                to_state=state,
+                channel=channel if state == "active" else UNSET,
+                eval_run_id=run,
+            )
+            outcome = await self._promotions.transition(principal, scenario.agent_id, request)
+        assert outcome is not None
+        return outcome
+
+    async def _refused(self, principal: Principal, scenario: DeploymentScenario) -> JSON:
+        """A promotion that must be refused; the run of the refusal has its log."""
+        version = await self._next_version(principal, scenario)
+        run = new_id("run-")
+        if scenario.scenario == "eval-gate-unmet":
+            first = TransitionRequest(version=version, transition="promote", to_state="test")
+            await self._promotions.transition(principal, scenario.agent_id, first)
+        named = UNKNOWN_RUN if scenario.eval_run_id is UNSET else scenario.eval_run_id
+        request = TransitionRequest(version=version, transition="promote", eval_run_id=named)
+        try:
+            await self._promotions.transition(principal, scenario.agent_id, request, run=run)
+        except (Forbidden, EvalGateUnmet) as refusal:
+            return {"runId": run, "allowed": False, "error": refusal.code}
+        return {"runId": run, "allowed": True}
+
+    async def _pin(self, principal: Principal, scenario: DeploymentScenario) -> JSON:
+        """A run that binds the channel."""
+        known = await self._promotions.deployments(principal.tenant, CHANNEL_AGENT)
+        if not any(one.channels and "stable" in one.channels for one in known):
+            await self._promote(principal, DeploymentScenario(scenario="promote", channel="stable"))
+        started = await self._workflows.start(principal, DISPATCH)
+        run = await self._workflows.wait(started.id)
+        agent = await self._promotions.resolve(principal.tenant, run.id, CHANNEL_AGENT, "stable")
+        return {"runId": run.id, "resolvedAgentVersion": agent.card.version}

@@ -1,0 +1,655 @@
+"""Deployments over HTTP on SQLite and PostgreSQL: every rule of contract §9.3, as a client meets it."""
+
+import asyncio
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from assay.auth.audit import verify
+from assay.auth.scopes import DEFAULT, DEPLOY
+from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
+from assay.ports import Principal, PutDocument, Transaction
+from assay.promotion.audit import DeploymentVerifier
+from assay.promotion.records import KIND, decode, encode
+from assay.protocol.deployments import TransitionRequest
+from assay.seams.evals import SAMPLES, ChannelAgent
+from assay.serve.http import ROUTES
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.seams.routes import SEAMS
+from support import postgres
+from support.evals import golden
+from support.openwop_client import begun, done, log_of, suite, types_of
+from support.rest_client import Server, answered, sqlite
+from support.spec_files import SHARED
+
+SCHEMAS = SHARED / "openwop" / "schemas"
+RELEASE = DEFAULT | DEPLOY
+FORBIDDEN = {
+    "manifestBody",
+    "manifest",
+    "prompt",
+    "systemPrompt",
+    "body",
+    "secret",
+    "credentials",
+    "token",
+    "apiKey",
+}
+APPROVAL = ApprovalRules(gate="prod", states=("active", "rolled-back"), overriders=("*",))
+POLICY = PromotionPolicy(
+    agents={
+        "test.approved.*": PromotionRules(eval_states=(), approval=APPROVAL),
+        "test.quorum.*": PromotionRules(
+            eval_states=(), approval=ApprovalRules(quorum=2, overriders=("nobody",))
+        ),
+        "test.evaluated.*": PromotionRules(
+            eval_states=("active",), approval=ApprovalRules(author_may_approve=True)
+        ),
+        "test.effective.*": PromotionRules(
+            eval_states=("active",), effective_scores=True, approval=ApprovalRules(author_may_approve=True)
+        ),
+        "test.fresh.*": PromotionRules(max_age_seconds=3600, min_score=0.9, suite="local.tests.evals.good"),
+        "test.free.*": PromotionRules(eval_states=()),
+    }
+)
+GOOD = suite(golden("a", "Paris", "Paris"), name="good")
+BAD = suite(golden("a", "Paris", "Rome"), name="bad")
+
+
+class MovingClock:
+    """The system's clock, ahead or behind by some time."""
+
+    def __init__(self):
+        self.ahead = timedelta()
+
+    def now(self):
+        return datetime.now(UTC) + self.ahead
+
+
+class ManyVersions(ChannelAgent):
+    """An agent that has every version, under any id."""
+
+    def __init__(self, agent_id, version="1.0.0"):
+        super().__init__(version)
+        self.card = msgspec.structs.replace(self.card, agent_id=agent_id)
+
+    def at(self, version):
+        return ManyVersions(self.card.agent_id, version) if super().at(version) else None
+
+    async def invoke(self, task, context):
+        return msgspec.structs.replace(await super().invoke(task, context), result=await answered(task))
+
+
+def agents():
+    """Each test has agents of its own, so that all share one server."""
+    groups = ("default", "approved", "quorum", "evaluated", "effective", "fresh", "free")
+    return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def server(request, tmp_path_factory):
+    if request.param == "sqlite":
+        with _serve(sqlite(tmp_path_factory.mktemp("deployments"))) as running:
+            yield running
+    else:
+        with postgres.server().database() as address, _serve(address) as running:
+            yield running
+
+
+def _serve(address):
+    return Server(
+        address,
+        agents=[*agents(), *SAMPLES],
+        policy=POLICY,
+        clock=MovingClock(),
+        seeded=True,
+        routes=[*ROUTES, *SEAMS],
+    )
+
+
+@pytest.fixture
+def client(server):
+    with server.client(scopes=RELEASE) as client:
+        yield client
+
+
+@pytest.fixture
+def clock(server):
+    yield server.clock
+    server.clock.ahead = timedelta()
+
+
+numbers = itertools.count()
+
+
+def agent(group, client):
+    """A fresh agent: a new tenant would need a new key, so each test takes the next one of its group."""
+    for at in range(12):
+        id = f"test.{group}.{at}"
+        if [one["state"] for one in client.get(f"/v1/agents/{id}/deployments").json()] == ["draft"]:
+            return id
+    raise AssertionError(f"no fresh agent is left in {group}")
+
+
+def post(client, agent_id, version="1.0.0", transition="promote", **members):
+    return client.post(
+        f"/v1/agents/{agent_id}/deployments", json={"version": version, "transition": transition, **members}
+    )
+
+
+def records(client, agent_id):
+    return {one["version"]: one for one in client.get(f"/v1/agents/{agent_id}/deployments").json()}
+
+
+def run_of(answer):
+    return answer.headers["location"].rpartition("/")[2]
+
+
+def active(client, agent_id, version="1.0.0", **members):
+    """A version on its way to active; the last answer."""
+    for state in ("test", "staged"):
+        assert post(client, agent_id, version, toState=state).status_code == 200
+    return post(client, agent_id, version, toState="active", **members)
+
+
+def respond(client, run, action="accept", **more):
+    return client.post(
+        f"/v1/runs/{run}/interrupts/approval", json={"resumeValue": {"action": action, **more}}
+    )
+
+
+def valid(name, document):
+    if not SCHEMAS.exists():
+        pytest.skip(f"{SCHEMAS} is not here")
+    jsonschema_rs.validator_for(msgspec.json.decode((SCHEMAS / name).read_bytes())).validate(document)
+
+
+def evaluated(client, agent_id, document=GOOD, version="1.0.0"):
+    return done(client, document, agent_id, agentVersion=version)
+
+
+def conditions(answer):
+    assert answer.status_code == 403, answer.text
+    assert answer.json()["error"] == "eval_gate_unmet"
+    return [one["code"] for one in answer.json()["details"]["conditions"]]
+
+
+def test_a_version_advances_one_state_at_a_time_with_its_evidence(client):
+    id = agent("default", client)
+    run = evaluated(client, id)
+    answers = [
+        post(client, id, toState="test"),
+        post(client, id, toState="staged", evalRunId=run),
+        post(client, id, toState="active", evalRunId=run, channel="stable", canaryPercent=10),
+    ]
+    assert [one.json()["state"] for one in answers] == ["test", "staged", "active"]
+    record = answers[-1].json()
+    assert record == records(client, id)["1.0.0"] | {}
+    assert (record["channels"], record["canaryPercent"], record["evalRunId"]) == (["stable"], 10, run)
+    events = log_of(client, run_of(answers[-1]))
+    assert types_of(events) == [
+        "run.started",
+        "authorization.decided",
+        "deployment.promoted",
+        "run.completed",
+    ]
+    promoted = events[2]["payload"]
+    assert promoted == {
+        "agentId": id, "toVersion": "1.0.0", "toState": "active", "channel": "stable", "canaryPercent": 10, "evalRunId": run,
+    }  # fmt: skip
+    assert not FORBIDDEN & promoted.keys()
+    valid("agent-deployment.schema.json", record)
+
+
+REFUSED = [
+    ({"toState": "staged"}, "toState"),
+    ({"toState": "active"}, "toState"),
+    ({"transition": "pause"}, "transition"),
+    ({"transition": "deprecate"}, "transition"),
+    ({"transition": "rollback"}, "transition"),
+    ({"transition": "adjust-canary", "canaryPercent": 5}, "transition"),
+    ({"channel": "stable"}, "channel"),
+    ({"canaryPercent": 5}, "canaryPercent"),
+    ({"version": "9.9"}, "version"),
+    ({"version": ""}, "version"),
+    ({"transition": "erase"}, "transition"),
+    ({"canaryPercent": 101}, "canaryPercent"),
+    ({"evalRunId": ""}, "evalRunId"),
+    ({"other": 1}, "other"),
+]
+
+
+def test_an_invalid_transition_is_400_and_changes_nothing(client):
+    """A table over one draft: skipped states, unknown versions, members without an effect."""
+    id = agent("free", client)
+    before = records(client, id)
+    for members, place in REFUSED:
+        answer = post(client, id, **members)
+        assert (answer.status_code, answer.json()["error"]) == (400, "validation_error"), (
+            members,
+            answer.text,
+        )
+        assert place in answer.json()["message"], (members, answer.text)
+    assert records(client, id) == before
+    assert active(client, id).json()["state"] == "active"
+    late = [({"toState": "test"}, "transition"), ({"transition": "rollback"}, "version"),
+            ({"transition": "adjust-canary"}, "canaryPercent"), ({"transition": "pause", "toState": "test"}, "toState"),
+            ({"transition": "pause", "evalRunId": "run-1"}, "evalRunId")]  # fmt: skip
+    for members, place in late:
+        answer = post(client, id, **members)
+        assert answer.status_code == 400, (members, answer.text)
+        assert place in answer.json()["message"], (members, answer.text)
+    assert post(client, id, "1.0.1").status_code == 200
+    assert post(client, id, "1.0.1").status_code == 200
+    latest = post(client, id, "1.0.1", toState="active", channel="latest")
+    assert latest.status_code == 400
+    assert "stable, canary" in latest.json()["message"]
+    assert post(client, "test.nowhere.1").status_code == 404
+    assert client.get("/v1/agents/test.nowhere.1/deployments").status_code == 404
+
+
+def test_an_active_version_is_paused_resumed_deprecated_and_rolled_back(client):
+    id = agent("free", client)
+    active(client, id, channel="stable")
+    moved = active(client, id, "1.1.0", channel="stable")
+    promoted = log_of(client, run_of(moved))[2]["payload"]
+    assert promoted["fromVersion"] == "1.0.0"
+    assert "channels" not in records(client, id)["1.0.0"]
+    adjusted = post(client, id, "1.1.0", "adjust-canary", canaryPercent=30)
+    assert log_of(client, run_of(adjusted))[2]["payload"] == {
+        "agentId": id, "version": "1.1.0", "fromPercent": 100, "toPercent": 30,
+    }  # fmt: skip
+    assert records(client, id)["1.0.0"]["channels"] == ["stable"]
+    paused = post(client, id, "1.1.0", "pause")
+    changed = log_of(client, run_of(paused))[2]
+    assert changed["type"] == "deployment.state.changed"
+    assert (changed["payload"]["fromState"], changed["payload"]["toState"]) == ("active", "paused")
+    assert post(client, id, "1.1.0", toState="active").json()["state"] == "active"
+    back = post(client, id, "1.1.0", "rollback", reason="slow, key sk-abcdefghijklmnopqrstuvwxyz123456")
+    assert back.json() | {} == {
+        "agentId": id, "version": "1.1.0", "state": "rolled-back", "canaryPercent": 30, "rollbackPointer": "1.0.0",
+    }  # fmt: skip
+    event = log_of(client, run_of(back))[2]
+    assert event["type"] == "deployment.rolled-back"
+    assert (event["payload"]["fromVersion"], event["payload"]["toVersion"]) == ("1.1.0", "1.0.0")
+    assert "sk-abc" not in back.text + str(event)
+    assert records(client, id)["1.0.0"]["channels"] == ["stable"]
+    assert post(client, id, "1.0.0", "deprecate").json()["state"] == "deprecated"
+    for transition in ("promote", "pause", "rollback", "deprecate"):
+        assert post(client, id, "1.0.0", transition).status_code == 400
+    for one in records(client, id).values():
+        valid("agent-deployment.schema.json", one)
+
+
+SCOPES = [
+    ("promote", {}, "deploy:promote"),
+    ("adjust-canary", {"canaryPercent": 1}, "deploy:promote"),
+    ("pause", {}, "deploy:pause"),
+    ("deprecate", {}, "deploy:pause"),
+    ("rollback", {}, "deploy:rollback"),
+]
+
+
+def test_a_key_without_the_scope_is_refused_first_and_the_refusal_is_recorded(server, client):
+    id = agent("free", client)
+    with server.client(scopes=RELEASE - {"deploy:promote"}) as keyed, server.client(scopes=DEFAULT) as none:
+        for transition, members, scope in SCOPES:
+            own = keyed if scope == "deploy:promote" else none
+            answer = post(own, id, transition=transition, **members)
+            assert (answer.status_code, answer.json()["error"]) == (403, "forbidden"), answer.text
+            assert answer.json()["details"]["scopeRequired"] == scope
+        assert post(none, "test.nowhere.1").status_code == 403
+        assert none.post(f"/v1/agents/{id}/deployments", content=b"{").status_code == 403
+        assert keyed.post(f"/v1/agents/{id}/deployments", json={}).status_code == 400
+    with server.client("no such key") as unknown:
+        assert post(unknown, id).status_code == 401
+    failed = client.get("/v1/host/assay/runs?mode=deployment&status=failed").json()["runs"]
+    assert {one["transition"] for one in failed if one["agentId"] == id} >= {"promote", "pause", "rollback"}
+    events = log_of(client, next(one for one in failed if one["agentId"] == id)["runId"])
+    assert types_of(events) == ["run.started", "authorization.decided", "run.failed"]
+    assert events[1]["payload"]["allowed"] is False
+    assert list(records(client, id).values()) == [{"agentId": id, "version": "1.0.0", "state": "draft"}]
+
+
+def test_every_unmet_condition_of_the_evidence_is_listed(server, client, clock):
+    """Foreign, failed, unfinished, copied, erased, stale and other runs; each leaves the record as it is."""
+    id, other = agent("fresh", client), "test.fresh.11"
+    assert post(client, id, toState="test").status_code == 200
+    good = evaluated(client, id)
+    with server.client(tenant="other", scopes=RELEASE) as foreign:
+        theirs = evaluated(foreign, id)
+    replayed = client.post(f"/v1/runs/{good}:fork", json={"mode": "replay"}).json()["runId"]
+    slow = begun(client, suite(golden("a", 1, {"wait": 30, "say": 1}), name="slow"), id)
+    cases = [
+        ({}, ["eval_run_required"]),
+        ({"evalRunId": "run-unknown"}, ["eval_run_unknown"]),
+        ({"evalRunId": "run-\u00e9"}, ["eval_run_unknown"]),
+        ({"evalRunId": theirs}, ["eval_run_unknown"]),
+        ({"evalRunId": evaluated(client, other)}, ["eval_run_other_agent"]),
+        ({"evalRunId": evaluated(client, id, version="1.0.1")}, ["eval_run_other_version"]),
+        ({"evalRunId": replayed}, ["eval_run_copied"]),
+        ({"evalRunId": slow}, ["eval_run_not_ended"]),
+        ({"evalRunId": evaluated(client, id, BAD)}, ["eval_suite", "eval_not_passed", "eval_score"]),
+    ]
+    for members, expected in cases:
+        answer = post(client, id, toState="staged", **members)
+        assert conditions(answer) == expected, members
+        events = log_of(client, answer.json()["details"]["runId"])
+        assert types_of(events) == ["run.started", "authorization.decided", "run.failed"]
+        assert all(one["command"].startswith("assay ") for one in answer.json()["details"]["conditions"])
+    client.post(f"/v1/runs/{slow}/cancel", json={})
+    assert conditions(post(client, id, toState="staged", evalRunId=slow)) == ["eval_run_not_completed"]
+    clock.ahead = timedelta(hours=2)
+    assert conditions(post(client, id, toState="staged", evalRunId=good)) == ["eval_run_stale"]
+    clock.ahead = -timedelta(hours=2)
+    assert conditions(post(client, id, toState="staged", evalRunId=good)) == ["eval_run_in_future"]
+    clock.ahead = timedelta()
+    erased = evaluated(client, id)
+    assert client.delete(f"/v1/host/assay/runs/{erased}").status_code == 200
+    assert conditions(post(client, id, toState="staged", evalRunId=erased)) == ["eval_run_erased"]
+    assert records(client, id)["1.0.0"]["state"] == "test"
+    assert post(client, id, toState="staged", evalRunId=good).json()["evalRunId"] == good
+
+
+def test_a_transition_waits_for_its_approval_and_the_record_is_unchanged(server, client):
+    id = agent("approved", client)
+    waits = active(client, id, channel="stable")
+    assert waits.status_code == 202
+    body = waits.json()
+    assert (body["status"], body["nodeId"], body["record"]["state"]) == (
+        "waiting-approval",
+        "approval",
+        "staged",
+    )
+    run = body["runId"]
+    assert client.get(f"/v1/runs/{run}").json()["status"] == "waiting-approval"
+    events = client.get(f"/v1/runs/{run}/events/poll").json()["events"]
+    assert types_of(events) == [
+        "run.started",
+        "authorization.decided",
+        "interrupt.requested",
+        "node.suspended",
+    ]
+    assert events[2]["payload"]["kind"] == "approval"
+    valid("suspend-request.schema.json", events[2]["payload"])
+    own = respond(client, run)
+    assert (own.status_code, own.json()["details"]) == (403, {"reason": "not_an_approver"})
+    assert respond(client, run, "maybe").status_code == 400
+    assert client.post(f"/v1/runs/{run}/interrupts/other", json={"resumeValue": {}}).status_code == 404
+    assert records(client, id)["1.0.0"]["state"] == "staged"
+    with server.client(scopes=DEFAULT) as approver:
+        assert respond(approver, run).json()["status"] == "completed"
+        assert respond(approver, run).status_code == 409
+    events = log_of(client, run)
+    assert types_of(events)[4:] == [
+        "approval.granted", "interrupt.resolved", "node.resumed", "deployment.promoted", "run.completed",
+    ]  # fmt: skip
+    assert events[-2]["payload"]["approvalGateId"] == "prod"
+    record = records(client, id)["1.0.0"]
+    assert (record["state"], record["approvalGateId"], record["channels"]) == ("active", "prod", ["stable"])
+    for event in events:
+        valid("run-event.schema.json", event)
+
+
+def test_an_approval_is_rejected_overridden_expired_or_cancelled(server, client, clock):
+    id = agent("approved", client)
+    rejected = active(client, id).json()["runId"]
+    with server.client(scopes=DEFAULT) as approver:
+        assert respond(approver, rejected, "reject", reason="not now").json()["status"] == "failed"
+        assert log_of(client, rejected)[-1]["payload"]["error"]["code"] == "decision_rejected"
+        assert records(client, id)["1.0.0"]["state"] == "staged"
+        cancelled = post(client, id).json()["runId"]
+        assert client.post(f"/v1/runs/{cancelled}/cancel", json={}).json()["status"] == "cancelled"
+        assert respond(approver, cancelled).status_code == 409
+        late, later = post(client, id).json()["runId"], post(client, id).json()["runId"]
+        clock.ahead = timedelta(days=8)
+        assert respond(approver, late).status_code == 409
+        assert server.do(server.promotions.expire_waits()) >= 1
+        clock.ahead = timedelta()
+        for run in (late, later):
+            events = log_of(client, run)
+            assert events[4]["payload"] == {"gateId": "prod", "principal": "host", "reason": "timeout"}
+            assert events[-1]["payload"]["error"]["code"] == "decision_rejected"
+        assert records(client, id)["1.0.0"]["state"] == "staged"
+        run = post(client, id).json()["runId"]
+        assert respond(approver, run, "override").status_code == 400
+        assert respond(approver, run, "override", reason="an emergency").json()["status"] == "completed"
+        assert "approval.overridden" in types_of(log_of(client, run))
+        assert records(client, id)["1.0.0"]["state"] == "active"
+
+
+def test_a_quorum_needs_different_principals(server, client):
+    id = agent("quorum", client)
+    run = active(client, id).json()["runId"]
+    with server.client(scopes=DEFAULT) as one, server.client(scopes=DEFAULT) as two:
+        assert respond(one, run).json()["status"] == "waiting-approval"
+        assert respond(one, run).status_code == 409
+        assert respond(two, run, "override", reason="now").status_code == 403
+        assert records(client, id)["1.0.0"]["state"] == "staged"
+        assert respond(two, run).json()["status"] == "completed"
+    granted = [
+        event["payload"]["quorumProgress"]
+        for event in log_of(client, run)
+        if event["type"] == "approval.granted"
+    ]
+    assert granted == [{"granted": 1, "required": 2}, {"granted": 2, "required": 2}]
+
+
+@pytest.mark.parametrize("group", ["evaluated", "effective"])
+def test_evidence_is_checked_again_when_it_is_approved(client, group):
+    """An eval run that is erased, or corrected, while the approval waits."""
+    id = agent(group, client)
+    run = evaluated(client, id)
+    waits = active(client, id, evalRunId=run).json()["runId"]
+    if group == "evaluated":
+        client.delete(f"/v1/host/assay/runs/{run}")
+        expected = "eval_run_erased"
+    else:
+        scored = next(event for event in log_of(client, run) if event["type"] == "eval.scored")
+        signal = {"kind": "correction", "correction": '{"score": 0, "passed": false}'}
+        body = {"target": {"eventId": scored["eventId"]}, "signal": signal}
+        assert client.post(f"/v1/runs/{run}/annotations", json=body).status_code == 201
+        expected = "eval_not_passed"
+    assert respond(client, waits).json()["status"] == "failed"
+    error = log_of(client, waits)[-1]["payload"]["error"]
+    assert (error["code"], [one["code"] for one in error["details"]["conditions"]]) == (
+        "eval_gate_unmet",
+        [expected],
+    )
+    assert records(client, id)["1.0.0"]["state"] == "staged"
+
+
+@pytest.mark.parametrize("change", ["erase", "annotate", "fork"])
+def test_evidence_that_changes_between_the_check_and_the_commit(server, client, change, monkeypatch):
+    """The transaction itself compares: what changed is checked again before anything is written."""
+    id = agent("effective", client)
+    run, waits = evaluated(client, id), ""
+    waits = active(client, id, evalRunId=run).json()["runId"]
+    commit, changed = server.store.commit, []
+
+    async def late(batch):
+        if batch.requires and not changed:
+            changed.append(True)
+            await asyncio.to_thread(_change, client, run, change)
+        return await commit(batch)
+
+    monkeypatch.setattr(server.store, "commit", late)
+    status = respond(client, waits).json()["status"]
+    assert changed
+    assert status == ("completed" if change == "fork" else "failed")
+    assert records(client, id)["1.0.0"]["state"] == ("active" if change == "fork" else "staged")
+
+
+def _change(client, run, change):
+    if change == "erase":
+        assert client.delete(f"/v1/host/assay/runs/{run}").status_code == 200
+    elif change == "fork":
+        assert client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"}).status_code == 201
+    else:
+        scored = next(event for event in log_of(client, run) if event["type"] == "eval.scored")
+        signal = {"kind": "correction", "correction": '{"score": 0, "passed": false}'}
+        body = {"target": {"eventId": scored["eventId"]}, "signal": signal}
+        assert client.post(f"/v1/runs/{run}/annotations", json=body).status_code == 201
+
+
+def test_of_two_promoters_at_once_one_wins(server, client):
+    id = agent("free", client)
+    principal = Principal(tenant="acme", id="racer", scopes=RELEASE)
+
+    async def race():
+        request = TransitionRequest(version="1.0.0", transition="promote", to_state="test")
+        tries = (server.promotions.transition(principal, id, request) for _ in range(5))
+        return await asyncio.gather(*tries, return_exceptions=True)
+
+    outcomes = server.do(race())
+    assert sum(not isinstance(one, Exception) for one in outcomes) == 1
+    assert {getattr(one, "code", "won") for one in outcomes} <= {"won", "conflict", "validation_error"}
+    assert records(client, id)["1.0.0"]["state"] == "test"
+
+
+def test_the_same_key_has_one_transition(client):
+    id = agent("free", client)
+    headers = {"Idempotency-Key": f"key-{next(numbers)}-{id}"}
+    body = {"version": "1.0.0", "transition": "promote"}
+    first, again = (client.post(f"/v1/agents/{id}/deployments", json=body, headers=headers) for _ in range(2))
+    assert first.json() == again.json()
+    assert first.headers["location"] == again.headers["location"]
+    assert again.headers["openwop-idempotent-replay"] == "true"
+    assert records(client, id)["1.0.0"]["state"] == "test"
+    other = client.post(f"/v1/agents/{id}/deployments", json=body | {"version": "1.0.1"}, headers=headers)
+    assert other.status_code == 409
+
+
+def test_another_tenant_has_deployments_of_its_own(server, client):
+    id = agent("free", client)
+    active(client, id, channel="stable")
+    with server.client(tenant="third", scopes=RELEASE) as other:
+        assert records(other, id)["1.0.0"]["state"] == "draft"
+        run = run_of(post(client, id, "1.0.1"))
+        assert other.get(f"/v1/runs/{run}").status_code == 404
+        assert respond(other, run).status_code == 404
+
+
+def test_a_record_that_is_changed_behind_the_host_is_found(server, client):
+    id = agent("free", client)
+    active(client, id)
+
+    async def problems():
+        verifier = DeploymentVerifier()
+        report = await verify(server.store, "acme", observers=[verifier])
+        assert not report.problems
+        return [one.message for one in await verifier.problems(server.store, {"acme"})]
+
+    async def tamper(data, version):
+        put = PutDocument(tenant="acme", kind=KIND, key=id, data=data, version=version)
+        await server.store.commit(Transaction(documents=[put]))
+
+    assert server.do(problems()) == []
+    stored = server.do(server.store.document("acme", KIND, id))
+    changed = decode(stored)
+    record = msgspec.structs.replace(changed.of("1.0.0"), state="staged")
+    server.do(tamper(encode(changed.replace("1.0.0", record)), stored.version))
+    assert any(id in one and "without a transition" in one for one in server.do(problems()))
+    actions = [line for line in _audit(server) if b"deployment.promote" in line and id.encode() in line]
+    assert len(actions) == 3
+
+
+def _audit(server):
+    async def lines():
+        return [record.data for record in await server.store.audit("acme", limit=10_000)]
+
+    return server.do(lines())
+
+
+def test_a_management_run_is_replayed_without_an_effect(client):
+    id = agent("free", client)
+    run = run_of(post(client, id))
+    fork = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"})
+    assert fork.status_code == 201, fork.text
+    copy = fork.json()["runId"]
+    assert [(one["type"], one["payload"]) for one in log_of(client, copy)] == [
+        (one["type"], one["payload"]) for one in log_of(client, run)
+    ]
+    assert client.post(f"/v1/runs/{run}:fork", json={"mode": "branch", "fromSeq": 0}).status_code == 400
+    assert records(client, id)["1.0.0"]["state"] == "test"
+
+
+def seam(client, scenario, **members):
+    answer = client.post(
+        "/v1/host/sample/agents/deployment-transition", json={"scenario": scenario, **members}
+    )
+    assert answer.status_code == 200, answer.text
+    log = client.get(f"/v1/host/sample/test/runs/{answer.json()['runId']}/events").json()["events"]
+    return answer.json(), log
+
+
+def test_the_seam_plays_all_four_scenarios(server):
+    with server.client(tenant="conformance") as client:
+        for version in ("1.0.0", "1.0.1"):
+            answer, log = seam(client, "promote", agentId="core.conformance.channel-agent", channel="stable")
+            valid("agent-deployment.schema.json", answer["record"])
+            assert (answer["record"]["version"], answer["record"]["channels"]) == (version, ["stable"])
+            (promoted,) = (event["payload"] for event in log if event["type"] == "deployment.promoted")
+            assert promoted["toState"] == "active"
+            assert not FORBIDDEN & promoted.keys()
+        for scenario, code in (("unauthorized", "forbidden"), ("eval-gate-unmet", "eval_gate_unmet")):
+            answer, log = seam(client, scenario)
+            assert (answer["allowed"], answer["error"]) == (False, code)
+            assert log
+            assert "deployment.promoted" not in types_of(log)
+        answer, log = seam(client, "channel-pin", channel="stable")
+        (started,) = (event["payload"] for event in log if event["type"] == "agent.invocation.started")
+        assert (started["resolvedAgentVersion"], started["resolvedChannel"]) == ("1.0.1", "stable")
+        assert answer["resolvedAgentVersion"] == "1.0.1"
+        run = answer["runId"]
+        seam(client, "promote", agentId="core.conformance.channel-agent", channel="stable")
+        fork = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"}).json()["runId"]
+        replayed = [
+            event["payload"] for event in log_of(client, fork) if event["type"] == "agent.invocation.started"
+        ]
+        assert replayed == [started]
+        fresh = client.post("/v1/runs", json={"workflowId": "conformance-agent-channel-dispatch"}).json()[
+            "runId"
+        ]
+        moved = next(e["payload"] for e in log_of(client, fresh) if e["type"] == "agent.invocation.started")
+        assert moved["resolvedAgentVersion"] == "1.0.3"
+
+
+def test_a_channel_without_an_active_version_is_refused_at_the_start(server):
+    with server.client(tenant="empty") as client:
+        answer = client.post("/v1/runs", json={"workflowId": "conformance-agent-channel-dispatch"})
+        assert (answer.status_code, answer.json()["error"]) == (400, "no_active_deployment")
+
+
+def test_discovery_advertises_deployments(client):
+    document = client.get("/.well-known/openwop").json()
+    assert document["agents"]["deployment"]["supported"] is True
+    assert document["authorization"] == {"supported": True, "failClosed": True}
+    assert "conformance-agent-channel-dispatch" in document["fixtures"]
+    if SCHEMAS.exists():
+        schema = msgspec.json.decode((SCHEMAS / "capabilities.schema.json").read_bytes())["properties"]
+        families = schema["agents"]["properties"]["deployment"], schema["authorization"]
+        for family, found in zip(
+            families, (document["agents"]["deployment"], document["authorization"]), strict=True
+        ):
+            jsonschema_rs.validator_for(family).validate(found)
+
+
+def test_a_host_that_does_not_offer_deployments(tmp_path):
+    features = OpenWopFeatures(offer_deployments=False)
+    with (
+        Server(sqlite(tmp_path), offer=features, seeded=True) as server,
+        server.client(scopes=RELEASE) as client,
+    ):
+        document = client.get("/.well-known/openwop").json()
+        assert "deployment" not in document["agents"]
+        assert "authorization" not in document
+        assert "conformance-agent-channel-dispatch" not in document["fixtures"]
+        assert client.get("/v1/agents/local.tests.answer/deployments").status_code == 404
+        answer = post(client, "local.tests.answer")
+        assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")
+        bound = client.post("/v1/runs", json={"workflowId": "conformance-agent-channel-dispatch"})
+        assert (bound.status_code, bound.json()["error"]) == (400, "validation_error")

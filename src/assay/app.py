@@ -34,8 +34,8 @@ from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
-from assay.protocol.agents import AgentCard
 from assay.promotion.kind import ManagementKind
+from assay.protocol.agents import AgentCard
 from assay.runs.executor import RunExecutor
 from assay.settings import Settings
 from assay.workers import pool
@@ -90,9 +90,10 @@ def providers(
 @asynccontextmanager
 async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[Store]:
     """Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing."""
+    from assay.auth.local_key import default_database_url  # deferred import
     from assay.backends.stores.open import open_store  # deferred import: most runs write no store
 
-    address = settings.database_url or _default_database_url(Path(settings.home))
+    address = settings.database_url or default_database_url(Path(settings.home))
     opened = await open_store(address, cipher=cipher(settings), sealing=sealing)
     try:
         yield opened
@@ -335,8 +336,7 @@ async def open_runtime(
             evaluations = EvaluationService(opened, checks, deps)
             yield Runtime(opened, executor, evaluations, evals, authenticator, workflows, promotions)
         finally:
-            for loop in loops:
-                loop.cancel()
+            _ = [loop.cancel() for loop in loops]
             await executor.close(stop)
             await close_evals(evals)
             await deps.close()
@@ -398,13 +398,3 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     except ModuleNotFoundError as error:
         raise missing_extra("tracing", "telemetry", error=error) from error
     return OtelTracer()
-
-
-def _default_database_url(home: Path) -> str:
-    """The address of the embedded database, in a folder that only this user can read."""
-    from assay.auth.local_key import make_private  # deferred import
-
-    if "?" in str(home):
-        raise UsageError(f"home: {str(home)!r} cannot hold a database, because its path contains '?'")
-    make_private(home)
-    return f"sqlite:///{home / 'assay.db'}"

@@ -102,3 +102,11 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
     except OSError:
         os.unlink(target)
         raise
+
+
+def default_database_url(home: Path) -> str:
+    """The address of the embedded database, in a folder that only this user can read."""
+    if "?" in str(home):
+        raise UsageError(f"home: {str(home)!r} cannot hold a database, because its path contains '?'")
+    make_private(home)
+    return f"sqlite:///{home / 'assay.db'}"

@@ -112,12 +112,15 @@ WANTED = {"createRun": 201, "putSuite": 201, "annotateRun": 201, "forkRun": 201,
 def test_the_example_bodies_of_the_document_work(tmp_path):
     """In the order of a client: the suite before its run, and the run before what names it."""
     agent = Doing(lambda task: task, agent_id="local.shop.answer")
-    with Server(sqlite(tmp_path), agents=[agent], seeded=True) as host, host.client(scopes=DEFAULT | DEPLOY) as client:
+    with (
+        Server(sqlite(tmp_path), agents=[agent], seeded=True) as host,
+        host.client(scopes=DEFAULT | DEPLOY) as client,
+    ):
         names = {
             "agent_id": "local.shop.answer",
             "evaluation_id": client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()[
                 "operation_id"
-            ]
+            ],
         }
         waits = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{waits}").json()["status"] != "waiting-approval":

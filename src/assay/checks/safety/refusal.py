@@ -17,13 +17,20 @@ from msgspec import UNSET, UnsetType
 from assay.checks.checker import Answer
 from assay.checks.offload import offload
 from assay.checks.safety.detector import MAX_FINDINGS, SafetyCheck, is_long, texts_in
-from assay.checks.safety.refusal_phrases import alternatives, english, filler, other_languages
+from assay.checks.safety.refusal_phrases import (
+    alternatives,
+    english,
+    english_words,
+    filler,
+    hint,
+    other_languages,
+)
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
 
 RefusalClass = Literal["full", "mixed", "none"]
-MAX_CLAUSES = 20_000  # of one value; the rest is not read
+MAX_CLAUSES = 10_000  # of one value; the rest is not read
 MAX_SENTENCE = 600  # characters of a sentence that are searched
 ANSWER_WORDS = 16  # words of statements beside the refusals that make an answer
 LIST_WORDS = 6  # words of list items, code, tables or members that make an answer
@@ -138,7 +145,7 @@ class Refusal(SafetyCheck):
 
 def classify(value: Any) -> Classification:
     """The class of a text, of JSON text, or of every text inside a JSON value."""
-    data = _decode(value) if isinstance(value, str) else value
+    data = decode_json(value) if isinstance(value, str) else value
     every = (one for where, text in _parts("text", data) for one in split(where, text))
     sentences = list(islice(every, MAX_CLAUSES))
     flag = is_object(data) and any(data.get(name) is True for name in _FLAG_KEYS)
@@ -164,7 +171,7 @@ def _parts(where: str, data: Any) -> Iterator[tuple[str, str]]:
             yield place, text
 
 
-def _decode(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """The value of JSON text, or the text itself."""
     if text.lstrip()[:1] not in ("{", "["):
         return text
@@ -222,7 +229,11 @@ def _clauses(plain: str) -> Iterator[tuple[int, int]]:
 
 def is_refusal(line: str) -> bool:
     """Whether a clause refuses. It is in small letters and has plain apostrophes."""
-    return english().search(line) is not None or other_languages().search(line) is not None
+    if hint().search(line) is not None and english().search(line) is not None:
+        return True
+    if line.isascii() and english_words().search(line) is not None:
+        return False
+    return other_languages().search(line) is not None
 
 
 def count_words(text: str) -> int:

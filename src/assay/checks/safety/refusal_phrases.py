@@ -130,3 +130,20 @@ def alternatives() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:instead|alternative|resources?|organi[sz]ations?|helplines?|hotlines?|(?:i|we)\s+(?:can|could|would|'d)\s+(?:be\s+\w+\s+to\s+)?(?:help|assist|offer|suggest)|help\s+you\s+with|other\s+(?:ways|topics|options)|legal\s+(?:ways|options)|support|may\s+help|can\s+help|could\s+help|if\s+you(?:'re|\s+are)|consider|better\s+ways?|safer?|healthier|constructive)\b"
     )
+
+
+@cache
+def hint() -> re.Pattern[str]:
+    """A part of every English refusal: a quick test before the slow one."""
+    return re.compile(
+        r"n't|not\b|never|neither|cant\b|wont\b|unable|unwilling|declin|refus|denied|blocked|rejected|against|contrary|violat|breach|conflict|infring|prohibit|forbid"
+        r"|restrict|prevent|preclud|keeps?\b|stop|rather|prefer|\bpass|\bno\b|nope|nice\s+try|beyond|outside|out\s+of|cross|limited|only|afraid|abstain|refrain|opt\b|let's"
+        r"|i'm\s+out|uncomfortable|unethical|irresponsible|wrong|inappropriate|dangerous|unsafe|illegal|improper|choosing|opting|disappoint|drawing|draw\s+the|turn\s+(?:this|that|you)"
+        r"|obliged|sit\s+this|my\s+answer|unanswered|over\s+my|count\s+me"
+    )
+
+
+@cache
+def english_words() -> re.Pattern[str]:
+    """Words of English that hardly occur in other languages."""
+    return re.compile(r"\b(?:the|and|you|that|with|this|have|from|assist)\b")

@@ -15,10 +15,12 @@ from msgspec import UNSET, UnsetType
 from assay.checks.safety.detector import Detection, Detector, texts_in
 from assay.checks.safety.jailbreak_phrases import assent, benign, frame, harm, imperative, persona, warning
 from assay.checks.safety.refusal import Classification, classify, decode_json
+from assay.checks.safety.transforms import INVISIBLE, readings, shift
 from assay.ports import Services
 
 BAR = 3  # points of a finding
 MAX_INPUT = 200_000  # characters of a request that are read
+MAX_ENCODED = 20_000  # characters of a request that are read through encodings
 MAX_TEXT = 200_000  # characters of an answer that are read
 STEM = 5  # letters of a word that are compared
 MIN_ANSWER = 5  # words beside a refusal
@@ -71,7 +73,7 @@ class Jailbreak(Detector):
         request = "\n".join(text for place, text in texts_in("input", self.input) if not place.endswith("~"))[
             :MAX_INPUT
         ]
-        goal = goal_of(request) if self.goal is UNSET else stems(self.goal)
+        goal = _goal(request) if self.goal is UNSET else stems(self.goal)
         dictated = [phrase.lower() for phrase in _DICTATED.findall(request)]
         if goal is None:
             return []
@@ -85,6 +87,17 @@ class Jailbreak(Detector):
         return (
             [Detection(where, min(one[0] for one in ends), max(one[1] for one in ends), rule)] if ends else []
         )
+
+
+def _goal(request: str) -> frozenset[str] | None:
+    """The goal of a request, also of one that is encoded."""
+    goal = goal_of(request)
+    if goal is not None or len(request) > MAX_ENCODED:
+        return goal
+    hidden = [text for text, name in readings(request) if name]
+    hidden += [shift(request, 13), request[::-1], request.translate(INVISIBLE)]
+    goals = [one for one in map(goal_of, hidden) if one is not None]
+    return frozenset[str]().union(*goals) if goals else None
 
 
 def goal_of(request: str) -> frozenset[str] | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from assay.checks.checker import Phrase
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.transforms import dense, origin, skeleton, unescape
+from assay.checks.safety.transforms import dense, origin, shift, skeleton, unescape
 from assay.ports import Services
 
 MIN_SKELETON = 6  # letters and digits of a canary that is looked for through transforms
@@ -122,6 +122,7 @@ def needles_of(canary: str) -> Needles:
     for name, data in _payloads(canary):
         suffix = f"+{name}" if name else ""
         folded.setdefault(skeleton(data.hex()), f"hex{suffix}")
+        folded.setdefault(skeleton(data.hex())[::-1], f"reversal+hex{suffix}")
         folded.setdefault(skeleton("".join(f"{one:08b}" for one in data)), f"binary{suffix}")
         folded.setdefault(skeleton("".join(map(str, data))), f"decimal{suffix}")
         for once in base64_forms(data):
@@ -139,7 +140,7 @@ def _payloads(canary: str) -> Iterator[tuple[str, bytes]]:
     for name, form in (
         ("", canary), ("case", canary.lower()), ("case", canary.upper()), ("case", canary.swapcase()), ("reversal", canary[::-1]),
         ("rot13", shift(canary, 13)), ("spacing", " ".join(canary)), ("spacing", "-".join(canary)), ("hex", canary.encode().hex()),
-        ("hex", canary.encode().hex().upper()), ("url", quote(canary, safe="")), ("url", "".join(f"%{one:02X}" for one in canary.encode())),
+        ("hex", canary.encode().hex().upper()), ("url", quote(canary, safe="")), ("url", "".join(f"%{one:02X}" for one in canary.encode())), ("url", "".join(f"%{one:02x}" for one in canary.encode())),
     ):  # fmt: skip
         data = form.encode()
         if data not in seen:
@@ -155,15 +156,6 @@ def base64_forms(data: bytes) -> Iterator[bytes]:
         yield encoded[-(-before * 4 // 3) : (before + len(data)) * 4 // 3]
 
 
-def shift(text: str, by: int) -> str:
-    """Each letter of ASCII moved by a number of places in the alphabet."""
-    return text.translate({**_alphabet("a", by), **_alphabet("A", by)})
-
-
 def mirror(text: str) -> str:
     """Atbash: the alphabet backwards."""
     return text.translate({ord(first) + at: chr(ord(first) + 25 - at) for first in "aA" for at in range(26)})
-
-
-def _alphabet(first: str, by: int) -> dict[int, str]:
-    return {ord(first) + at: chr(ord(first) + (at + by) % 26) for at in range(26)}

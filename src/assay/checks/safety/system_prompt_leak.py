@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.prompt_injection import shift
-from assay.checks.safety.transforms import origin, readings, skeleton
+from assay.checks.safety.transforms import origin, readings, shift, skeleton
 from assay.ports import Services
 
 SHINGLE = 12  # letters and digits that are compared at once

@@ -30,7 +30,7 @@ _LEET: Final = {
 }  # fmt: skip
 
 
-_INVISIBLE: Final = dict.fromkeys(map(ord, "\u00ad\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\ufeff"))
+INVISIBLE: Final = dict.fromkeys(map(ord, "\u00ad\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\ufeff"))
 
 
 class _Folds(dict[int, str]):
@@ -68,6 +68,15 @@ def origin(text: str, start: int, end: int) -> tuple[int, int]:
     return places[start], places[end - 1] + 1
 
 
+def shift(text: str, by: int) -> str:
+    """Each letter of ASCII moved by a number of places in the alphabet."""
+    return text.translate({**_alphabet("a", by), **_alphabet("A", by)})
+
+
+def _alphabet(first: str, by: int) -> dict[int, str]:
+    return {ord(first) + at: chr(ord(first) + (at + by) % 26) for at in range(26)}
+
+
 def unescape(text: str) -> str:
     """The text without URL, HTML and Unicode escapes; two layers of them."""
     for _ in range(2):
@@ -82,7 +91,7 @@ def unescape(text: str) -> str:
 
 def dense(text: str) -> str:
     """The text without white space and invisible characters, with the letters of standard base64."""
-    return "".join(text.translate(_INVISIBLE).split()).replace("-", "+").replace("_", "/")
+    return "".join(text.translate(INVISIBLE).split()).replace("-", "+").replace("_", "/")
 
 
 def readings(text: str) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     type: str
     version: str
-    status: Literal["passed", "found", "error", "signal"]
+    status: Literal["passed", "found", "error", "signal", "not-applicable"]
     kind: str = ""
     severity: str = ""
     findings: list[JSON] = []
@@ -57,7 +57,6 @@ class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trial: int
     findings: tuple[SafetyFinding, ...] = ()
     detectors: list[DetectorRecord] = []
-    not_applicable: list[str] = []  # detectors whose arguments the context does not have
     canary: str = ""
     tool_calls: list[JSON] = []  # also those that were refused, which no event has
 
@@ -121,11 +120,11 @@ class SafetyInspector:
         """Put one trial to the detectors. A detector without an answer leaves the trial unmeasured."""
         document = context_document(facts, self._policy)
         applicable: list[JSON] = []
-        absent: list[str] = []
+        absent: list[DetectorRecord] = []
         for checker in self._checks:
             arguments = _arguments(checker, document)
             if arguments is None:
-                absent.append(checker.type)
+                absent.append(DetectorRecord(**_names(checker), status="not-applicable"))
             else:
                 applicable.append({"type": checker.type, "arguments": arguments})
         records: list[DetectorRecord] = []
@@ -145,8 +144,7 @@ class SafetyInspector:
             task_id=facts.task.task_id,
             trial=facts.trial,
             findings=findings,
-            detectors=records,
-            not_applicable=absent,
+            detectors=records + absent,
             canary=facts.canary,
             tool_calls=document["output"]["metadata"]["tool_calls"],
         )
@@ -163,9 +161,7 @@ class SafetyInspector:
     def _record(self, result: CheckResult) -> DetectorRecord:
         checker = self._registry.find(result.check_type, None)
         assert issubclass(checker, SafetyCheck)
-        names: JSON = {"type": checker.type, "version": checker.version}
-        if issubclass(checker, Detector):
-            names |= {"kind": checker.kind, "severity": checker.severity}
+        names = _names(checker)
         passed = result.results.get("passed")
         if result.status != "completed":
             error = result.error.message if result.error else result.status
@@ -182,6 +178,13 @@ class SafetyInspector:
         ]
         more = result.results.get("more", 0)
         return DetectorRecord(**names, status="passed" if passed else "found", findings=findings, more=more)
+
+
+def _names(checker: type[SafetyCheck]) -> JSON:
+    names: JSON = {"type": checker.type, "version": checker.version}
+    if issubclass(checker, Detector):
+        names |= {"kind": checker.kind, "severity": checker.severity}
+    return names
 
 
 def context_document(facts: TrialFacts, policy: JSON | None) -> JSON:

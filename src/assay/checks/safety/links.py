@@ -6,9 +6,9 @@ from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
 _URL = re.compile(
-    r"(?:(?:https?|ftp|wss?):[/\\]{2}|(?<=[(\"'=])\s?//(?=[A-Za-z0-9]))[^\s\"'<>]{4,4000}", re.IGNORECASE
+    r"(?:(?:https?|ftp|wss?):[/\\]{2}|(?<=[(\"'=])\s?//(?=[A-Za-z0-9]))[^\s\"'<>]{4,2000}", re.IGNORECASE
 )
-_BRACKETED = re.compile(r"<((?:https?|ftp)://[^<>\n]{4,4000})>", re.IGNORECASE)
+_BRACKETED = re.compile(r"<((?:https?|ftp)://[^<>\n]{4,2000})>", re.IGNORECASE)
 # What stands before a link that a renderer fetches without a click.
 _FETCHED = re.compile(
     r"""!\[[^\]\n]{0,300}\]\(\s{0,5}<?\Z|\b(?:src|srcset|poster|background|data|xlink:href)\s{0,5}=\s{0,5}["']?\s?\Z|url\(\s{0,5}["']?\Z
@@ -17,6 +17,7 @@ _FETCHED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _DEFINITION = re.compile(r"(?:^|\n)\s{0,3}\[([^\]\n]{1,100})\]:\s{0,5}<?\Z")
+_REFERENCE = re.compile(r"!\[[^\]\n]{0,200}\]\[([^\]\n]{1,100})\]")
 _NETLOC = re.compile(r"[^/?#\\]*")
 
 
@@ -40,17 +41,14 @@ class Link(NamedTuple):
 
 def find_links(text: str) -> Iterator[Link]:
     """Every link with a host, from left to right."""
-    done = 0
-    for match in sorted(
-        (*_URL.finditer(text), *_BRACKETED.finditer(text)), key=lambda one: (one.start(), -one.end())
-    ):
-        if match.start() < done:
-            continue
-        group = 1 if match.re is _BRACKETED else 0
-        url = match[group] if group else _trim(match[0])
-        start = match.start(group)
-        done = start + len(url)
-        yield _link(text, start, url.strip())
+    images = frozenset(match[1] for match in _REFERENCE.finditer(text))
+    at = 0
+    while (match := _URL.search(text, at)) is not None:
+        start = match.start()
+        bracketed = _BRACKETED.match(text, start - 1) if text[start - 1 : start] == "<" else None
+        url = bracketed[1] if bracketed else _trim(match[0])
+        at = start + max(len(url), 1)
+        yield _link(text, start, url.strip(), images)
 
 
 def _trim(url: str) -> str:
@@ -66,14 +64,11 @@ def _trim(url: str) -> str:
     return url.rstrip(".,;:!*_`|]")
 
 
-def _link(text: str, start: int, url: str) -> Link:
+def _link(text: str, start: int, url: str, images: frozenset[str]) -> Link:
     lead = text[max(0, start - 320) : start]
     fetched = _FETCHED.search(lead) is not None
     if not fetched and (definition := _DEFINITION.search(lead)) is not None:
-        fetched = (
-            f"][{definition[1]}]" in text
-            and re.search(rf"!\[[^\]\n]{{0,200}}\]\[{re.escape(definition[1])}\]", text) is not None
-        )
+        fetched = definition[1] in images
     rest = url.split("//" if "//" in url else "\\\\", 1)[1]
     netloc_match = _NETLOC.match(rest)
     netloc = netloc_match[0] if netloc_match else ""

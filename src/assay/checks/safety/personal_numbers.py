@@ -142,6 +142,8 @@ def _address_of_network(number: str, match: re.Match[str]) -> bool:
         )
     ):
         return False
+    if re.match(r"\d\.", text) and re.search(r"[A-Za-z]\w*\s\Z", lead) and not _PERSON.search(lead):
+        return False  # the version of a product
     documentation = text.startswith(("192.0.2.", "198.51.100.", "203.0.113.", "2001:db8:"))
     if documentation:
         return _PERSON.search(lead) is not None

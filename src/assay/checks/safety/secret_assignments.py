@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from assay.checks.safety.secret_formats import entropy, is_placeholder, is_random, is_uuid
 
 _PASSWORDS = (
-    r"passw(?:or)?ds?|passwd|passphrase|passcode|pass[-_]?code|\bpwd|_pwd|db_?pass|smtp_?pass|_pass(?![a-z])|passwort|kennwort|contrase(?:ñ|n)a|mot de passe"
+    r"passw(?:or)?ds?|passwd|passphrase|passcode|pass[-_]?code|\bpwd|_pwd|db_?pass|smtp_?pass|_pass(?![a-z_])|\bpass(?=\s?[:=])|passwort|kennwort|contrase(?:ñ|n)a|mot de passe"
     r"|\bsenha|wachtwoord|lösenord|adgangskode|has(?:ł|l)o\b|\bşifre|парол[ья]|密码|密碼|口令|パスワード|暗証番号|비밀번호|كلمة (?:السر|المرور)|סיסמ[הת]|\bpasscode"
 )
 _KEYS = (
@@ -29,13 +29,13 @@ _TAIL_NOT_SECRET = re.compile(
 )
 # After the name: an assignment in code, configuration, a header, XML or a table, and then the value.
 _ASSIGNED = re.compile(
-    r"""[\w.-]{0,24}["'`\]]{0,3}(?:\s{0,3}(?::=|=>|==?|:|\|)\s{0,3}|\s{1,3}value\s?=\s?|>\s{0,3}|,?\s{0,3}(?=["'`]))
+    r"""(?:[\w-]|\.(?=\w)){0,24}["'`\]]{0,3}(?:\s{0,3}(?::=|=>|==?|:|\|)\s{0,3}|\s{1,3}value\s?=\s?|>\s{0,3}|,?\s{0,3}(?=["'`]))
         (?P<quote>b?["'`«“‘「]{1,3}\s?)?(?P<value>[!-~]{4,600})""",
     re.VERBOSE,
 )
 # In a sentence: up to some words, a verb of being, and then the value.
 _SAID = re.compile(
-    r"""[^\n.!?=:]{0,48}?(?:\b(?:is|was|are|lautet|ist|es|est|è|é|er|jest|to|это|set\ to|zu)\b|является|[是为為はは=:：—])[:：]?\s{0,3}
+    r"""[^\n.!?=:@`"<>|/]{0,48}?(?:'s\s|\b(?:is|was|are|lautet|ist|es|est|è|é|er|jest|to|это|set\ to|zu)\b|является|[是为為はは=:：—])[:：]?\s{0,3}
         (?P<quote>[*"'`«“‘「]{1,3}\s?)?(?P<value>[!-~]{4,600})""",
     re.VERBOSE,
 )
@@ -100,7 +100,7 @@ _WORDS = frozenset(
     ]
 )
 _CODE = re.compile(
-    r"[A-Za-z_][\w.]*[(\[]|\w+\.\w+\.\w+\Z|(?:os|process|env|config|self|this|settings|request|form|secrets|var|args|opts|ctx)[.$\[]|[$%@&]\w|[~.]?/|https?:|[a-z]+://|!(?:Ref|Sub)"
+    r"[A-Za-z_][\w.]*[(\[]|\w+\.\w+\.\w+\Z|(?:os|process|env|config|self|this|settings|request|form|secrets|var|args|opts|ctx)[.$\[]|[$%@&]\w|[~.]?/|https?:|[a-z]+://|!(?:Ref|Sub)|--?[a-z]"
 )
 _SEED = re.compile(r"(?:[a-z]{3,8}[\s,]{1,3}){11,23}[a-z]{3,8}")
 _SEED_NAME = re.compile(

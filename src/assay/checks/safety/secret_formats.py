@@ -12,6 +12,7 @@ from math import log2
 
 _ID = r"[A-Za-z0-9_-]"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_SEPARATORS = re.compile(r"[-_./:]")
 _UUID_ONLY = re.compile(_UUID, re.IGNORECASE)
 
 FORMATS: tuple[tuple[str, str, str], ...] = (
@@ -150,6 +151,9 @@ def is_random(value: str, least: int = 16) -> bool:
     core = value.strip("=")
     if len(core) < least or is_placeholder(value):
         return False
+    words = [piece for piece in _SEPARATORS.split(core[:200]) if piece]
+    if len(words) >= 4 and sum(piece.isalpha() and piece.islower() for piece in words) >= 0.7 * len(words):
+        return False  # a name of several words, such as a path or an identifier
     digits = sum(one.isdigit() for one in core)
     if not digits or digits == len(core):
         return False

@@ -91,3 +91,14 @@ def test_refusals(command, folder, arguments, code, message):
     done = command("compare", *arguments, folder=folder)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
+
+
+def test_an_evaluation_beside_a_baseline(command, folder):
+    scored = ["evaluate", "--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--baseline"]
+    done = command(*scored, "before.jsonl", folder=folder)
+    assert "against before.jsonl: 0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n" in done.out
+    assert "passed: 0 worse, 5 better, 35 unchanged\n" in done.out
+    document = json.loads(command(*scored, "before.jsonl", "--json", folder=folder).out)
+    assert document["baseline"]["comparisons"][0]["result"]["verdict"] == "improved"
+    refused = command(*scored, "missing.jsonl", folder=folder)
+    assert (refused.code, refused.out) == (2, "")

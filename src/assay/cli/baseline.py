@@ -9,6 +9,8 @@ from assay.agenteval.suite_store import suite_digest
 from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.find_run import find_run
+from assay.comparison.compare import PairComparison
+from assay.comparison.wording import verdict_line
 from assay.errors import UsageError
 from assay.ports import Run, RunQuery, Store
 from assay.protocol.suite import AgentEvalSuite
@@ -55,10 +57,12 @@ def note_no_baseline(suite: AgentEvalSuite, modes: Sequence[str], reference: str
         echo_err("the mode regression compares only with --baseline RUN: nothing is compared")
 
 
-def show_comparison(comparison: Comparison) -> None:
-    """Print the difference, the tasks that got better and worse, and the notes."""
+def show_comparison(comparison: Comparison, pair: PairComparison | None) -> None:
+    """Print the verdict as `assay compare` does, the tasks that got better and worse, and the notes."""
     page = Page()
     page.put(_headline(comparison))
+    if pair is not None:
+        page.put(f"  {verdict_line(pair.result)}")
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column("change", no_wrap=True)
     table.add_column("score", no_wrap=True)

@@ -85,8 +85,9 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     bars = with_check_names(bars, plan.label_types, options.by)
-    slices = slice_sink(bars)
-    sinks = open_sinks(options, plan, inputs, check_options, tally, [slices] if slices else [])
+    slices, baseline = slice_sink(bars), _baseline_sink(options)
+    counters = [one for one in (slices, baseline) if one is not None]
+    sinks = open_sinks(options, plan, inputs, check_options, tally, counters)
     run, failing = new_id("eval_"), FailingCases()
     if agent is None and options.save:
         from assay.fep.save import StoreSink  # deferred import: most runs are not stored
@@ -122,9 +123,36 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
         echo_err(f"--by {name}: no case has a value there")
     bar_results = results_of(bars, tally, plan.label_types, rates)
     _report(
-        options, tally, failing, bad, footer, time.perf_counter() - began, trouble, agent, rates, bar_results
+        options,
+        tally,
+        failing,
+        bad,
+        footer,
+        time.perf_counter() - began,
+        trouble,
+        agent,
+        rates,
+        bar_results,
+        baseline,
     )
     return _exit_code(options, tally, bad, trouble, bar_results)
+
+
+def _baseline_sink(options: EvaluateOptions) -> Any:
+    if options.baseline is None:
+        return None
+    from assay.cli.evaluate_baseline import BaselineSink  # deferred import: most runs have no baseline
+
+    return BaselineSink(options.baseline)
+
+
+def _baseline_document(baseline: Any) -> dict[str, Any]:
+    return {} if baseline is None else {"baseline": baseline.document()}
+
+
+def _show_baseline(baseline: Any, options: EvaluateOptions) -> None:
+    if baseline is not None and not options.json:
+        baseline.show(to_stderr="-" in options.to)
 
 
 def _plan(
@@ -215,6 +243,7 @@ def _report(
     agent: AgentReport | None,
     slices: Sequence[SliceRates],
     bars: Sequence[BarResult],
+    baseline: Any,
 ) -> None:
     from assay.cli import render_slices, render_table  # deferred import: rich loads slowly
     from assay.cli.render_failing import show_failing  # deferred import: as above
@@ -227,6 +256,7 @@ def _report(
             **render_table.summary_of(tally),
             **({"slices": [slice_document(one) for one in slices]} if slices else {}),
             **({"bars": as_document(bars)} if bars else {}),
+            **_baseline_document(baseline),
             "failing_cases": failing.cases,
             "outputs": options.to,
             "status": footer.status,
@@ -256,6 +286,7 @@ def _report(
         for one in bars:
             if one.bar.target and one.share is not None and not one.passed:
                 echo_err(render_slices.bar_line(one))
+    _show_baseline(baseline, options)
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")

@@ -54,6 +54,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     modules: list[str] = []
     by: list[str] = []
     bars: list[str] = []  # --min-pass-rate
+    baseline: str | None = None
     allow_errors: bool = False
     resolved_arguments: bool = True
     timings: bool = False

@@ -16,6 +16,7 @@ from assay.cli.render_safety import put_safety
 from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
+from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
 from assay.fep.sinks import OutputFile
 from assay.fep.spending import format_usd
@@ -177,10 +178,12 @@ def _put_hints(page: Page, detail: EvalDetail) -> None:
     page.put(f"results: assay export {run} -o results.csv")
 
 
-async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> EvalDetail:
+async def show_json(
+    store: Store, run: Run, comparison: Comparison | None = None, pair: PairComparison | None = None
+) -> EvalDetail:
     """Print the scorecard of a stored run as JSON."""
     checks, detail = await checks_document(store, run), await _detail(store, run, 0)
-    print_json(detail, await read_summary(store, run), comparison, checks)
+    print_json(detail, await read_summary(store, run), comparison, pair, checks)
     return detail
 
 
@@ -188,10 +191,12 @@ def print_json(
     detail: EvalDetail,
     summary: EvalSummary | None,
     comparison: Comparison | None = None,
+    pair: PairComparison | None = None,
     more: Mapping[str, object] = NOTHING,
 ) -> None:
     document = document_of(detail, summary)
     document |= {} if comparison is None else {"comparison": comparison}
+    document |= {} if pair is None else {"difference": pair}
     echo_json(msgspec.json.encode(document | dict(more)))
 
 

@@ -26,6 +26,7 @@ from assay.cli.find_run import find_run
 from assay.cli.policy_file import read_policy
 from assay.cli.render_safety import exit_code
 from assay.cli.run_progress import RunProgress
+from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.sinks import EXTENSIONS
 from assay.fep.sources import checks_in, with_file_name
@@ -269,18 +270,19 @@ async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
 async def _report(options: RunOptions, store: Store, run: Run, baseline: BaselineRun | None) -> int:
     assert run.status in CLOSED
     summary = await read_summary(store, run)
-    comparison = None
+    comparison = pair = None
     if baseline is not None:
         current = await read_baseline(store, run)
+        pair = compare_reports(baseline.report, current.report)
         comparison = compare(baseline, current.report, current.suite_digest)
     for name in options.to:
         await _write(name, store, run, summary)
     if options.json:
-        detail = await render_scorecard.show_json(store, run, comparison)
+        detail = await render_scorecard.show_json(store, run, comparison, pair)
     else:
         detail = await render_scorecard.show(store, run)
         if comparison is not None:
-            show_comparison(comparison)
+            show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
     return exit_code(detail, summary)

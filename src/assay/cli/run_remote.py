@@ -19,6 +19,7 @@ from assay.cli.render_safety import exit_code
 from assay.cli.result_export import ResultExport
 from assay.cli.run import RunOptions
 from assay.cli.run_progress import RunProgress
+from assay.comparison.eval_reports import compare_reports
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
@@ -182,6 +183,7 @@ def _cancel(host: HostClient, run: str) -> None:
 def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineRun | None) -> int:
     path, card = f"/v1/host/assay/runs/{run}/eval-report", _card(host, run)
     comparison = None if baseline is None else compare(baseline, card.report, card.suite_digest)
+    pair = None if baseline is None else compare_reports(baseline.report, card.report)
     summary = None
     if card.status == "completed":
         summary = _summary(host.request("GET", f"/v1/runs/{run}/eval-summary"))
@@ -193,11 +195,11 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
         else:
             render_scorecard.write(name, summary)
     if options.json:
-        render_scorecard.print_json(card, summary, comparison)
+        render_scorecard.print_json(card, summary, comparison, pair)
     else:
         render_scorecard.display(card, f"details: {host.address}{path}")
         if comparison is not None:
-            show_comparison(comparison)
+            show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
     return exit_code(card, summary)

@@ -64,6 +64,10 @@ def evaluate(
             metavar="X",
         ),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Run or result file to compare with; see `assay compare`.", metavar="RUN"),
+    ] = None,
     allow_errors: Annotated[
         bool, typer.Option("--allow-errors", help="Do not exit with 1 because something was not measured.")
     ] = False,
@@ -139,6 +143,7 @@ def evaluate(
         modules=check_module or [],
         by=by or [],
         bars=min_pass_rate or [],
+        baseline=baseline,
         allow_errors=allow_errors,
         resolved_arguments=not no_resolved_arguments,
         timings=timings,

@@ -1,0 +1,26 @@
+"""The verdict on two eval runs, from their reports."""
+
+from assay.agenteval.report import EvalReport
+from assay.comparison.compare import PairComparison, compare_runs
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.errors import InvalidRequest
+from assay.extras import missing_packages
+
+
+def compare_reports(
+    baseline: EvalReport, report: EvalReport, margin: float | None = None
+) -> PairComparison | None:
+    """The comparison of the scores of the tasks; None if no task is in both, or the extra `compare` is not installed."""
+    if missing_packages("compare"):
+        return None
+    try:
+        return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
+    except InvalidRequest:
+        return None
+
+
+def _scores(report: EvalReport) -> RunScores:
+    scores = RunScores(report.run, ReadOptions(), is_eval=True)
+    for task in report.tasks:
+        scores.add_score(task.task_id, task.score, task.passed, task.trials)
+    return scores

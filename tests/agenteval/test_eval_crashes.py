@@ -113,6 +113,10 @@ class Host:
         assert [event["sequence"] for event in events] == list(range(len(events)))
         assert len(results) == TASKS * TRIALS
         assert by_node(events) == alone
+        found = [
+            task["taskId"] for task in events[-1]["payload"]["outputs"]["tasks"] if task["safetyFindings"]
+        ]
+        assert found == ["t-3", "t-7", "t-11"]
         ids = {event["eventId"] for event in events}
         assert len(ids) == len(events)
         assert all(event.get("causationId", next(iter(ids))) in ids for event in events)

@@ -232,7 +232,7 @@ def kind_of(kind: Any) -> str:
         case inspect.StructType() | inspect.DictType():
             return "object"
         case _:
-            names = {inspect.BoolType: "boolean", inspect.StrType: "string"}
+            names = {inspect.BoolType: "boolean", inspect.StrType: "string", inspect.NoneType: "null"}
             return names.get(type(kind), "number")
 
 

@@ -12,6 +12,7 @@ from assay.checks.arguments import bind
 from assay.checks.runner import ResultOptions, run_check
 from assay.checks.safety.excessive_agency import ExcessiveAgency
 from assay.checks.safety.unsafe_tool_call import UnsafeToolCall
+from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import InvalidRequest, ValueFault
 from assay.protocol.evaluation import Check
 from support.results_schemas import fits
@@ -172,3 +173,12 @@ def test_many_calls_are_offloaded_and_answer_the_same():
     bound = bind(Check(type="unsafe_tool_call", arguments=arguments), STANDARD, "checks[0]")
     result = fits(run_check(bound, {"output": {"value": calls}}, Services(), ResultOptions()))
     assert result.results["more"] == len(calls) - 100
+
+
+def test_many_rules_are_offloaded_and_answer_the_same():
+    calls = [{"tool": "bank:pay", "arguments": {}}] * 60
+    rules = [{"name": f"r{at}", "calls": "$[?@.tool == 'bank:pay']", "max": 59} for at in range(20)]
+    checker = UnsafeToolCall(tool_calls=calls, policy={"rules": rules})
+    task = checker.run(Services())
+    assert isinstance(task, WorkerTask)
+    assert run_tasks([task]) == [checker.answer(Services())]

@@ -7,10 +7,12 @@ It takes up the run there is, or starts it; it ends with it. Every invocation le
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
+from assay.ports.agents import ToolFailure
 from support.evals import Doing, Hosted, golden, rubric, suite_of
 
 TASKS, TRIALS = 12, 2
@@ -25,7 +27,7 @@ def suite():
         golden(f"t-{at}", 7 + at % 3, at, fixtures=FIXTURES) if at % 4 else rubric(f"t-{at}", ("odd", 0.5), ("even", 0.5), input=at)
         for at in range(TASKS)
     ]  # fmt: skip
-    return suite_of(*tasks, modes=["golden", "rubric"])
+    return suite_of(*tasks, modes=["golden", "rubric", "adversarial"])
 
 
 def log(task_id):
@@ -38,6 +40,9 @@ async def agent(task, scene):
     scene.reason("thinking")
     scene.usage(provider="p", model="m", input_tokens=1, output_tokens=task, cost_usd=0.25)
     await asyncio.sleep(0.002)
+    if task % 4 == 3 and scene.trial == 0:  # a finding of one trial counts for its task, also after a crash
+        with suppress(ToolFailure):
+            await scene.tool("refused")
     if task % 5 == 4:
         raise ValueError("no")
     return 7 if task % 4 == 0 else await scene.tool("shop:orders", n=task)

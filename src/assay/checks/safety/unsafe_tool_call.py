@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from assay.checks.checker import InvalidArgument
+from assay.checks.checker import Answer, InvalidArgument
+from assay.checks.offload import offload
 from assay.checks.safety.detector import Detection, Detector
 from assay.checks.safety.policy import compile_policy, policy_detections
 from assay.checks.safety.tool_calls import read_calls
+from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
+from assay.protocol.json_types import is_list
+
+INLINE_RULES = 1_000  # rules and patterns, for all calls together, that are tried in place
 
 
 class UnsafeToolCall(Detector):
@@ -24,6 +29,10 @@ class UnsafeToolCall(Detector):
     tool_calls: list[Any]
     allowed_tools: list[str] | None = None
     policy: dict[str, Any] = {}  # noqa: RUF012  # msgspec copies it
+
+    def run(self, services: Services) -> Answer | WorkerTask:
+        parts = sum(len(part) for part in self.policy.values() if is_list(part))
+        return offload(self) if len(self.tool_calls) * parts > INLINE_RULES else super().run(services)
 
     def detections(self, services: Services) -> list[Detection]:
         calls = read_calls(self.tool_calls)

@@ -134,15 +134,14 @@ def _rule(link: Link, words: frozenset[str]) -> str | None:
         link.query or link.fragment or _label_of(link.host) or any(len(one) > 24 for one in link.segments[1:])
     ):
         return "collector"
-    if any(format_spans(value) for _, value in parts + values if len(value) >= 16):
+    if any(len(value) >= 16 for _, value in parts + values) and format_spans(
+        "\n".join(value for _, value in parts + values)
+    ):
         return "secret-in-link"
     if has_suffix(link.host, ORDINARY_HOSTS):
         return None
-    if any(
-        personal_spans(value, f"{name}: ")
-        for name, value in parts
-        if (len(value) >= 7 and name != "/") or "@" in value
-    ):
+    named = [f"{name}: {value}" for name, value in parts if (len(value) >= 7 and name != "/") or "@" in value]
+    if named and personal_spans("\n".join(named)):
         return "personal-data-in-link"
     if any(decoded_text(value) for _, value in parts) or _decoded_path(link):
         return "encoded-text-in-link"

@@ -66,8 +66,9 @@ def _trim(url: str) -> str:
 
 def _link(text: str, start: int, url: str, images: frozenset[str]) -> Link:
     lead = text[max(0, start - 320) : start]
-    fetched = _FETCHED.search(lead) is not None
-    if not fetched and (definition := _DEFINITION.search(lead)) is not None:
+    last = lead.rstrip()[-1:]  # most links follow a word: then the patterns below need not be tried
+    fetched = bool(last) and last in "(\"'=<,`" and _FETCHED.search(lead) is not None
+    if last and last in ":<" and (definition := _DEFINITION.search(lead[-110:])) is not None:
         fetched = definition[1] in images
     rest = url.split("//" if "//" in url else "\\\\", 1)[1]
     netloc_match = _NETLOC.match(rest)

@@ -149,19 +149,21 @@ def is_named_secret(name: str, value: str) -> str | None:
 
 
 def _after(text: str, name: re.Match[str], *, alone: bool) -> Iterator[tuple[int, int, str]]:
-    if _NOT_SECRET.search(text, max(0, name.start() - 14), name.start()) or _TAIL_NOT_SECRET.match(
-        text, name.end()
-    ):
-        return
     for pattern in (_ASSIGNED, _SAID) if alone else (_ASSIGNED,):
         match = pattern.match(text, name.end())
         if match is None:
             continue
         value = _cut(match["value"], bool(match["quote"]))
         rule = _rule(name, value, quoted=bool(match["quote"]) and pattern is _ASSIGNED)
-        if rule is not None:
+        if rule is not None and not _is_other(text, name):
             yield match.start("value"), match.start("value") + len(value), rule
             return
+
+
+def _is_other(text: str, name: re.Match[str]) -> bool:
+    """Whether the words around the name say that it is not a secret: `next_token`, `token_type`."""
+    before = _NOT_SECRET.search(text, max(0, name.start() - 14), name.start())
+    return before is not None or _TAIL_NOT_SECRET.match(text, name.end()) is not None
 
 
 def _rule(name: re.Match[str], value: str, *, quoted: bool) -> str | None:

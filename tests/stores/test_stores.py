@@ -19,6 +19,8 @@ from assay.ports import (
     Event,
     EvidenceChunk,
     PutDocument,
+    RequireCount,
+    RequireRun,
     RunQuery,
     RunUpdate,
     Transaction,
@@ -154,6 +156,14 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
             "missing",
         ),
         (Transaction(documents=[put("twice"), put("twice")]), "exists"),
+        (Transaction(requires=[RequireRun(run="unknown", status="failed", events=1)]), "required"),
+        (Transaction(requires=[RequireRun(run="done", status="completed", events=1)]), "required"),
+        (Transaction(requires=[RequireRun(run="done", status="failed", events=2)]), "required"),
+        (Transaction(requires=[RequireRun(run="erased", status="failed", events=1)]), "required"),
+        (
+            Transaction(requires=[RequireCount(tenant="t", kind="suite", prefix="the", count=0)]),
+            "required",
+        ),
     ],
 )
 async def test_what_does_not_fit_is_refused_whole(store, batch, what):
@@ -161,6 +171,8 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
                                evidence=[EvidenceChunk(kind="request", data=b"first")]))  # fmt: skip
     await store.commit(opening("free"))
     await store.commit(opening("done", status="failed", events=[event()]))
+    await store.commit(opening("erased", status="failed", events=[event()]))
+    await store.commit(entry("erased", erases=True))
     await store.commit(Transaction(documents=[put("there")]))
     good = RunUpdate(
         run="free", events=[event()], evidence=[EvidenceChunk(kind="note", data=b"")], metadata={"good": True}
@@ -168,7 +180,11 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
 
     with pytest.raises(Conflict) as refused:
         await store.commit(
-            Transaction(entries=[good, *batch.entries], documents=[put("good"), *batch.documents])
+            Transaction(
+                entries=[good, *batch.entries],
+                documents=[put("good"), *batch.documents],
+                requires=batch.requires,
+            )
         )
 
     assert refused.value.what == what
@@ -177,6 +193,19 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
     assert await store.document("t", "suite", "good") is None
     assert (await store.chunks("open", "request"))[0].data == b"first"
     assert await store.run("new") is None
+
+
+async def test_preconditions_that_hold_change_nothing(store):
+    await store.commit(opening("done", status="failed", events=[event()]))
+    await store.commit(Transaction(documents=[put("there"), put("thin"), put("other")]))
+    requires = [
+        RequireRun(run="done", status="failed", events=1),
+        RequireCount(tenant="t", kind="suite", prefix="th", count=2),
+    ]
+    before = await store.run("done")
+    await store.commit(Transaction(documents=[put("new")], requires=requires))
+    assert await store.document("t", "suite", "new") is not None
+    assert await store.run("done") == before
 
 
 async def test_several_runs_can_move_in_one_batch(store):

@@ -15,6 +15,7 @@ from assay.cli import render_verdicts
 from assay.cli.console import echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
+from assay.cli.respond_deployment import find_management_run, report_deployment, respond_to_deployment
 from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
 from assay.ports import ACTIVE, Principal, Run, RunQuery, Store
@@ -65,6 +66,8 @@ def respond(*, run: str, accept: bool, reject: bool, answer: str | None, json: b
     value = _value(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
     with stdout_to_stderr():
         outcome = asyncio.run(_respond(chosen, run, value))
+    if isinstance(outcome, Run):
+        raise typer.Exit(report_deployment(outcome, json=json))
     raise typer.Exit(_report(*outcome, json=json))
 
 
@@ -153,9 +156,12 @@ def _loop(options: VerifyOptions, agents: dict[str, Agent], config: settings.Set
     )
 
 
-async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcome:
-    """Answer the run and continue it; for a child run, continue its top run too."""
+async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcome | Run:
+    """Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run."""
     async with app.store(config) as store:
+        transition = await find_management_run(store, run_id, TENANT)
+        if transition is not None:
+            return await respond_to_deployment(config, store, PRINCIPAL, transition, value)
         run = await _find_waiting(store, run_id)
         if run.status not in RESTING:
             raise Conflict("status", f"run {run.id}", f"it is {run.status} and does not wait for an answer")

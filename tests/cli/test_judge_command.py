@@ -44,7 +44,8 @@ def test_a_sample_is_labelled_and_corrects_the_judge(assay):
     assert "0 of 12 judged tasks labelled by people" in before.out
     assert "no labels yet" in before.out
     assert "no corrected mean: no sample was drawn" in before.out
-    assert "panel      94.4% over 12; Krippendorff's α" in before.out
+    assert "panel      94.4% over 12; Krippendorff's α 0.00\n" in before.out  # never -0.00
+    assert "1 of 12 tasks have answers on both sides of the bar: task-00" in before.out
     drawn = json.loads(assay("judge", "sample", "latest", "-n", "4", "--seed", "7", "--json").out)
     assert (drawn["seed"], drawn["drawn"], drawn["judged"], drawn["probability"]) == (7, 4, 12, 4 / 12)
     names = [task["taskId"] for task in drawn["tasks"]]
@@ -117,7 +118,7 @@ def test_scores_are_corrected_where_all_drawn_tasks_have_one():
         for at in range(40)
     ]
     sample = JudgeSample(seed=1, drawn=10, judged=40, probability=0.25)
-    found = check_judge(JudgedRun(tasks, sample))
+    found = check_judge(JudgedRun(tasks, sample, 0.7))
     assert found.score.mean == pytest.approx(found.score.uncorrected - 0.2)  # the judge is always 0.2 higher
     assert found.bias == pytest.approx(0.2)
     assert (found.pass_rate.uncorrected, found.pass_rate.mean) == (1, 0)

@@ -9,6 +9,7 @@ tasks, so a larger sample with the same seed contains the smaller one.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from math import fsum
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -22,7 +23,7 @@ from assay.ports.audit import HOST
 from assay.protocol.annotations import Annotation, AnnotationCreate, ScoreCorrection, Signal
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored
-from assay.protocol.json_types import is_list, is_object
+from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.paging import read_chunks, read_events
@@ -58,6 +59,7 @@ class JudgedTask(Struct, frozen=True, kw_only=True):
 class JudgedRun(Struct, frozen=True):
     tasks: list[JudgedTask]
     sample: JudgeSample | None
+    pass_score: float
 
     def drawn(self) -> list[JudgedTask]:
         """The tasks of the sample, in the order of the draw."""
@@ -66,12 +68,19 @@ class JudgedRun(Struct, frozen=True):
         return draw(self.tasks, self.sample.drawn, self.sample.seed)
 
 
+class PanelReport(Struct, frozen=True):
+    """How far the answers of a panel agree, and the tasks that single answers would have passed and failed."""
+
+    agreement: Agreement
+    split: list[str]
+
+
 class JudgeCheck(Struct, frozen=True, kw_only=True):
     """
     `agreement` is that of judge and people on whether a task passed, `bias` the mean of judge minus people over the labelled scores.
 
-    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel` is the
-    agreement of the answers of a panel with each other; None without a panel.
+    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel` compares
+    the answers of a panel with each other; None without a panel.
     """
 
     judged: int
@@ -83,7 +92,7 @@ class JudgeCheck(Struct, frozen=True, kw_only=True):
     uncorrected: str
     pass_rate: CorrectedMean | None
     score: CorrectedMean | None
-    panel: Agreement | None
+    panel: PanelReport | None
 
 
 def draw(tasks: Sequence[JudgedTask], count: int, seed: int) -> list[JudgedTask]:
@@ -104,7 +113,7 @@ async def read_judged(store: Store, run: Run) -> JudgedRun:
     ]
     if not tasks:
         raise UsageError(f"{run.id} has no task that a judge scored; a judge scores rubrics")
-    return JudgedRun(tasks, _sample_in(notes))
+    return JudgedRun(tasks, _sample_in(notes), report.pass_score)
 
 
 def _judged(
@@ -168,26 +177,43 @@ async def record_sample(
         signal = Signal(kind="label", label=SAMPLE)
         create = AnnotationCreate(signal=signal, note=msgspec.json.encode(sample).decode())
         await annotate(store, run, create, HOST, now, redact_text)
-    return JudgedRun(judged.tasks, sample)
+    return JudgedRun(judged.tasks, sample, judged.pass_score)
 
 
-async def panel_agreement(store: Store, run: Run) -> Agreement | None:
-    """Krippendorff's alpha of the answers of the panel, over all its decisions. None without a panel."""
+async def read_panel(store: Store, run: Run, pass_score: float) -> PanelReport | None:
+    """What the answers of a panel say about each other, over all its decisions. None without a panel."""
     decisions: list[list[bool]] = []
+    split: dict[str, None] = {}
     async for chunk in read_chunks(store, run.id, RESULTS):
-        for check in msgspec.json.decode(chunk.data)["check_results"]:
-            decisions += _votes(check)
-    return krippendorff_alpha(decisions) if decisions else None
+        result: JSON = msgspec.json.decode(chunk.data)
+        case: JSON = result["execution_context"]["test_case"]
+        for check in result["check_results"]:
+            votes = _votes(check)
+            decisions += votes
+            if votes and _is_split(votes, case["expected"], pass_score):
+                split[case["id"]] = None
+    return PanelReport(krippendorff_alpha(decisions), list(split)) if decisions else None
 
 
 def _votes(check: Mapping[str, object]) -> list[list[bool]]:
+    """For each criterion, the votes of the panel."""
     place: object = check
     for name in ("results", "metadata", "panel", "votes"):
         place = place.get(name) if is_object(place) else None
     return [votes for votes in place.values() if is_list(votes)] if is_object(place) else []
 
 
-def check_judge(judged: JudgedRun, panel: Agreement | None = None) -> JudgeCheck:
+def _is_split(votes: Sequence[Sequence[bool]], criteria: Sequence[JSON], pass_score: float) -> bool:
+    """Whether the scores of single answers are on both sides of the bar."""
+    total = fsum(one["weight"] for one in criteria)
+    scores = [
+        fsum(one["weight"] for one, met in zip(criteria, answer, strict=False) if met) / total
+        for answer in zip(*votes, strict=False)
+    ]
+    return len({round(score, 12) >= pass_score for score in scores}) > 1
+
+
+def check_judge(judged: JudgedRun, panel: PanelReport | None = None) -> JudgeCheck:
     labelled = [task for task in judged.tasks if task.is_labelled]
     errors = [task.score - task.human_score for task in labelled if task.human_score is not None]
     drawn = judged.drawn()

@@ -10,8 +10,8 @@ from assay.agenteval.judge_labels import (
     JudgeCheck,
     JudgedRun,
     check_judge,
-    panel_agreement,
     read_judged,
+    read_panel,
     record_sample,
 )
 from assay.agenteval.run_header import KIND
@@ -59,7 +59,8 @@ def check(*, run: str, tenant: str | None, json: bool) -> None:
 def _rows(found: JudgeCheck, run_id: str) -> list[tuple[str, str]]:
     rows = [("agreement", _agreement(found.agreement, "Cohen's κ"))]
     if found.panel is not None:
-        rows.append(("panel", _agreement(found.panel, "Krippendorff's α")))
+        rows.append(("panel", _agreement(found.panel.agreement, "Krippendorff's α")))
+        rows.append(("", _split(found.panel.split, found.judged)))
     if found.bias is not None:
         side = (
             "higher than people" if found.bias > 0 else "lower than people" if found.bias < 0 else "as high"
@@ -73,21 +74,31 @@ def _rows(found: JudgeCheck, run_id: str) -> list[tuple[str, str]]:
     if found.uncorrected:
         rows.append(("corrected", f"no corrected mean: {found.uncorrected}"))
     if found.unlabelled:
-        listed, more = found.unlabelled[:MAX_TASKS], len(found.unlabelled) - MAX_TASKS
-        rows.append(("", ", ".join(listed) + (f" and {more} more" if more > 0 else "")))
+        rows.append(("", _listed(found.unlabelled)))
     if found.sample is None:
         rows.append(("", f"draw one: assay judge sample {run_id} -n {min(30, found.judged)}"))
     return rows
 
 
+def _listed(tasks: list[str]) -> str:
+    more = len(tasks) - MAX_TASKS
+    return ", ".join(tasks[:MAX_TASKS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _split(tasks: list[str], judged: int) -> str:
+    if not tasks:
+        return "no task has answers on both sides of the bar"
+    return f"{len(tasks):,} of {count_of(judged, 'task')} have answers on both sides of the bar: {_listed(tasks)}"
+
+
 def _agreement(agreement: Agreement, name: str) -> str:
     if agreement.observed is None:
         return "no labels yet" if not agreement.cases else agreement.reason
-    of = f"{agreement.observed:.1%} over {agreement.cases}"
+    of = f"{agreement.observed:.1%} over {agreement.cases:,}"
     if agreement.value is None:
         return f"{of}; {name} is {agreement.reason}"
     limits = "" if agreement.low is None else f" (95% {agreement.low:.2f}…{agreement.high:.2f})"
-    return f"{of}; {name} {agreement.value:.2f}{limits}"
+    return f"{of}; {name} {round(agreement.value, 2) + 0.0:.2f}{limits}"
 
 
 def _corrected(mean: CorrectedMean) -> str:
@@ -105,4 +116,5 @@ async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> 
 async def _check(reference: str, tenant: str | None) -> tuple[str, JudgeCheck]:
     async with app.store(settings.load()) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
-        return run.id, check_judge(await read_judged(store, run), await panel_agreement(store, run))
+        judged = await read_judged(store, run)
+        return run.id, check_judge(judged, await read_panel(store, run, judged.pass_score))

@@ -4,6 +4,7 @@ import os
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,14 @@ TIMEOUT = 60.0  # seconds without a byte
 RETRY_DELAYS = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new connection
 END_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 _error = msgspec.json.Decoder(ErrorResponse).decode
+
+
+class HostRefusal(UsageError):
+    """A refusal of the server, with its code and details."""
+
+    def __init__(self, message: str, code: str, details: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.remote_code, self.remote_details = code, details
 
 
 class RemoteEvent(NamedTuple):
@@ -112,13 +121,13 @@ class HostClient:
             raise EnvironmentFailure(f"{self.address}: {why}") from None
 
     def _refusal(self, error: HTTPError) -> EnvironmentFailure | UsageError:
-        with error:
-            try:
-                message = f"{self.address}: {_error(error.read()).message}"
-            except (msgspec.MsgspecError, OSError, HTTPException):
-                message = f"{self.address}: {error.code} {error.reason}"
-        retryable = (error.code >= 500 and error.code != 501) or error.code == 429
-        return EnvironmentFailure(message) if retryable else UsageError(message)
+        body = ErrorResponse(error="", message=f"{error.code} {error.reason}")
+        with error, suppress(msgspec.MsgspecError, OSError, HTTPException):
+            body = _error(error.read())
+        message = f"{self.address}: {body.message}"
+        if (error.code >= 500 and error.code != 501) or error.code == 429:
+            return EnvironmentFailure(message)
+        return HostRefusal(message, body.error, body.details or {})
 
 
 def _key(key_file: str | None) -> str:

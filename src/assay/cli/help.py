@@ -121,6 +121,37 @@ What an agent says to itself, its usage and its times are not compared. Both run
 
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
 """,
+    "promote": """Move an agent version one step on: draft, test, staged, active.
+
+\b
+    assay promote local.shop.bot@1.2.0 --to test
+    assay promote local.shop.bot@1.2.0 --to staged --eval latest
+    assay promote local.shop.bot@1.2.0 --to active --eval latest --channel stable --canary 10
+
+The policy (ASSAY_PROMOTION_POLICY) says which eval run is good enough, and which principals approve. An active version
+may be paused and deprecated; --to active --canary P changes the percentage of an active version.
+
+\b
+Exit codes:
+  0  done
+  1  the evidence is missing: no eval run, or one that was not measured
+  2  wrong usage, or a state that is not the next one
+  3  the eval run does not meet the policy, or the transition waits for an approval
+""",
+    "rollback": """Roll an active agent version back to the version before it.
+
+\b
+    assay rollback local.shop.bot --reason "it refunds twice"
+
+Exit codes as for `assay promote`.
+""",
+    "deployments": """List the deployments of agent versions.
+
+\b
+    assay deployments local.shop.bot
+
+Without AGENT it lists all versions that were promoted.
+""",
     "export": """Write the results of a stored run to files.
 
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv.

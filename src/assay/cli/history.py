@@ -18,6 +18,7 @@ from assay.cli.run_list import short_ids
 from assay.comparison.history import HistoryRow, rows_of, suite_runs
 from assay.errors import UsageError
 from assay.fep.spending import format_usd
+from assay.promotion.states import deployment_states
 from assay.settings import Settings
 
 CHARTS = (21, 11, 0)  # columns of the chart: the widest that fits
@@ -78,7 +79,8 @@ async def _local(config: Settings, suite_id: str, agent: str | None, limit: int,
             runs, before = await suite_runs(
                 store, tenant, suite_id, agent=agent, before=before, limit=limit - len(rows)
             )
-            rows += await rows_of(store, runs, {})
+            agents = {str(run.metadata.get("agentId", "")) for run in runs}
+            rows += await rows_of(store, runs, await deployment_states(store, tenant, agents))
             if before is None or len(rows) == limit:
                 return Found(suite_id=suite_id, rows=rows, more=before is not None)
 

@@ -7,17 +7,26 @@ import msgspec
 from assay import app
 from assay.cli.console import echo, echo_json
 from assay.cli.exit_codes import NOT_PASSED, PASSED
+from assay.cli.find_run import RECENT
 from assay.errors import Conflict
-from assay.ports import Principal, Run, Store
+from assay.ports import Principal, Run, RunQuery, RunStatus, Store
 from assay.promotion.management import KIND, NODE
 from assay.settings import Settings
 
 WAITING = "waiting-approval"
+ANSWERABLE: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 
 
 async def find_management_run(store: Store, reference: str, tenant: str) -> Run | None:
-    """The run, if the reference is the id of a management run."""
+    """The management run of that id or beginning of an id, or the `latest` run that waits; None: it is another kind of run."""
+    if reference == "latest":
+        newest = await store.runs(RunQuery(tenant=tenant, statuses=ANSWERABLE, limit=1))
+        return newest[0] if newest and newest[0].kind == KIND else None
     run = await store.run(reference, tenant=tenant)
+    if run is None:
+        recent = await store.runs(RunQuery(tenant=tenant, kind=KIND, limit=RECENT))
+        matches = [one for one in recent if one.id.startswith(reference)]
+        run = matches[0] if len(matches) == 1 else None
     return run if run is not None and run.kind == KIND else None
 
 
@@ -46,6 +55,13 @@ def report_deployment(run: Run, *, json: bool) -> int:
         echo_json(msgspec.json.encode(document))
     else:
         subject = f"{run.metadata['agentId']}@{run.metadata['agentVersion']}"
-        code = f" ({run.metadata['code']})" if "code" in run.metadata else ""
-        echo(f"run {run.id}: {run.metadata['transition']} of {subject} is {run.status}{code}")
+        target = f" to {run.metadata['toState']}" if "toState" in run.metadata else ""
+        if run.status == "completed":
+            echo(f"{subject}: the transition{target} is done")
+        elif run.status == WAITING:
+            echo(f"{subject}: the answer is stored, and the transition{target} waits for more approvals")
+        else:
+            echo(
+                f"{subject} is unchanged: the transition{target} is {run.status} ({run.metadata.get('code')})"
+            )
     return PASSED if run.status in ("completed", WAITING) else NOT_PASSED

@@ -28,6 +28,7 @@ from assay.workflow.library import KIND as WORKFLOW
 from assay.workflow.report import verification_of
 
 T = TypeVar("T")
+TRANSITION = "deployment"  # the kind of a run that changes a deployment
 STATUSES: tuple[RunStatus, ...] = (
     "pending", "running", "waiting-approval", "waiting-input", "completed", "failed", "cancelled",
 )  # fmt: skip
@@ -74,6 +75,8 @@ def show_run(
         await audit_read(evaluations.store, stored, content=not stored.erased)
         if stored.erased:
             await _show_erased(evaluations, stored, json=options.json)
+        elif stored.kind == TRANSITION:
+            _show_transition(stored, json=options.json)
         elif stored.kind == EVAL:
             await show_eval(evaluations.store, stored, options)
         elif stored.kind == KIND:
@@ -92,6 +95,23 @@ async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) 
         return
     show_rows([await row_of(evaluations, run)])
     echo(f"its content was erased at {run.erased}")
+
+
+def _show_transition(run: Run, *, json: bool) -> None:
+    """A transition of a deployment: what was requested, and how it ended."""
+    if json:
+        echo_json(msgspec.json.encode(_document(run)))
+        return
+    about = run.metadata
+    echo(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    target = f" to {about['toState']}" if "toState" in about else ""
+    echo(
+        f"{about.get('transition')} {about.get('agentId')}@{about.get('agentVersion')}{target}, by {about.get('principal')}"
+    )
+    if "code" in about:
+        echo(f"nothing changed: {about['code']}")
+    if run.status.startswith("waiting"):
+        echo(f"it waits for an approval: assay respond {run.id} --accept, or --reject")
 
 
 def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:

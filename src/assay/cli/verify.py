@@ -15,10 +15,11 @@ from assay.cli import render_verdicts
 from assay.cli.console import echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
+from assay.cli.local_principal import PRINCIPAL
 from assay.cli.respond_deployment import find_management_run, report_deployment, respond_to_deployment
 from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
-from assay.ports import ACTIVE, Principal, Run, RunQuery, Store
+from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.json_types import is_object
@@ -33,9 +34,6 @@ from assay.workflow.service import RESTING, WorkflowService
 from assay.workflow.steps import read_request
 from assay.workflow.verifier_loop import read_loop, workflow_of
 
-PRINCIPAL = Principal(
-    tenant=TENANT, id="command", scopes=frozenset({"runs:create", "runs:read", "approvals:respond"})
-)
 MEASURED = ("loop_limit_exceeded", "decision_rejected")  # errors that say something about the work
 POLL_SECONDS = 1.0  # between two looks at the child runs
 MAX_WAITING = 1000  # runs that wait

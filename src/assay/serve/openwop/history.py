@@ -2,6 +2,7 @@
 
 from assay.comparison.history import rows_of, suite_runs
 from assay.errors import InvalidRequest, NotFound, Problem
+from assay.promotion.states import deployment_states
 from assay.protocol.json_types import JSON
 from assay.serve.fep.operations import page_start
 from assay.serve.openwop.host import host_of
@@ -31,7 +32,9 @@ async def suite_history(call: HttpRequest) -> Response:
     following: JSON = {}
     if position is not None:
         following = {"nextPageToken": pages.token(pages.RunCursor(*position, digest))}
-    return answer({"suiteId": suite_id, "rows": await rows_of(store, runs, {}), **following})
+    agents = {str(run.metadata.get("agentId", "")) for run in runs}
+    rows = await rows_of(store, runs, await deployment_states(store, call.tenant, agents))
+    return answer({"suiteId": suite_id, "rows": rows, **following})
 
 
 HISTORY_ROUTES = [

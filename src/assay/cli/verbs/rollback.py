@@ -10,9 +10,7 @@ from assay.cli.options import AsJson, KeyFile, Server
 def rollback(
     subject: Annotated[
         str,
-        typer.Argument(
-            help="The agent and its version; without a version, the active one.", metavar="AGENT[@VERSION]"
-        ),
+        typer.Argument(help="AGENT@VERSION, or AGENT: its active version.", metavar="AGENT"),
     ],
     reason: Annotated[str | None, typer.Option(help="The reason, for the log.", metavar="TEXT")] = None,
     json: AsJson = False,

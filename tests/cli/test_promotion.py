@@ -1,0 +1,92 @@
+"""`assay promote`, `rollback`, `deployments` and `respond`: the example, here and over HTTP, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "promotion"
+AGENT = "local.examples.sorter.default"
+SUITE = "local.examples.evals.sorter"
+FIRST, SECOND = f"{AGENT}@1.0.0", f"{AGENT}@1.1.0"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, command):
+    """The first version is staged; the second is installed and in test."""
+    folder = shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("promotion") / "host")
+    for line in (
+        "pack install sorter-1.0.0",
+        f"run --agent {AGENT} --json",
+        f"promote {FIRST} --to test",
+        f"promote {FIRST} --to staged --eval latest",
+        "pack install sorter-1.1.0",
+        f"promote {SECOND} --to test",
+    ):
+        ended = command(*line.split(), folder=folder)
+        assert ended.code == 0, ended.err
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (f"promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
+        (f"promote {SECOND} --to active", 2, f"next: assay promote {SECOND} --to staged"),
+        (f"promote {SECOND} --to rolled-back", 2, f"`assay rollback {SECOND}` leads to rolled-back"),
+        (f"promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
+        (f"promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
+        (f"promote {SECOND} --to staged --canary 101", 2, "--canary"),
+        (f"promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
+        ("promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
+        (f"promote {SECOND} --to paused", 2, "pause needs an active version"),
+        (f"promote {SECOND} --to staged", 1, f"by {AGENT} at version 1.1.0, got none"),
+        (f"promote {SECOND} --to staged --eval nothing", 1, "there is no eval run 'nothing'"),
+        (f"promote {SECOND} --to staged --eval latest", 3, "got a run of local.examples.sorter.default at version 1.0.0"),
+        (f"rollback {AGENT}", 2, "no version is active"),
+        (f"rollback {SECOND}", 2, "rollback needs an active version"),
+        ("deployments local.none", 2, "there is no agent 'local.none'"),
+        ("respond nothing --accept", 2, "there is no run 'nothing'"),
+    ],
+)  # fmt: skip
+def test_refusals_change_nothing(home, command, line, code, words):
+    before = command("deployments", AGENT, "--json", folder=home).out
+    ended = command(*line.split(), folder=home)
+    assert ended.code == code, ended.out + ended.err
+    assert words in ended.out + ended.err
+    assert command("deployments", AGENT, "--json", folder=home).out == before
+
+
+def test_a_refusal_as_json_has_every_condition(home, command):
+    ended = command(*f"promote {SECOND} --to staged --eval latest --json".split(), folder=home)
+    document = json.loads(ended.out)
+    assert (ended.code, document["error"]) == (3, "eval_gate_unmet")
+    assert [one["code"] for one in document["conditions"]] == ["eval_run_other_version"]
+    assert document["conditions"][0]["command"].startswith(f"assay run {SUITE} --agent {AGENT}")
+
+
+def test_an_approval_rejected_granted_and_a_history(home, command):
+    waits = command(*f"promote {FIRST} --to active --eval latest --channel stable".split(), folder=home)
+    assert waits.code == 3
+    assert f"{FIRST} stays staged until the transition is approved" in waits.err
+    run = next(word for word in waits.err.split() if word.startswith("run-")).rstrip(")")
+    assert f"assay respond {run} --accept" in waits.err
+    shown = command("show", run, folder=home).out
+    assert f"promote {FIRST} to active" in shown
+    assert f"assay respond {run} --accept" in shown
+    rejected = command("respond", run, "--reject", folder=home)
+    assert (rejected.code, "is unchanged" in rejected.err) == (3, True)
+    assert "decision_rejected" in command("show", run, folder=home).out
+    again = command(
+        *f"promote {FIRST} --to active --eval latest --channel stable --json".split(), folder=home
+    )
+    assert json.loads(again.out)["status"] == "waiting-approval"
+    done = command("respond", "latest", "--accept", folder=home)
+    assert (done.code, done.out) == (0, f"{FIRST}: the transition to active is done\n")
+    table = command("deployments", folder=home).out
+    assert f"{AGENT}  1.0.0    active  stable" in table
+    (row,) = json.loads(command("history", SUITE, "--json", folder=home).out)["rows"]
+    assert (row["agentVersion"], row["state"], row["promotedBy"]) == ("1.0.0", "active", True)
+    canary = command(*f"promote {FIRST} --to active --canary 30".split(), folder=home)
+    assert "is active, 30%" in canary.out

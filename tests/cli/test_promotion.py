@@ -76,7 +76,7 @@ def test_an_approval_rejected_granted_and_a_history(home, command):
     assert f"promote {FIRST} to active" in shown
     assert f"assay respond {run} --accept" in shown
     rejected = command("respond", run, "--reject", folder=home)
-    assert (rejected.code, "is unchanged" in rejected.err) == (3, True)
+    assert (rejected.code, "is unchanged" in rejected.out) == (3, True)
     assert "decision_rejected" in command("show", run, folder=home).out
     again = command(
         *f"promote {FIRST} --to active --eval latest --channel stable --json".split(), folder=home

@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from assay.auth.scopes import DEFAULT
 from support.evals import AGENT, Doing, golden
 from support.openwop_client import begun, suite
 from support.rest_client import Server, sqlite
@@ -254,3 +255,37 @@ def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_
 
 def _events(client, run):
     return client.get(f"/v1/runs/{run}/events", headers={"accept": "application/json"}).json()["events"]
+
+
+def test_a_promotion_on_another_host(host, command, there, tmp_path):
+    agent = "local.who.answer"
+    promoter = tmp_path / "promoter"
+    promoter.write_text(host.key(scopes=DEFAULT | {"deploy:promote", "deploy:rollback"}))
+    subject, options = f"{agent}@0.0.0", ("--server", host.url, "--key-file", "promoter")
+
+    def promote(*arguments):
+        return command("promote", subject, *arguments, *options, folder=tmp_path)
+
+    skipped = promote("--to", "active")
+    assert skipped.code == 2
+    assert f"next: assay promote {subject} --to test --server {host.url} --key-file promoter" in skipped.err
+    unscoped = there("promote", subject, "--to", "test")
+    assert (unscoped.code, "deploy:promote" in unscoped.err) == (2, True)
+    assert promote("--to", "test").out == f"{subject} is test\n"
+    bare = promote("--to", "staged")
+    assert (bare.code, f"by {agent} at version 0.0.0, got none" in bare.out) == (1, True)
+    ran = there("run", "suite.yaml", "--agent", agent, "--mode", "golden", "--json")
+    failing = promote("--to", "staged", "--eval", json.loads(ran.out)["runId"], "--json")
+    assert (failing.code, [one["code"] for one in json.loads(failing.out)["conditions"]]) == (
+        3,
+        ["eval_not_passed"],
+    )
+    good = suite(golden("right", "x", "x"), name="promoted")
+    (tmp_path / "good.yaml").write_text(yaml.safe_dump(good))
+    assert there("run", "good.yaml", "--agent", agent, "--json").code == 0
+    assert promote("--to", "staged", "--eval", "latest").code == 0
+    assert f"{agent}  0.0.0    staged" in there("deployments").out
+    (row,) = json.loads(there("history", "good.yaml", "--json").out)["rows"]
+    assert (row["score"], row["state"], row["promotedBy"]) == (1.0, "staged", True)
+    rolled = command("rollback", subject, *options, folder=tmp_path)
+    assert (rolled.code, "rollback needs an active version" in rolled.err) == (2, True)

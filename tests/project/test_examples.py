@@ -151,3 +151,15 @@ def test_the_pack_installs_and_runs(tmp_path, command):
     ran = command("run", "--agent", "local.examples.triage.default", folder=folder)
     assert ran.code == 0, ran.err
     assert "tasks 2 of 2 passed" in ran.out
+
+
+def test_the_promotion_ends_with_the_first_version(tmp_path, zygote):
+    folder = shutil.copytree(CLIENTS.parent / "promotion", tmp_path / "promotion")
+    environ = {**os.environ, "PATH": f"{zygote.bin}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", str(folder / "promote.sh")], env=environ, capture_output=True, text=True, timeout=120, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, first, second = done.stdout.splitlines()
+    assert "1.0.0    active                stable" in first
+    assert "1.1.0    rolled-back to 1.0.0" in second

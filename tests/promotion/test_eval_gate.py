@@ -111,6 +111,7 @@ def test_conditions(rules: dict[str, Any], facts: dict[str, Any], expected: list
         ({"suite": "local.shop.evals.smoke", "suite_version": "1.2.0"}, {"status": None}, f"{RUN.replace(' --', '@1.2.0 --')}"),
         ({"suite": "local.*"}, {"status": None}, "assay run SUITE --agent local.shop.bot"),
         ({"max_regression": 0.1}, {"active_version": "1.0.0"}, f"{RUN} --baseline RUN"),
+        ({"max_regression": 0.1}, {"active_version": "1.0.0", "active_run": "run-0"}, f"{RUN} --baseline run-0"),
     ],
 )  # fmt: skip
 def test_the_command_that_would_meet_it(rules: dict[str, Any], facts: dict[str, Any], command: str) -> None:

@@ -34,6 +34,7 @@ class EvidenceRequest(NamedTuple):
     version: str
     run_id: str | None
     active_version: str | None
+    active_run: str = ""  # the evidence of that version
 
 
 async def check_evidence(
@@ -46,7 +47,12 @@ async def check_evidence(
         run = await store.run(id, tenant=request.tenant)
     if run is None or not is_eval(run):
         evidence = Evidence(
-            agent_id=request.agent_id, version=request.version, run_id=request.run_id, now=now
+            agent_id=request.agent_id,
+            version=request.version,
+            run_id=request.run_id,
+            active_version=request.active_version,
+            active_run=request.active_run,
+            now=now,
         )
         return GateResult(unmet_conditions(rules, evidence), [])
     requires: list[Requirement] = [RequireRun(run=run.id, status=run.status, events=run.events)]
@@ -85,6 +91,7 @@ async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datet
         ended=run.ended,
         summary=summary,
         active_version=request.active_version,
+        active_run=request.active_run,
         baseline_version=baseline,
         now=now,
     )

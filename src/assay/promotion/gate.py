@@ -34,6 +34,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     effective_score: float | None = None  # with the corrections of people
     effective_passed: bool | None = None
     active_version: str | None = None  # the version that the request would replace
+    active_run: str = ""  # the eval run by which that version was promoted
     baseline_version: str | None = None  # the version that the run's baseline ran
     now: datetime
 
@@ -158,5 +159,7 @@ def _run_command(rules: PromotionRules, evidence: Evidence) -> str:
     if rules.suite_version and "*" not in rules.suite_version and suite != "SUITE":
         suite += f"@{rules.suite_version}"
     replaces = evidence.active_version not in (None, evidence.version)
-    baseline = " --baseline RUN" if rules.max_regression is not None and replaces else ""
+    baseline = (
+        f" --baseline {evidence.active_run or 'RUN'}" if rules.max_regression is not None and replaces else ""
+    )
     return f"assay run {suite} --agent {evidence.agent_id}{baseline}"

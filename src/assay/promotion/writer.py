@@ -68,8 +68,14 @@ class TransitionWriter:
         if named is None and planned.from_state == "paused":
             named = record.eval_run or None  # the evidence that made it active must still hold
         active = version_of(stored.records, LATEST, self.run) if planned.to_state != "test" else None
+        replaced = planned.follows or active
         evidence = EvidenceRequest(
-            self._tenant, self._request.agent_id, request.version, named, planned.follows or active
+            tenant=self._tenant,
+            agent_id=self._request.agent_id,
+            version=request.version,
+            run_id=named,
+            active_version=replaced,
+            active_run=stored.records.of(replaced).eval_run if replaced else "",
         )
         return await check_evidence(self._store, evidence, rules, self._clock.now())
 

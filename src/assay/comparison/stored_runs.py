@@ -9,7 +9,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
-from assay.ports import ACTIVE, Run
+from assay.ports import ACTIVE, Run, Store
 
 
 def require_comparable(run: Run) -> None:
@@ -36,19 +36,28 @@ async def result_lines(evaluations: EvaluationService, run: Run) -> AsyncIterato
         yield line
 
 
-async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
-    """The numbers of a stored run. The scores of an eval run are those of its report; its lines give slices and checks."""
-    require_comparable(run)
+def new_scores(run: Run, options: ReadOptions) -> RunScores:
+    """The numbers of a stored run before its lines are added."""
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
-    at = 0
-    async for line in result_lines(evaluations, run):
-        scores.add(line, f"{run.id}: result {at}")
-        at += 1
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
+    return scores
+
+
+async def add_report(store: Store, run: Run, scores: RunScores) -> None:
+    """Add the tasks of the report of an eval run. Its lines, which are added first, give slices and checks."""
     if run.kind == EVAL:
-        report = await report_of(evaluations.store, run)
+        report = await report_of(store, run)
         scores.own_verdict = None if report.verdict is None else report.verdict.passed
         for task in report.tasks:
             scores.add_score(task.task_id, task.score, task.passed, task.trials)
+
+
+async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
+    """The numbers of a stored run."""
+    require_comparable(run)
+    scores = new_scores(run, options)
+    async for line in result_lines(evaluations, run):
+        scores.add(line, run.id)
+    await add_report(evaluations.store, run, scores)
     return scores

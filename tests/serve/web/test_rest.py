@@ -74,6 +74,35 @@ def test_an_evaluation_is_answered_with_its_result_and_kept(client, many, checks
     assert kept.json() == answer.json()
 
 
+BAD_COMPARISONS = [
+    ("", 400, "baseline: expected the id of the run"),
+    ("baseline=eval_unknown", 404, "eval_unknown"),
+    ("baseline={0}&margin=0", 400, "margin: expected a number above 0, got '0'"),
+    ("baseline={0}&margin=nan", 400, "margin: expected a number above 0"),
+    ("baseline={0}&limit=1000", 400, "limit: expected 0 to 100"),
+    ("baseline={0}&metric=tone", 400, "no check is called 'tone'"),
+    ("baseline={0}&by=a:b", 400, "by: expected tag"),
+]
+
+
+def test_two_evaluations_are_compared(client):
+    def scored(phrase):
+        check = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": [phrase]}}
+        return client.post("/v1/evaluate", json=request_of(20, [check])).json()["evaluation_id"]
+
+    good, bad = scored("Paris"), scored("London")
+    path = f"/v1/evaluations/{bad}/comparison"
+    (pair,) = client.get(f"{path}?baseline={good}&by=check&limit=2").json()["comparisons"]
+    result = pair["result"]
+    assert (result["before"], result["after"], result["verdict"]) == (1, 0, "regressed")
+    assert (pair["worse"], len(pair["changes"]), pair["changes"][0]["reason_before"]) == (20, 2, "passed")
+    assert "expected a text that contains 'London'" in pair["changes"][0]["reason_after"]
+    assert [one["slice"] for one in pair["slices"]] == ["contains"]
+    for query, status, message in BAD_COMPARISONS:
+        refused = client.get(f"{path}?{query.format(good)}")
+        assert (refused.status_code, message in refused.text) == (status, True), refused.text
+
+
 @pytest.mark.parametrize("many", [30, 1_200], ids=["at once", "in units"])
 def test_statistics_are_those_of_the_library(client, many):
     """Decision 46: repeats of a case are one cluster, also where they lie in different units."""

@@ -28,6 +28,7 @@ ROWS = {
     "startEvaluation": ("evaluations:create", EVALUATION, False),
     "listEvaluations": ("evaluations:read", None, False),
     "getEvaluation": ("evaluations:read", None, True),
+    "compareEvaluation": ("evaluations:read", None, True),
     "followEvaluation": ("evaluations:read", None, True),
     "cancelEvaluation": ("evaluations:cancel", {}, True),
     "getOperation": ("evaluations:read", None, True),
@@ -63,6 +64,7 @@ ROWS = {
     "getAgent": ("manifest:read", None, False),
     "putSuite": ("suites:write", SUITE, False),
     "listSuites": ("suites:read", None, False),
+    "suiteHistory": ("runs:read", None, False),
     "getSuite": ("suites:read", None, False),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
@@ -121,7 +123,10 @@ class Ours(NamedTuple):
             path = path.replace("{run_id}", self.flow)
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
+        path = path.replace("{suite_id}", SUITE["suiteId"])
         path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
+        if path.endswith("/comparison"):
+            return f"{path}?baseline={self.evaluation}"
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
 
 

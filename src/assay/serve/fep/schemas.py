@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from assay.comparison.compare import RunComparison
 from assay.protocol import evaluation, operations, results, runs
 from assay.serve.web.openapi import components
 
@@ -36,6 +37,7 @@ def fep_schemas() -> dict[str, Any]:
             operations.ProbeStatus,
             operations.ErrorResponse,
             runs.CancelRequest,
+            RunComparison,
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {

@@ -4,10 +4,15 @@ import pytest
 from msgspec import to_builtins
 
 from assay.agenteval.rubric import judge_arguments, no_judge
+from assay.checks import STANDARD
+from assay.checks.arguments import bind
 from assay.checks.judge_panel import JudgePanel, combine, shuffled
-from assay.errors import ForeignFault, InvalidRequest
+from assay.errors import ForeignFault, InvalidRequest, Problem
 from assay.fep.reasons import reason_of
+from assay.ports import Services
+from assay.protocol.evaluation import Check
 from support.evals import Judges
+from support.judges import judge
 from test_judge import ask
 
 SCORE = {
@@ -165,6 +170,19 @@ def test_criteria_are_decided_one_by_one():
 def test_a_panel_that_cannot_decide_is_refused(panel, message):
     with pytest.raises(InvalidRequest, match=message):
         ask([], panel=panel)
+
+
+def test_every_model_of_a_panel_is_looked_up_before_the_run():
+    class Known(Judges):
+        def model(self, provider_config, model_config):
+            if (model_config or {}).get("model") != "a:x":
+                raise InvalidRequest(Problem("model_config", f"unknown: {model_config}"))
+            return super().model(provider_config, model_config)
+
+    services = Services(providers=Known([]))
+    bind(Check(**judge(panel={"models": ["a:x"]})), STANDARD, "checks[0]", services)  # no default is needed
+    with pytest.raises(InvalidRequest, match="b:y"):
+        bind(Check(**judge(panel={"models": ["a:x", "a:x", "b:y"]})), STANDARD, "checks[0]", services)
 
 
 @pytest.mark.parametrize(

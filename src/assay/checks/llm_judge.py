@@ -192,8 +192,7 @@ class LlmJudge(Checker):
     @classmethod
     def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
         panel = literals.get("panel", UNSET)
-        names = panel.get("models") if is_object(panel) else None
-        for name in names or (None,):
+        for name in (panel.models if isinstance(panel, JudgePanel) else ()) or (None,):
             config = _member_config(or_none(literals["model_config"]), name)
             providers_of(services).model(or_none(literals["provider_config"]), config)
 

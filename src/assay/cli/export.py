@@ -12,6 +12,7 @@ from assay.fep.run_header import KIND, read_request
 from assay.fep.service import EvaluationService, require_ended, summary_of
 from assay.fep.sinks import RunFooter, sink_for
 from assay.ports import Run
+from assay.promotion.management import KIND as DEPLOYMENT
 from assay.workflow.report import verification_of
 
 
@@ -20,6 +21,10 @@ def main(*, run: str, output: list[str], tenant: str | None) -> None:
 
     async def work(evaluations: EvaluationService) -> str:
         stored = await find_run(evaluations.store, run, tenant=tenant)
+        if stored.kind == DEPLOYMENT:
+            raise UsageError(
+                f"{stored.id} is a transition: it has no results; `assay show {stored.id} --json`"
+            )
         if stored.kind == EVAL:
             from assay.cli import render_scorecard  # deferred import: only for eval runs
 

@@ -14,6 +14,7 @@ from assay.cli import render_verdicts
 from assay.cli.console import echo, echo_json
 from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
 from assay.cli.run_list import RunRow, row_of, show_rows
+from assay.cli.show_deployment import show_deployment
 from assay.cli.show_run import show_eval, show_evaluation
 from assay.cli.show_selection import ShowOptions
 from assay.cli.show_workflow import show_workflow
@@ -24,11 +25,11 @@ from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
+from assay.promotion.management import KIND as DEPLOYMENT
 from assay.workflow.library import KIND as WORKFLOW
 from assay.workflow.report import verification_of
 
 T = TypeVar("T")
-TRANSITION = "deployment"  # the kind of a run that changes a deployment
 STATUSES: tuple[RunStatus, ...] = (
     "pending", "running", "waiting-approval", "waiting-input", "completed", "failed", "cancelled",
 )  # fmt: skip
@@ -50,7 +51,7 @@ def list_runs(
         return
     show_rows(rows)
     for run in (row.run for row in rows):
-        if run.kind == WORKFLOW and (hint := render_verdicts.respond_hint(run)) is not None:
+        if run.kind in (WORKFLOW, DEPLOYMENT) and (hint := render_verdicts.respond_hint(run)) is not None:
             echo(hint)
 
 
@@ -75,8 +76,8 @@ def show_run(
         await audit_read(evaluations.store, stored, content=not stored.erased)
         if stored.erased:
             await _show_erased(evaluations, stored, json=options.json)
-        elif stored.kind == TRANSITION:
-            _show_transition(stored, json=options.json)
+        elif stored.kind == DEPLOYMENT:
+            await _show_deployment(evaluations, stored, options)
         elif stored.kind == EVAL:
             await show_eval(evaluations.store, stored, options)
         elif stored.kind == KIND:
@@ -95,23 +96,6 @@ async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) 
         return
     show_rows([await row_of(evaluations, run)])
     echo(f"its content was erased at {run.erased}")
-
-
-def _show_transition(run: Run, *, json: bool) -> None:
-    """A transition of a deployment: what was requested, and how it ended."""
-    if json:
-        echo_json(msgspec.json.encode(_document(run)))
-        return
-    about = run.metadata
-    echo(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
-    target = f" to {about['toState']}" if "toState" in about else ""
-    echo(
-        f"{about.get('transition')} {about.get('agentId')}@{about.get('agentVersion')}{target}, by {about.get('principal')}"
-    )
-    if "code" in about:
-        echo(f"nothing changed: {about['code']}")
-    if run.status.startswith("waiting"):
-        echo(f"it waits for an approval: assay respond {run.id} --accept, or --reject")
 
 
 def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:
@@ -146,6 +130,14 @@ def _describe(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
 def _document(run: Run) -> dict[str, Any]:
     """A run of another kind in a list, without content."""
     return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.metadata}
+
+
+async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
+    if options.selects:
+        raise UsageError(
+            f"{run.id} is a transition: it has no cases, so --failed, --case, --task and --check do not apply"
+        )
+    await show_deployment(evaluations.store, run, json=options.json)
 
 
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:

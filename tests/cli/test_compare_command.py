@@ -2,10 +2,18 @@
 
 import gzip
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 
+from assay.backends.stores.open import open_store
+from assay.cli.compare_sources import promoted_run
+from assay.errors import UsageError
+from assay.ports import CreateRun, PutDocument, RunUpdate, Transaction
+from assay.promotion.records import AgentRecords, VersionRecord, encode
 from support.result_lines import check_result, result_line, run_document, write_jsonl
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +110,27 @@ def test_an_evaluation_beside_a_baseline(command, folder):
     assert document["baseline"]["comparisons"][0]["result"]["verdict"] == "improved"
     refused = command(*scored, "missing.jsonl", folder=folder)
     assert (refused.code, refused.out) == (2, "")
+
+
+@asynccontextmanager
+async def closing_store(store):
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def test_the_latest_promoted_run_is_that_of_an_active_version(tmp_path):
+    async with closing_store(await open_store(f"sqlite:///{tmp_path}/assay.db")) as store:
+        with pytest.raises(UsageError, match="latest-promoted: no version"):
+            await promoted_run(store, "local")
+        for run in ("run-1", "run-2", "run-3"):
+            opens = CreateRun(tenant="local", kind="eval")
+            await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
+        for key, state, run in (("a", "active", "run-2"), ("b", "active", "run-1"), ("c", "test", "run-3")):
+            records = AgentRecords(agent_id=key, versions={"1.0.0": VersionRecord(state=state, eval_run=run)})
+            document = PutDocument(tenant="local", kind="deployment", key=key, data=encode(records))
+            await store.commit(Transaction(documents=[document]))
+        assert (await promoted_run(store, "local")).id == "run-2"
+        with pytest.raises(UsageError):
+            await promoted_run(store, "other")

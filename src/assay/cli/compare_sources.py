@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from assay import app, settings
+from assay.api.suites import TENANT
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli.find_run import find_run
@@ -20,7 +21,9 @@ from assay.errors import UsageError
 from assay.extras import require
 from assay.fep.service import EvaluationService
 from assay.fep.slices import read_dimension
-from assay.ports import Limits, Run, Services
+from assay.ports import Limits, Run, Services, Store
+from assay.promotion.records import KIND as DEPLOYMENT
+from assay.promotion.records import decode
 
 PROMOTED = "latest-promoted"
 
@@ -102,10 +105,26 @@ async def open_sources(references: Sequence[str], tenant: str | None) -> AsyncGe
 
 async def _find(evaluations: EvaluationService, reference: str, tenant: str | None) -> Run:
     if reference == PROMOTED:
-        raise UsageError(
-            f"{PROMOTED}: no version of an agent is promoted here; name a run, `latest` or a file"
-        )
+        return await promoted_run(evaluations.store, tenant or TENANT)
     return await find_run(evaluations.store, reference, tenant=tenant)
+
+
+async def promoted_run(store: Store, tenant: str) -> Run:
+    """The newest eval run that is the evidence of an active version of an agent."""
+    runs: list[Run] = []
+    after = ""
+    while page := await store.documents(tenant, DEPLOYMENT, after=after):
+        for document in page:
+            for record in decode(document).versions.values():
+                run = await store.run(record.eval_run, tenant=tenant) if record.eval_run else None
+                if run is not None and record.state == "active":
+                    runs.append(run)
+        after = page[-1].key
+    if not runs:
+        raise UsageError(
+            f"{PROMOTED}: no version of an agent is active here with an eval run; name a run, `latest` or a file"
+        )
+    return max(runs, key=lambda run: run.created)
 
 
 async def compare_sources(

@@ -48,6 +48,8 @@ def read_policy(name: str, limits: Limits) -> GatePolicy:
         raise InvalidRequest([Problem(f"{name}: {one.place}", one.message) for one in problems])
     if not is_object(document):
         raise InvalidRequest(Problem(name, f"expected an object with rules, got {kind_of(document)}"))
+    if "agents" in document or "gate" in document:  # a file that has the rules of promotions too
+        document, name = _gate_of(document, name), f"{name}: gate"
     try:
         policy = msgspec.convert(document, GatePolicy)
     except msgspec.ValidationError as wrong:
@@ -55,6 +57,16 @@ def read_policy(name: str, limits: Limits) -> GatePolicy:
     if policy.require == "equivalent" and policy.margin is None:
         raise InvalidRequest(Problem(name, "require: equivalent needs a margin, such as margin: 0.02"))
     return policy
+
+
+def _gate_of(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The member `gate` of a policy file, which `comparison.policy` reads for promotions."""
+    gate = document.get("gate")
+    others = [one for one in document if one not in ("agents", "gate")]
+    if others or not is_object(gate):
+        got = f"{others[0][:40]!r} beside it" if others else "nothing" if gate is None else kind_of(gate)
+        raise InvalidRequest(Problem(f"{name}: gate", f"expected an object with rules, got {got}"))
+    return gate
 
 
 def _members() -> tuple[str, ...]:

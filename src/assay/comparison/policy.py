@@ -12,7 +12,7 @@ The policy file: which evidence and which approval a version of an agent needs.
         effective_scores: true
         approval: {approvers: [key-9a], quorum: 1, author_may_approve: false, timeout: 1d}
 
-The first pattern in the file that matches the id of the agent counts.
+The first pattern in the file that matches the id of the agent counts. A member `gate` beside `agents` has the rules of `assay gate`.
 """
 
 import re
@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from assay.comparison.gate_policy import GatePolicy
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import to_json_document
 from assay.fep.files import document_of
@@ -108,8 +109,12 @@ def read_policy(document: Any) -> PromotionPolicy:
         got = "got nothing" if agents is None else f"got {preview(agents)}"
         raise InvalidRequest(Problem("agents", f"expected rules by agent id or pattern, {got}"))
     problems = [
-        Problem(name[:100], "no such member; there is agents") for name in document if name != "agents"
+        Problem(name[:100], "no such member; there are agents and gate")
+        for name in document
+        if name not in ("agents", "gate")
     ]
+    if "gate" in document:
+        problems += problems_in(document["gate"], GatePolicy, "gate")
     if len(agents) > MAX_PATTERNS:
         raise InvalidRequest(
             Problem("agents", f"expected at most {MAX_PATTERNS} patterns, got {len(agents)}")

@@ -15,7 +15,7 @@ from support.documents import ROOT
 FOLDER = ROOT / "examples" / "attacked"
 COMMAND = ("suite", "attack", "suite.yaml", "--agent", "local.examples.careful")
 BY_NAME = {attack.name: attack for attack in ATTACKS}
-MEASURED = {detector.kind for detector in DETECTORS}
+MEASURED = {type.replace("_", "-") for type in DETECTORS}
 
 
 @pytest.fixture(scope="module")

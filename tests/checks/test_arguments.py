@@ -304,3 +304,16 @@ class BadVersion(Echo):
 def test_what_cannot_be_registered_says_why(checker, words):
     with pytest.raises(UsageError, match=words):
         STANDARD.with_checks([checker])
+
+
+def test_a_deferred_check_is_imported_when_its_type_is_used():
+    table = {"refusal": "assay.checks.safety.refusal:Refusal", "away": "assay.no_such_module:Away"}
+    registry = Registry(versioned("1.2.0"), deferred=table).with_checks(versioned("2.0.0"))
+    assert {"away", "refusal"} < set(registry.types)
+    assert registry.find("refusal", None).type == "refusal"
+    with pytest.raises(ModuleNotFoundError):
+        registry.find("away", None)
+    with pytest.raises(UsageError, match=r"are both refusal@1\.0\.0"):
+        Registry(deferred={"refusal": table["refusal"]}).with_checks(
+            [type("Refusal", (Checker,), {"type": "refusal", "run": lambda self, services: {}})]
+        )

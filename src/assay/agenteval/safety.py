@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 from assay import jsonpath
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.checks.safety import DETECTORS
 from assay.checks.safety.detector import Detector, SafetyCheck
 from assay.fep.agent_output import AgentOutput, score_output
 from assay.fep.context import Context
@@ -96,7 +97,8 @@ def safety_checks(registry: Registry) -> list[type[SafetyCheck]]:
 
 
 def has_detectors(registry: Registry) -> bool:
-    return any(issubclass(one, Detector) for one in safety_checks(registry))
+    standard = not DETECTORS.keys().isdisjoint(registry.types)  # answered without importing them
+    return standard or any(issubclass(one, Detector) for one in safety_checks(registry))
 
 
 def distinct(findings: Iterable[SafetyFinding]) -> tuple[SafetyFinding, ...]:

@@ -25,7 +25,6 @@ STANDARD = Registry(
         JsonSchema,
         Exists,
         HasItems,
-        *DETECTORS,
-        *SIGNALS,
-    ]
+    ],
+    deferred=DETECTORS | SIGNALS,
 )

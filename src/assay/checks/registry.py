@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Self, TypeGuard
 
@@ -17,25 +18,40 @@ GROUP = "assay.checks"
 
 
 class Registry:
-    """Checks by type and version. `registry.with_checks([Mine])` is another registry; this one stays as it was."""
+    """
+    Checks by type and version. `registry.with_checks([Mine])` is another registry; this one stays as it was.
 
-    def __init__(self, checkers: Iterable[type[Checker]] = ()) -> None:
+    `deferred` has checks by type as `module:Class`. Each is imported when its type is first used.
+    """
+
+    def __init__(
+        self, checkers: Iterable[type[Checker]] = (), deferred: Mapping[str, str] | None = None
+    ) -> None:
         self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {}
+        self._deferred = dict(deferred or {})
         for checker in checkers:
             self._add(checker)
 
     def __iter__(self) -> Iterator[type[Checker]]:
-        for by_version in self._by_type.values():
+        for name in list(self._deferred):
+            self._load(name)
+        yield from self._loaded()
+
+    def _loaded(self) -> Iterator[type[Checker]]:
+        for by_version in list(self._by_type.values()):
             yield from by_version.values()
 
     @property
     def types(self) -> list[str]:
-        return sorted(self._by_type)
+        return sorted(self._by_type.keys() | self._deferred.keys())
 
     def with_checks(self, checkers: Iterable[type[Checker]]) -> Self:
         if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"with_checks() takes a list of checks, such as [{_name(checkers)}]")
-        return type(self)([*self, *checkers])
+        deferred = dict(
+            self._deferred
+        )  # before the others: a check that is imported now is in one of the two
+        return type(self)([*self._loaded(), *checkers], deferred)
 
     def find(self, type: str, version: str | None, path: str = "") -> type[Checker]:
         """
@@ -43,6 +59,7 @@ class Registry:
 
         Pre-releases count only if there is no release.
         """
+        self._load(type)
         by_version = self._by_type.get(type)
         if not by_version:
             raise UnknownCheck(f"{path}.type".lstrip("."), type, version, self.types)
@@ -62,6 +79,17 @@ class Registry:
             raise UnknownCheck(f"{path}.version".lstrip("."), type, version, available)
         return by_version[versions.newest(compatible)]
 
+    def _load(self, name: str) -> None:
+        """Import the check of this type if that is still to be done. Threads that do it at once agree."""
+        spec = self._deferred.get(name)
+        if spec is not None:
+            module, _, attribute = spec.partition(":")
+            checker: type[Checker] = getattr(import_module(module), attribute)
+            version = versions.parse(checker.version)
+            assert version is not None
+            self._by_type.setdefault(name, {}).setdefault(version, checker)
+            self._deferred.pop(name, None)
+
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):
             raise UsageError(f"{_name(checker)} is not a check: expected a subclass of assay.Checker")
@@ -79,6 +107,7 @@ class Registry:
             checker.validate_class()
         except ValueError as wrong:
             raise UsageError(f"{name}: {wrong}") from None
+        self._load(checker.type)
         by_version = self._by_type.setdefault(checker.type, {})
         other = by_version.setdefault(version, checker)
         if other is not checker:

@@ -1,28 +1,19 @@
-"""The detectors of every host, and the signals. To add one, write its file and add its class to the table."""
+"""
+The detectors of every host, and the signals, by type. To add one, write its file and a line of the table.
 
-from assay.checks.safety.data_exfiltration import DataExfiltration
-from assay.checks.safety.detector import Detector, SafetyCheck
-from assay.checks.safety.excessive_agency import ExcessiveAgency
-from assay.checks.safety.jailbreak import Jailbreak
-from assay.checks.safety.pii_leak import PiiLeak
-from assay.checks.safety.prompt_injection import PromptInjection
-from assay.checks.safety.refusal import Refusal
-from assay.checks.safety.secret_leak import SecretLeak
-from assay.checks.safety.system_prompt_leak import SystemPromptLeak
-from assay.checks.safety.unsafe_output import UnsafeOutput
-from assay.checks.safety.unsafe_tool_call import UnsafeToolCall
+The tables hold names: a registry imports a class when a request first uses it.
+"""
 
-DETECTORS: tuple[type[Detector], ...] = (
-    UnsafeToolCall,
-    ExcessiveAgency,
-    SecretLeak,
-    PiiLeak,
-    UnsafeOutput,
-    DataExfiltration,
-    PromptInjection,
-    SystemPromptLeak,
-    Jailbreak,
-)
-SIGNALS: tuple[type[SafetyCheck], ...] = (
-    Refusal,
-)  # evidence beside the findings; a signal is never a finding
+DETECTORS: dict[str, str] = {
+    "unsafe_tool_call": "assay.checks.safety.unsafe_tool_call:UnsafeToolCall",
+    "excessive_agency": "assay.checks.safety.excessive_agency:ExcessiveAgency",
+    "secret_leak": "assay.checks.safety.secret_leak:SecretLeak",
+    "pii_leak": "assay.checks.safety.pii_leak:PiiLeak",
+    "unsafe_output": "assay.checks.safety.unsafe_output:UnsafeOutput",
+    "data_exfiltration": "assay.checks.safety.data_exfiltration:DataExfiltration",
+    "prompt_injection": "assay.checks.safety.prompt_injection:PromptInjection",
+    "system_prompt_leak": "assay.checks.safety.system_prompt_leak:SystemPromptLeak",
+    "jailbreak": "assay.checks.safety.jailbreak:Jailbreak",
+}
+# evidence beside the findings; a signal is never a finding
+SIGNALS: dict[str, str] = {"refusal": "assay.checks.safety.refusal:Refusal"}

@@ -62,6 +62,8 @@ ROWS = {
     "listAnnotations": ("runs:read", None, True),
     "listAgents": ("manifest:read", None, False),
     "getAgent": ("manifest:read", None, False),
+    "listDeployments": ("manifest:read", None, False),
+    "transitionDeployment": ("", {"version": "0.0.0", "transition": "promote"}, False),
     "putSuite": ("suites:write", SUITE, False),
     "listSuites": ("suites:read", None, False),
     "suiteHistory": ("runs:read", None, False),
@@ -73,7 +75,10 @@ ROWS = {
     "getPack": ("manifest:read", None, False),
     "removePack": ("packs:yank", None, False),
 }
-ALSO = {"forkRun": {"runs:read"}}  # who copies a run reads it, too
+ALSO = {
+    "forkRun": {"runs:read"},
+    "transitionDeployment": {"deploy:promote"},
+}  # a scope by the body of the request
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]
 NAMING = [route for route in ROUTES if ROWS.get(route.id, ("", None, False))[2]]
 

@@ -1,8 +1,11 @@
 """`assay diff` and `assay history`: what changed between two runs, and the scores over versions."""
 
 import json
+import re
 
 import pytest
+
+from support.command import on_a_terminal
 
 AGENT = """
 def old(task, ctx):
@@ -124,3 +127,13 @@ def test_history(home, runs, command):
     assert "no run of agent x" in command("history", "suite.json", "--agent", "x", folder=home).out
     broken = command("history", "missing.yaml", folder=home)
     assert (broken.code, "missing.yaml" in broken.err) == (2, True)
+
+
+def test_a_narrow_terminal_keeps_the_chart(home):
+    shown = on_a_terminal(
+        "history", "suite.json", "--agent", "local.bot.new", folder=home, columns=70, code=0
+    )
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert "●" in shown
+    assert "findings" not in shown  # no run looked for any
+    assert max(map(len, lines)) <= 70

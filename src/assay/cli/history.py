@@ -108,14 +108,15 @@ def show(found: Found, agent: str | None) -> None:
         return
     rows = found.rows[::-1]
     page.put(f"{found.suite_id}: {count_of(len(rows), 'run')}{', the newest' if found.more else ''}")
-    tables = [_table(rows, columns) for columns in CHARTS]
+    tables = [_table(rows, CHARTS[0]), *(_table(rows, columns, terse=True) for columns in CHARTS)]
     fits = [table for table in tables if not sys.stdout.isatty() or page.width_of(table) <= page.width]
     page.put_table((fits or tables[-1:])[0])
     if found.more:
         page.put("older runs exist: --limit N shows more")
 
 
-def _table(rows: list[HistoryRow], columns: int) -> Table:
+def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Table:
+    """The table. `terse` leaves out columns that have nothing but dashes."""
     several = len({row.agent_id for row in rows}) > 1
     suites = len({row.suite_version for row in rows}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
@@ -124,11 +125,17 @@ def _table(rows: list[HistoryRow], columns: int) -> Table:
         table.add_column(name, no_wrap=True)
     if columns:
         table.add_column("0" + "1".rjust(columns - 1), no_wrap=True)
-    for name in ("cost", "p95", "findings"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
+    last = {
+        "cost": ["–" if row.cost_usd is None else format_usd(row.cost_usd) for row in rows],
+        "p95": ["–" if row.p95_latency_ms is None else f"{row.p95_latency_ms:,} ms" for row in rows],
+        "findings": [*map(findings_text, rows)],
+        "state": [*map(state_text, rows)],
+    }
+    last = {name: texts for name, texts in last.items() if not terse or any(text != "–" for text in texts)}
+    for name in last:
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     ids = short_ids([row.run_id for row in rows])
-    for id, row in zip(ids, rows, strict=True):
+    for at, (id, row) in enumerate(zip(ids, rows, strict=True)):
         style = "" if row.passed is None else "green" if row.passed else "red"
         table.add_row(
             *((row.agent_id,) if several else ()),
@@ -137,10 +144,7 @@ def _table(rows: list[HistoryRow], columns: int) -> Table:
             id,
             cell(score_text(row), style),
             *((cell(chart(row, columns), style),) if columns else ()),
-            "–" if row.cost_usd is None else format_usd(row.cost_usd),
-            "–" if row.p95_latency_ms is None else f"{row.p95_latency_ms:,} ms",
-            findings_text(row),
-            state_text(row),
+            *(texts[at] for texts in last.values()),
         )
     return table
 

@@ -117,11 +117,7 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
     """The smallest difference that this many cases can show, and how many more would settle the margin."""
     cases = count_of(pair.result.cases, "case")
     if pair.smallest_effect is None:
-        return (
-            f"{cases} are too few to show a difference reliably, with so few that changed"
-            if pair.verdict == "not enough data"
-            else None
-        )
+        return f"{cases} cannot show a difference reliably" if pair.verdict == "not enough data" else None
     line = f"{cases} can show a difference of {pair.smallest_effect:.2g} or more (80% power)"
     if margin is None or pair.more_cases is None:
         return line

@@ -122,6 +122,13 @@ class Deployments(RuleBasedStateMachine):
         assert self.states[version] == outcome.record.state
         assert target in (None, outcome.record.state)
 
+    @rule(crash=st.sampled_from(["", "", "before", "after"]))
+    def roll_back(self, crash):
+        """Any order of transitions seldom has a version that can be rolled back."""
+        active = [version for version in VERSIONS if self.states[version] == "active"]
+        if active:
+            self.transition(active[-1], "rollback", UNSET, UNSET, crash)
+
     @rule(accept=st.booleans(), crash=st.sampled_from(["", "", "before", "after"]), at=st.integers(0, 3))
     def answer(self, accept, crash, at):
         if not self.waiting:

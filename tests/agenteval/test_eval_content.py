@@ -83,13 +83,17 @@ def agent_with(canary, *, away=False):
 
 
 def judge_with(canary):
-    return lambda ask: {
-        f"criterion_{at}": {"reason": canary("a judge's reason"), "met": at == 1} for at in (1, 2)
-    }
+    def answer(ask):
+        reason = canary("a judge's reason")
+        if "kind" in ask.schema["properties"]:  # the safety judge
+            return {"reason": reason, "found": True, "kind": "pii-leak", "severity": "low"}
+        return {f"criterion_{at}": {"reason": reason, "met": at == 1} for at in (1, 2)}
+
+    return answer
 
 
 @pytest.mark.parametrize(
-    "mode", ["golden", "rubric", "adversarial", "regression", "live-shadow", "unmeasured"]
+    "mode", ["golden", "rubric", "adversarial", "safety-judge", "regression", "live-shadow", "unmeasured"]
 )
 def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     canary, database = Canaries(), tmp_path / "runs.db"
@@ -98,9 +102,15 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     async def main():
         agent = agent_with(canary, away=mode == "unmeasured")
         async with hosting(
-            agent, f"sqlite:///{database}", judge=judge_with(canary), tools=Tools(canary)
+            agent,
+            f"sqlite:///{database}",
+            judge=judge_with(canary),
+            tools=Tools(canary),
+            policy={"judge": True} if mode == "safety-judge" else None,
         ) as hosted:
             suite, asked = suite_with(canary), {"modes": (mode,)}
+            if mode == "safety-judge":
+                asked["modes"] = ("adversarial",)
             if mode == "regression":
                 asked["baseline_run_id"] = (await hosted.run(suite, modes=("golden", "rubric"))).id
             if mode == "unmeasured":
@@ -122,7 +132,10 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     assert status == ("failed" if mode == "unmeasured" else "completed")
     found = canary.found_in(whole)
     assert len(found) >= 7, f"they were planted, and the owner sees them: {found}"
-    assert len(planted) == (4 if mode == "adversarial" else 0)
+    is_attack = mode in ("adversarial", "safety-judge")
+    assert len(planted) == (4 if is_attack else 0)
+    if mode == "safety-judge":
+        assert "a judge's reason" in found, "the reason is evidence"
     with sqlite3.connect(database) as raw:
         tables = {
             name: [str(row) for row in raw.execute(f"SELECT * FROM {name}")] for name in ("events", "runs")
@@ -142,7 +155,7 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
         place: set() for place in places
     }
     assert not [(place, one) for place, text in places.items() for one in planted if one in text]
-    assert ("safetyFindings" in summary) is (mode == "adversarial")
+    assert ("safetyFindings" in summary) is is_attack
 
 
 def test_a_refusal_holds_no_content():

@@ -226,7 +226,8 @@ def kind_of(kind: Any) -> str:
             return " or ".join(dict.fromkeys(map(kind_of, kind.types)))
         case inspect.ListType():
             inner = kind_of(kind.item_type)
-            return "list" if inner == "any value" else f"list of {inner}s"
+            plural = "" if inner.endswith("`") else "s"
+            return "list" if inner == "any value" else f"list of {inner}{plural}"
         case inspect.LiteralType():
             return " or ".join(f"`{value}`" for value in sorted(kind.values))
         case inspect.StructType() | inspect.DictType():

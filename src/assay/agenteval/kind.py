@@ -171,7 +171,9 @@ class AgentEvalKind:
             memory=memory,
             judge=judge_arguments(request.judge),
             checks=self._checks(request),
-            inspector=SafetyInspector(dependencies.registry, dependencies.services, request.policy)
+            inspector=SafetyInspector(
+                dependencies.registry, dependencies.services, request.policy, judge_arguments(request.judge)
+            )
             if MODE in request.modes
             else None,
         )

@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, Struct
 
+from assay.agenteval.judge_inspection import wants_judge
 from assay.agenteval.modes import MODES, Tasks, available_modes, covered_tasks
 from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
@@ -130,7 +131,7 @@ def _select_tasks(
                 Problem(place, f"the suite has no mode {mode!r}; it has {', '.join(suite.modes)}")
             )
         elif mode not in available:
-            reason = f" ({facts.no_judge})" if mode in MODES and MODES[mode].judge and facts.no_judge else ""
+            reason = _judge_reason(mode, facts)
             problems.append(
                 Problem(place, f"mode {mode!r} is not offered here{reason}; there are {', '.join(available)}")
             )
@@ -144,6 +145,15 @@ def _select_tasks(
         message = f"the suite has no task for {', '.join(modes)}"
         raise EvalRefused(Problem(place, message), field=place)
     return modes, tasks
+
+
+def _judge_reason(mode: str, facts: EvalFacts) -> str:
+    """Why a mode that needs a judge is not offered; empty for another mode."""
+    if mode not in MODES or not facts.no_judge:
+        return ""
+    if MODES[mode].detectors and wants_judge(facts.policy):
+        return f" (safety.judge is true and needs a judge: {facts.no_judge})"
+    return f" ({facts.no_judge})" if MODES[mode].judge else ""
 
 
 def _check_judge(facts: EvalFacts, tasks: Tasks) -> None:

@@ -62,7 +62,9 @@ class EvalFacts(Struct, frozen=True, kw_only=True):
     baseline: Baseline | None = None
     no_judge: str | None = None  # why there is no judge; None: there is one
     live_tools: frozenset[str] = frozenset()
-    detectors: bool = True  # whether this host has a detector
+    detectors: bool = (
+        True  # whether this host can run the detectors, and the safety judge if its policy asks it
+    )
     policy: JSON | None = None  # of tool calls
 
 

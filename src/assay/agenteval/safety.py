@@ -11,10 +11,12 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay import jsonpath
+from assay.agenteval.judge_inspection import JudgeInspection, wants_judge
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.checks.safety import DETECTORS
 from assay.checks.safety.detector import Detector, SafetyCheck
+from assay.checks.safety.safety_judge import SafetyJudge
 from assay.fep.agent_output import AgentOutput, score_output
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
@@ -22,7 +24,7 @@ from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.tally import Tally
 from assay.ports import Services, Store
-from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt
+from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt, Usage
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json
 from assay.protocol.results import CheckResult, TestCaseResult
@@ -48,7 +50,7 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: list[JSON] = []
     more: int = 0
     error: str = ""
-    results: JSON = {}  # of a signal
+    results: JSON = {}  # of a signal or the judge
 
 
 class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,15 +92,19 @@ class TrialFacts(Struct, frozen=True, kw_only=True):
 
 
 def safety_checks(registry: Registry) -> list[type[SafetyCheck]]:
-    """The newest version of each detector and signal that takes part in the mode."""
+    """The newest version of each detector and signal that takes part in the mode. The judge is not one of them."""
     types = dict.fromkeys(one.type for one in registry if issubclass(one, SafetyCheck))
     found = [registry.find(type, None) for type in types]
-    return [one for one in found if issubclass(one, SafetyCheck) and one.task_arguments]
+    return [
+        one for one in found if issubclass(one, SafetyCheck) and one.task_arguments and one is not SafetyJudge
+    ]
 
 
-def has_detectors(registry: Registry) -> bool:
+def offers_adversarial(registry: Registry, policy: JSON | None, *, judge: bool) -> bool:
+    """Whether a host offers the mode: it has a detector, and a judge if its policy asks one."""
     standard = not DETECTORS.keys().isdisjoint(registry.types)  # answered without importing them
-    return standard or any(issubclass(one, Detector) for one in safety_checks(registry))
+    has_detector = standard or any(issubclass(one, Detector) for one in safety_checks(registry))
+    return has_detector and (judge or not wants_judge(policy))
 
 
 def distinct(findings: Iterable[SafetyFinding]) -> tuple[SafetyFinding, ...]:
@@ -113,13 +119,22 @@ def is_blocking(findings: Iterable[SafetyFinding]) -> bool:
 class SafetyInspector:
     """The detectors of one run. Plans are built once for each set of arguments."""
 
-    def __init__(self, registry: Registry, services: Services, policy: JSON | None) -> None:
+    def __init__(
+        self, registry: Registry, services: Services, policy: JSON | None, judge: JSON | None = None
+    ) -> None:
         self._registry, self._services, self._policy = registry, services, policy
         self._checks = safety_checks(registry)
         self._plans: dict[bytes, Plan] = {}
+        self._judge: JudgeInspection | None = None
+        if policy is not None and wants_judge(policy):
+            self._judge = JudgeInspection(services, policy, judge or {})
 
-    async def inspect(self, facts: TrialFacts) -> SafetyResult:
-        """Put one trial to the detectors. A detector without an answer leaves the trial unmeasured."""
+    async def inspect(self, facts: TrialFacts, usages: list[Usage]) -> SafetyResult:
+        """
+        Put one trial to the detectors, and to the judge if the policy says so. `usages` gets the usage of the judge.
+
+        A detector or judge without an answer leaves the trial unmeasured.
+        """
         document = context_document(facts, self._policy)
         applicable: list[JSON] = []
         absent: list[DetectorRecord] = []
@@ -137,6 +152,8 @@ class SafetyInspector:
                 self._plan(applicable), 0, AgentOutput(context=context), Tally(part=True), options
             )
             records = [self._record(one) for one in _results(line).check_results]
+        if self._judge is not None:
+            records.append(await self._judge_record(self._judge, document, usages))
         findings = distinct(
             msgspec.convert({"kind": one.kind, "severity": one.severity}, SafetyFinding)
             for one in records
@@ -151,6 +168,25 @@ class SafetyInspector:
             tool_calls=document["output"]["metadata"]["tool_calls"],
         )
         return SafetyResult(findings, not record.errors, redact_json(_encode(record)))
+
+    async def _judge_record(
+        self, judge: JudgeInspection, document: JSON, usages: list[Usage]
+    ) -> DetectorRecord:
+        names = _names(SafetyJudge)
+        arguments = _arguments(SafetyJudge, document)
+        if arguments is None:
+            return DetectorRecord(**names, status="not-applicable")
+        result = await judge.ask(arguments, document, usages)
+        if result.status != "completed":
+            error = result.error.message if result.error else result.status
+            return DetectorRecord(
+                **names, status="error", error=error, results={"metadata": result.metadata or {}}
+            )
+        answer = result.results
+        if answer["passed"]:
+            return DetectorRecord(**names, status="passed", results=answer)
+        found = {"kind": answer["kind"], "severity": answer["severity"]}
+        return DetectorRecord(**names, **found, status="found", results=answer)
 
     def _plan(self, checks: list[JSON]) -> Plan:
         key = _encode(checks)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Container
 from msgspec import Struct
 
 from assay.agenteval.safety import DetectorRecord, SafetyRecord
+from assay.checks.safety.safety_judge import SafetyJudge
 from assay.protocol.json_types import JSON
 from assay.stats.intervals import Rate, counted_rate
 
@@ -60,6 +61,8 @@ class SafetyFold:
         self._applied: dict[
             tuple[str, str], dict[str, bool]
         ] = {}  # kind and severity: task, and whether found
+        self._judged: dict[str, bool] = {}  # tasks that the judge answered for; all False
+        self._judge_rows: dict[tuple[str, str], dict[str, bool]] = {}  # what the judge found
         self._tasks: dict[str, bool] = {}
         self._critical: set[str] = set()
         self._errors: set[str] = set()
@@ -75,12 +78,27 @@ class SafetyFold:
         if task in self._scored:
             self._tasks[task] = self._tasks.get(task, False) or bool(record.findings)
         for one in record.detectors:
-            if one.kind:
+            if one.type == SafetyJudge.type:
+                self._add_judge(task, one)
+            elif one.kind:
                 tasks = self._applied.setdefault((one.kind, one.severity), {})
                 if task in self._scored and one.status != "not-applicable":
                     tasks[task] = tasks.get(task, False) or one.status == "found"
             if one.status == "found":
                 self._list([_detail(record, one, finding) for finding in one.findings or [{}]], one.more)
+
+    def _add_judge(self, task: str, record: DetectorRecord) -> None:
+        if task in self._scored and record.status in ("passed", "found"):
+            self._judged[task] = False
+            if record.kind:
+                self._judge_rows.setdefault((record.kind, record.severity), {})[task] = True
+
+    def _rows(self) -> dict[tuple[str, str], dict[str, bool]]:
+        """The tasks of each kind and severity. What the judge found counts among all tasks that it answered for."""
+        rows = dict(self._applied)
+        for key, found in self._judge_rows.items():
+            rows[key] = self._judged | rows.get(key, {}) | found
+        return rows
 
     def _list(self, details: list[FindingDetail], more: int) -> None:
         left = max(0, self._limit - len(self.findings))
@@ -102,7 +120,7 @@ class SafetyFold:
                     found=sum(tasks.values()),
                     rate=_rate(tasks.values()),
                 )
-                for (kind, severity), tasks in self._applied.items()
+                for (kind, severity), tasks in self._rows().items()
             ),
         )
 

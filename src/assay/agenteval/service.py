@@ -10,7 +10,7 @@ from assay.agenteval.report import read_results, read_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
-from assay.agenteval.safety import has_detectors
+from assay.agenteval.safety import offers_adversarial
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage, PackedAgent, agent_at
@@ -41,14 +41,17 @@ class AgentEvalService:
             fixtures = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
             named = sorted({one.tool for responses in fixtures for one in responses})
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
+        missing_judge = no_judge(dependencies.services.providers, request.judge)
         return EvalFacts(
             card=agent.card if agent else None,
             definition=agent.definition if isinstance(agent, PackedAgent) else None,
             suite=suite,
             baseline=await self._baseline(request.baseline_run_id, tenant),
-            no_judge=no_judge(dependencies.services.providers, request.judge),
+            no_judge=missing_judge,
             live_tools=frozenset(tools),
-            detectors=has_detectors(dependencies.registry),
+            detectors=offers_adversarial(
+                dependencies.registry, dependencies.policy, judge=missing_judge is None
+            ),
             policy=dependencies.policy,
         )
 

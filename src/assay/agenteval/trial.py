@@ -163,7 +163,7 @@ class TrialRunner:
             canary=self._canary,
             system_prompt=agent.system_prompt if isinstance(agent, Prompted) else None,
         )
-        self._safety = await inspector.inspect(facts)
+        self._safety = await inspector.inspect(facts, self._judge)
         if not self._safety.measured:
             self._score = None
         elif self._score is not None and is_blocking(self._safety.findings):
@@ -226,10 +226,10 @@ class TrialRunner:
     async def _run_checks(self, scorer: Scorer, context: Context) -> list[CheckResult]:
         """Run the checks one by one, and meter the judge."""
         services = self._environment.services
-        heard = MeteredProviders(services.providers) if services.providers else None
-        services = msgspec.structs.replace(services, providers=heard)
-        if heard is not None:
-            self._judge = heard.usages
+        if services.providers is not None:
+            services = msgspec.structs.replace(
+                services, providers=MeteredProviders(services.providers, self._judge)
+            )
         results: list[CheckResult] = []
         for bound in scorer.checks:
             prepared = prepare(bound, context.document, services)

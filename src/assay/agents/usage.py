@@ -6,11 +6,11 @@ from assay.protocol.redaction import safe_name
 
 
 class MeteredProviders:
-    """Wraps providers and records the usage of each model call."""
+    """Wraps providers and appends the usage of each model call to `usages`."""
 
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: Providers, usages: list[Usage] | None = None) -> None:
         self._inner = providers
-        self.usages: list[Usage] = []
+        self.usages: list[Usage] = [] if usages is None else usages
 
     @property
     def remote(self) -> bool:

@@ -9,7 +9,7 @@ from assay.checks.json_schema import JsonSchema
 from assay.checks.llm_judge import LlmJudge
 from assay.checks.regex import Regex
 from assay.checks.registry import Registry
-from assay.checks.safety import DETECTORS, SIGNALS
+from assay.checks.safety import DETECTORS, JUDGES, SIGNALS
 from assay.checks.semantic_similarity import SemanticSimilarity
 from assay.checks.threshold import Threshold
 
@@ -26,5 +26,5 @@ STANDARD = Registry(
         Exists,
         HasItems,
     ],
-    deferred=DETECTORS | SIGNALS,
+    deferred=DETECTORS | SIGNALS | JUDGES,
 )

@@ -29,7 +29,7 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     for one in listed:
         trial = f" trial {one.trial + 1}" if detail.report.trials > 1 else ""
         line = cell("  ").append(one.severity, style=COLORS.get(one.severity, ""))
-        line.append(cell(f" {one.task_id}{trial}: {one.detector} {one.version} {describe(one)}"))
+        line.append(cell(f" {one.task_id}{trial}: {one.detector} {one.version} {describe(one)}".rstrip()))
         page.put(line)
     if more := detail.more_findings + len(detail.findings) - len(listed):
         page.put(f"  … and {more:,} more findings")

@@ -14,6 +14,17 @@ ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+\Z")]
 CriterionKey = Annotated[str, msgspec.Meta(pattern=CRITERION)]
 Names = dict[str, str]
 
+SafetyKind = Literal[  # of findings (contract §6.3)
+    "jailbreak",
+    "prompt-injection",
+    "system-prompt-leak",
+    "pii-leak",
+    "secret-leak",
+    "unsafe-tool-call",
+    "data-exfiltration",
+    "unsafe-output",
+    "excessive-agency",
+]
 AgentKind = Literal["callable", "http", "command", "manifest", "recorded"]
 
 
@@ -69,6 +80,8 @@ class SafetyPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_tool_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
     max_repeats: Annotated[int, msgspec.Meta(ge=2)] | None = None
     rules: tuple[PolicyRule, ...] = ()
+    judge: bool = False  # whether a model looks at every trial, beside the detectors
+    judge_kinds: tuple[SafetyKind, ...] = ()  # that the model looks for; (): all
 
 
 class PackKeyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,3 +17,6 @@ DETECTORS: dict[str, str] = {
 }
 # evidence beside the findings; a signal is never a finding
 SIGNALS: dict[str, str] = {"refusal": "assay.checks.safety.refusal:Refusal"}
+JUDGES: dict[str, str] = {
+    "safety_judge": "assay.checks.safety.safety_judge:SafetyJudge"
+}  # a policy switches it on

@@ -7,7 +7,7 @@ from assay.agenteval.modes import available_modes
 from assay.agenteval.pack_reader import pack_reader
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
-from assay.agenteval.safety import has_detectors
+from assay.agenteval.safety import offers_adversarial
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
@@ -65,7 +65,12 @@ def build_host(
         limits_of_evals = evals.dependencies.limits
         eval_capability = EvalCapability(
             modes=tuple(
-                available_modes(judge=has_judge, detectors=has_detectors(evals.dependencies.registry))
+                available_modes(
+                    judge=has_judge,
+                    detectors=offers_adversarial(
+                        evals.dependencies.registry, evals.dependencies.policy, judge=has_judge
+                    ),
+                )
             ),
             max_tasks=limits_of_evals.max_tasks,
             max_cost_usd=limits_of_evals.max_cost_usd,

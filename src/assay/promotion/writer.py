@@ -60,10 +60,11 @@ class TransitionWriter:
         )
 
     async def check(self, planned: Planned, stored: StoredRecords, rules: PromotionRules) -> GateResult:
-        """Check the evidence, if this transition needs any."""
-        if not planned.is_promotion or planned.to_state not in rules.eval_states:
-            return GateResult([], [])
+        """Check the evidence, if this transition needs any. A run that the request names is recorded, so it is checked in any case."""
         request, record = planned.request, stored.records.of(planned.request.version)
+        needed = planned.to_state in rules.eval_states or request.eval_run_id is not UNSET
+        if not planned.is_promotion or not needed:
+            return GateResult([], [])
         named = None if request.eval_run_id is UNSET else request.eval_run_id
         if named is None and planned.from_state == "paused":
             named = record.eval_run or None  # the evidence that made it active must still hold

@@ -1,6 +1,7 @@
 """The stored deployments of an agent: one document for all its versions, so that two transitions at once conflict."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -96,10 +97,23 @@ def shares(records: AgentRecords, channel: str) -> dict[str, int]:
 
 def wire_record(records: AgentRecords, version: str) -> AgentDeployment:
     """The record on the wire. Its channels are those that resolve to this version."""
+    (record,) = wire_records(records, [version])
+    return record
+
+
+def wire_records(records: AgentRecords, versions: Iterable[str]) -> list[AgentDeployment]:
+    """The records of these versions by version. The shares of each channel are computed once."""
+    chosen = sorted(versions, key=version_order)
+    names = sorted({channel for version in chosen for channel in records.of(version).channels})
+    split = {channel: shares(records, channel) for channel in names}
+    return [_wire_record(records, version, split) for version in chosen]
+
+
+def _wire_record(
+    records: AgentRecords, version: str, split: Mapping[str, Mapping[str, int]]
+) -> AgentDeployment:
     record = records.of(version)
-    channels = tuple(
-        channel for channel in sorted(record.channels) if shares(records, channel).get(version, 0) > 0
-    )
+    channels = tuple(channel for channel in sorted(record.channels) if split[channel].get(version, 0) > 0)
     return AgentDeployment(
         agent_id=records.agent_id,
         version=version,

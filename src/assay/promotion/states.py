@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from assay.comparison.history import Deployments, DeploymentState
 from assay.ports import Store
-from assay.promotion.records import KIND, AgentRecords, decode, read_records, version_order, wire_record
+from assay.promotion.records import KIND, AgentRecords, decode, read_records, wire_records
 from assay.protocol.deployments import AgentDeployment
 from assay.runs.paging import read_documents
 
@@ -32,4 +32,4 @@ async def all_deployments(store: Store, tenant: str) -> list[AgentDeployment]:
 
 
 def recorded_versions(records: AgentRecords) -> list[AgentDeployment]:
-    return [wire_record(records, version) for version in sorted(records.versions, key=version_order)]
+    return wire_records(records, records.versions)

@@ -47,7 +47,7 @@ class TransitionRequest(_Closed, frozen=True, kw_only=True):
 
 
 class TransitionPending(_Closed, frozen=True, kw_only=True):
-    """The answer 202: the management run waits for an approval, and the record is unchanged."""
+    """The answer 202: the management run waits for an approval, or was not approved, and the record is unchanged."""
 
     run_id: str
     status: str

@@ -129,7 +129,7 @@ async def transition_agent(call: HttpRequest) -> Response:
         )
     headers: Headers = ((b"location", f"/v1/runs/{outcome.run.id}".encode()),)
     headers = headers + REPLAYED if started.replayed else headers
-    if outcome.waits:
+    if outcome.run.status != "completed":  # it waits, or it is a request that was rejected since, again
         waits = TransitionPending(
             run_id=outcome.run.id, status=outcome.run.status, node_id=NODE, record=outcome.record
         )

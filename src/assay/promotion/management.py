@@ -12,7 +12,7 @@ from assay.errors import NotFound, Refusal
 from assay.ports import CreateRun, EvidenceChunk, Principal, Run, RunStatus, RunUpdate, Store
 from assay.ports.kinds import split
 from assay.promotion.transitions import DEPLOY_SCOPES, Planned
-from assay.protocol.deployments import AuthorizationDecided, TransitionRequest
+from assay.protocol.deployments import AuthorizationDecided, State, TransitionRequest
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import ErrorOf, Owner, Payload, RunCompleted, RunFailed, RunStarted
 from assay.protocol.json_types import JSON
@@ -27,11 +27,13 @@ REQUEST = "request"
 
 
 class ManagementRequest(Struct, frozen=True, kw_only=True):
-    """The stored request of a management run."""
+    """The stored request of a management run. A run that waits has the states that the approver is asked about."""
 
     agent_id: str
     author: str
     transition: TransitionRequest
+    from_state: State | None = None
+    to_state: State | None = None
 
 
 class ManagementLog:
@@ -74,7 +76,10 @@ class ManagementLog:
         self.add("run.completed", RunCompleted(), outputs={"record": msgspec.to_builtins(record)})
 
     def suspend(self, interrupt: str, rules: ApprovalRules, planned: Planned) -> None:
-        """Ask for an approval."""
+        """Ask for an approval of this step, and of no other."""
+        self.request = msgspec.structs.replace(
+            self.request, from_state=planned.from_state, to_state=planned.to_state
+        )
         transition, agent_id = self.request.transition, self.request.agent_id
         data: JSON = {
             "artifactId": f"{agent_id}@{transition.version}",

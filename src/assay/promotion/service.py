@@ -14,6 +14,7 @@ from assay.errors import (
     Forbidden,
     InvalidRequest,
     NotFound,
+    Problem,
     Unavailable,
 )
 from assay.ports import Clock, Principal, PutDocument, Run, RunQuery, RunStatus, Store
@@ -30,7 +31,7 @@ from assay.promotion.management import (
     read_management_request,
     without_secrets,
 )
-from assay.promotion.records import StoredRecords, read_records, version_order, wire_record
+from assay.promotion.records import AgentRecords, StoredRecords, read_records, wire_record, wire_records
 from assay.promotion.refusals import ApprovalDenied, EvalGateUnmet, NoActiveDeployment
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition
 from assay.promotion.writer import TransitionWriter
@@ -40,7 +41,7 @@ from assay.runs.ids import new_id
 ATTEMPTS = 10  # of a transition, while others of the same agent commit
 WAITING: frozenset[RunStatus] = frozenset({"waiting-approval"})
 PAGE = 200
-MAX_LOOKUPS = 100  # versions with a record that are looked up one by one
+MAX_LOOKUPS = 100  # versions that the agent does not list, which are looked up one by one
 
 
 class TransitionOutcome(Struct, frozen=True, kw_only=True):
@@ -63,8 +64,7 @@ class PromotionService:
     async def deployments(self, tenant: str, agent_id: str) -> list[AgentDeployment]:
         """The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown agent."""
         stored, installed = await self._read(tenant, agent_id)
-        versions = {*installed, *stored.records.versions}
-        return [wire_record(stored.records, one) for one in sorted(versions, key=version_order)]
+        return wire_records(stored.records, {*installed, *stored.records.versions})
 
     async def record(self, tenant: str, agent_id: str, version: str) -> AgentDeployment:
         return wire_record((await read_records(self.store, tenant, agent_id)).records, version)
@@ -212,6 +212,7 @@ class PromotionService:
             try:
                 stored, installed = await self._read(run.tenant, pending.agent_id, pending.transition.version)
                 planned = plan_transition(stored.records, pending.transition, installed)
+                _check_same_step(pending, planned)
             except (InvalidRequest, NotFound) as refusal:
                 await change.reject(run, refusal, line)
                 return
@@ -241,10 +242,10 @@ class PromotionService:
         stored = await read_records(self.store, tenant, agent_id) if _is_name(agent_id) else None
         if stored is None or not (installed or stored.records.versions):
             raise NotFound(f"there is no agent {agent_id[:256]!r}")
-        others = {*stored.records.versions, *([] if version is None else [version])} - installed
-        for other in others if version is not None and len(others) <= MAX_LOOKUPS else ():
-            if installed and await self._agents.get(tenant, agent_id, other) is not None:
-                installed.add(other)
+        for other in [] if version is None else _lookups(stored.records, version):
+            if installed and other not in installed:
+                found = await self._agents.get(tenant, agent_id, other)
+                installed |= set() if found is None else {other}
         return stored, installed
 
 
@@ -255,10 +256,25 @@ def _approval(rules: PromotionRules, planned: Planned) -> ApprovalRules | None:
     return approval if approval is not None and gated and planned.to_state in approval.states else None
 
 
+def _check_same_step(pending: ManagementRequest, planned: Planned) -> None:
+    """Refuse a step that is not the one that was approved: other transitions have moved the version since."""
+    approved = pending.from_state, pending.to_state
+    if pending.from_state is not None and approved != (planned.from_state, planned.to_state):
+        message = f"the approval is for {approved[0]} to {approved[1]}, and it is {planned.from_state} now"
+        raise InvalidRequest(Problem("version", f"{planned.request.version}: {message}"))
+
+
 def _outrun(agent_id: str, version: str, state: str) -> Conflict:
     return Conflict(
         "version", f"{agent_id} {version}", f"another transition came first, and it is {state} now"
     )
+
+
+def _lookups(records: AgentRecords, version: str) -> list[str]:
+    """The versions that a transition of this version concerns: itself, and those it may be rolled back to, newest binding first."""
+    serving = [name for name, one in records.versions.items() if one.state in ("active", "paused")]
+    serving.sort(key=lambda name: max(records.of(name).channels.values(), default=0), reverse=True)
+    return [*dict.fromkeys((version, records.of(version).replaces or version, *serving))][:MAX_LOOKUPS]
 
 
 def _deadline(run: Run) -> datetime:

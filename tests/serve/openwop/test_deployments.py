@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from datetime import UTC, datetime, timedelta
 
 import jsonschema_rs
@@ -13,7 +14,7 @@ from assay.auth.scopes import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, PutDocument, Transaction
 from assay.promotion.audit import DeploymentVerifier
-from assay.promotion.records import KIND, decode, encode
+from assay.promotion.records import KIND, AgentRecords, VersionRecord, decode, encode
 from assay.protocol.deployments import TransitionRequest
 from assay.seams.evals import SAMPLES, ChannelAgent
 from assay.serve.http import ROUTES
@@ -53,6 +54,7 @@ POLICY = PromotionPolicy(
         ),
         "test.fresh.*": PromotionRules(max_age_seconds=3600, min_score=0.9, suite="local.tests.evals.good"),
         "test.free.*": PromotionRules(eval_states=()),
+        "test.stepwise.*": PromotionRules(eval_states=(), approval=ApprovalRules(states=("test", "staged"))),
     }
 )
 GOOD = suite(golden("a", "Paris", "Paris"), name="good")
@@ -85,7 +87,7 @@ class ManyVersions(ChannelAgent):
 
 def agents():
     """Each test has agents of its own, so that all share one server."""
-    groups = ("default", "approved", "quorum", "evaluated", "effective", "fresh", "free")
+    groups = ("default", "approved", "quorum", "evaluated", "effective", "fresh", "free", "stepwise")
     return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
 
 
@@ -653,3 +655,60 @@ def test_a_host_that_does_not_offer_deployments(tmp_path):
         assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")
         bound = client.post("/v1/runs", json={"workflowId": "conformance-agent-channel-dispatch"})
         assert (bound.status_code, bound.json()["error"]) == (400, "validation_error")
+
+
+def test_an_approval_is_for_one_step_alone(server, client):
+    """Requests without a target state, and one that waits while the version is paused: an approval moves nothing further."""
+    id = agent("stepwise", client)
+    waiting = [post(client, id).json()["runId"] for _ in range(2)]
+    with server.client(scopes=DEFAULT) as approver:
+        assert [respond(approver, run).json()["status"] for run in waiting] == ["completed", "failed"]
+        error = log_of(client, waiting[1])[-1]["payload"]["error"]
+        assert "the approval is for draft to test, and it is test now" in error["message"]
+        assert records(client, id)["1.0.0"]["state"] == "test"
+        id = agent("approved", client)
+        first, second = active(client, id).json()["runId"], post(client, id, toState="active").json()["runId"]
+        assert respond(approver, first).json()["status"] == "completed"
+        assert post(client, id, transition="pause").status_code == 200
+        assert respond(approver, second).json()["status"] == "failed"
+        assert records(client, id)["1.0.0"]["state"] == "paused"
+
+
+def test_a_request_that_was_rejected_is_not_200_when_it_comes_again(server, client):
+    id = agent("approved", client)
+    active(client, id)
+    body = {"version": "1.0.0", "transition": "promote"}
+    headers = {"Idempotency-Key": f"rejected-{id}"}
+    run = client.post(f"/v1/agents/{id}/deployments", json=body, headers=headers).json()["runId"]
+    with server.client(scopes=DEFAULT) as approver:
+        respond(approver, run, "reject")
+    again = client.post(f"/v1/agents/{id}/deployments", json=body, headers=headers)
+    assert (again.status_code, again.json()["runId"], again.json()["status"]) == (202, run, "failed")
+
+
+def test_a_run_that_a_request_names_is_checked_where_none_is_needed(client):
+    """The record has it as its evidence."""
+    id = agent("free", client)
+    assert conditions(post(client, id, toState="test", evalRunId="run-none")) == ["eval_run_unknown"]
+    failed = evaluated(client, id, BAD)
+    assert conditions(post(client, id, toState="test", evalRunId=failed)) == ["eval_not_passed"]
+    assert "evalRunId" not in post(client, id, toState="test").json()
+
+
+def test_an_agent_with_as_many_versions_as_it_may_have(server, client):
+    """They are listed in time; another version is found, and a rollback finds the version before it."""
+    id = agent("free", client)
+    many = {
+        f"1.{at}.0": VersionRecord(state="active", channels={"stable": at + 1, "canary": at + 1})
+        for at in range(999)
+    }
+    stored = encode(AgentRecords(agent_id=id, serial=999, versions=many))
+    put = PutDocument(tenant="many", kind=KIND, key=id, data=stored, version=0)
+    server.do(server.store.commit(Transaction(documents=[put])))
+    with server.client(tenant="many", scopes=RELEASE) as many_client:
+        begin = time.process_time()
+        assert len(records(many_client, id)) == 999
+        assert time.process_time() - begin < 2.0  # it was 4 seconds when each record computed the shares
+        assert post(many_client, id, "2.0.0").json()["state"] == "test"
+        assert post(many_client, id, "2.0.1").status_code == 400
+        assert post(many_client, id, "1.998.0", "rollback").json()["rollbackPointer"] == "1.997.0"

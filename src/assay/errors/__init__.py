@@ -42,7 +42,7 @@ All errors.
     checks/arguments.py, checks/runner.py            a check: its fields, its construction, its result
     fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, for checks that wait
     workers/worker.py                             a task in a worker process: its exception is its answer
-    agents/invocation.py                          an agent and the tools it calls
+    agents/invocation.py, pytest_plugin/samples.py an agent and the tools it calls
     checks/registry.py                            a module of --check-module, an entry point
     foreign_code.py                               foreign code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*       a provider, a cache on disk

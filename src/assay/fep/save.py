@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,9 +67,13 @@ class StoreSink:
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True)
+        self._thread.start()
         self._store_context = store
-        self._store = self._run(self._open())
+        with ExitStack() as undo:
+            undo.callback(self._stop)
+            self._store = self._run(self._open())
+            undo.pop_all()
         request = StoredRequest(
             checks=None if checks is None else redact_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
@@ -139,7 +143,7 @@ class StoreSink:
         finally:
             self._heartbeat.cancel()
             self._run(self._close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._stop()
 
     async def _renew_lease(self) -> None:
         while True:
@@ -147,6 +151,12 @@ class StoreSink:
             await run_guarded(
                 "heartbeat", self._store.renew(self.run, seconds=LEASE), EnvironmentFailure
             )  # if it fails, the next commit reports it
+
+    def _stop(self) -> None:
+        """End the thread and its event loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _open(self) -> Store:
         return await self._store_context.__aenter__()

@@ -1,0 +1,153 @@
+"""`@pytest.mark.assay`: reads its arguments, and makes one item of each case or task."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from msgspec import Struct
+
+from assay.errors import Refusal
+from assay.pytest_plugin import CASE
+from assay.pytest_plugin.cases import CaseGroup, CaseRun, read_cases, read_checks, test_case_of, validate
+from assay.pytest_plugin.outcome import CLAIMS
+from assay.pytest_plugin.verdict import Bar, DecideBy, PassMode
+from assay.terminal import lines as terminal_lines
+
+MAX_SAMPLES = 100
+CHOICES = {"decide_by": get_args(DecideBy), "pass_mode": get_args(PassMode)}
+
+
+class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of the mark."""
+
+    cases: Any = None
+    test_cases: Any = None
+    checks: Any = None
+    samples: int = 1
+    min_pass_rate: float | None = None
+    success_threshold: float | None = None
+    decide_by: DecideBy | None = None
+    pass_mode: PassMode | None = None
+    suite: Any = None
+    judge: str | None = None
+
+    @property
+    def bar(self) -> Bar:
+        rate = self.success_threshold if self.min_pass_rate is None else self.min_pass_rate
+        return Bar(
+            min_pass_rate=1.0 if rate is None else rate,
+            decide_by=self.decide_by or "estimate",
+            pass_mode=self.pass_mode or "all",
+        )
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """One item for each case. A problem of the mark is an error of the collection that names the function."""
+    definition = metafunc.definition
+    mark = definition.get_closest_marker("assay")
+    assert mark is not None
+    try:
+        if mark.args:
+            raise pytest.UsageError("expected arguments by name, such as cases='cases.jsonl'")
+        options = read_options(mark.kwargs, definition.path.parent)
+        if options.suite is not None:
+            from assay.pytest_plugin.suites import parametrize_suite  # deferred import
+
+            parametrize_suite(metafunc, options)
+            return
+        group = group_of(options, definition.nodeid, definition.path.parent)
+    except (Refusal, pytest.UsageError) as wrong:
+        lines = wrong.lines if isinstance(wrong, Refusal) else (str(wrong),)
+        text = "\n".join(f"{definition.nodeid}: {terminal_lines(line)}" for line in lines)
+        raise pytest.Collector.CollectError(f"@pytest.mark.assay on {text}") from None
+    if isinstance(source := options.cases, str | Path):
+        claim(metafunc.config, definition.path.parent / source)
+    ids = [str(case["id"]) for case in group.cases]
+    runs = [CaseRun(group, index) for index in range(len(ids))]
+    columns: dict[str, list[Any]] = {CASE: runs}
+    if "test_case" in metafunc.fixturenames:
+        columns["test_case"] = [test_case_of(run.case) for run in runs]
+    if "input" in metafunc.fixturenames:
+        columns["input"] = [run.case["input"] for run in runs]
+    parametrize_columns(metafunc, columns, ids)
+
+
+def parametrize_columns(metafunc: pytest.Metafunc, columns: Mapping[str, list[Any]], ids: list[str]) -> None:
+    """Parametrize with the columns. The first one is not a parameter of the function."""
+    metafunc.fixturenames.append(CASE)
+    metafunc.parametrize(list(columns), list(zip(*columns.values(), strict=True)), ids=ids)
+
+
+def claim(config: pytest.Config, path: Path) -> None:
+    """The file is the data of a mark: it has no items of its own."""
+    config.stash.setdefault(CLAIMS, set()).add(path.resolve())
+
+
+def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
+    """The arguments, validated. Every problem is one line of the UsageError."""
+    known = MarkOptions.__struct_fields__
+    problems = [
+        f"no argument {name!r}; there are {', '.join(known)}" for name in arguments if name not in known
+    ]
+    options = MarkOptions(**{name: value for name, value in arguments.items() if name in known})
+    samples = options.samples
+    if type(samples) is not int or not 1 <= samples <= MAX_SAMPLES:
+        problems.append(f"samples: expected a whole number from 1 to {MAX_SAMPLES}, got {samples!r}")
+    for name in ("min_pass_rate", "success_threshold"):
+        rate = getattr(options, name)
+        if rate is not None and (type(rate) not in (int, float) or not 0 <= rate <= 1):
+            problems.append(f"{name}: expected a number from 0 to 1, got {rate!r}")
+    for name, choices in CHOICES.items():
+        value = getattr(options, name)
+        if value is not None and value not in choices:
+            problems.append(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
+    problems += contradictions(options)
+    if not problems and options.suite is None and not options.bar.accepts(samples, samples):
+        problems.append(
+            f"decide_by='lower_bound': {samples} of {samples} samples have a lower bound below {options.bar.min_pass_rate:g}, so no case "
+            "can pass: use more samples or a lower min_pass_rate"
+        )
+    if problems:
+        raise pytest.UsageError("\n".join(problems))
+    if options.cases is None and options.test_cases is None and options.suite is None:
+        _use_files_beside(options, folder)
+    return options
+
+
+def contradictions(options: MarkOptions) -> list[str]:
+    """Arguments that exclude each other."""
+    sources = [name for name in ("cases", "test_cases", "suite") if getattr(options, name) is not None]
+    problems = (
+        [f"expected one of cases, test_cases and suite, got {' and '.join(sources)}"]
+        if len(sources) > 1
+        else []
+    )
+    if options.min_pass_rate is not None and options.success_threshold is not None:
+        problems.append("success_threshold is another name of min_pass_rate: use one of them")
+    names = ("checks", "min_pass_rate", "success_threshold", "decide_by", "pass_mode")
+    given = [name for name in names if getattr(options, name) is not None]
+    if options.suite is not None and given:
+        problems.append(f"a suite has its own expectations and thresholds: leave out {', '.join(given)}")
+    if options.suite is None and options.judge is not None:
+        problems.append("judge is an argument of suite; a check names its own model")
+    return problems
+
+
+def _use_files_beside(options: MarkOptions, folder: Path) -> None:
+    if not (folder / "cases.jsonl").is_file():
+        raise pytest.UsageError(
+            "expected cases=, test_cases= or suite=, or a file cases.jsonl beside the test"
+        )
+    options.cases = "cases.jsonl"
+    if options.checks is None and (folder / "checks.yaml").is_file():
+        options.checks = "checks.yaml"
+
+
+def group_of(options: MarkOptions, name: str, folder: Path) -> CaseGroup:
+    """The cases and checks that the mark names, read and validated."""
+    place = "cases" if options.cases is not None else "test_cases"
+    cases = read_cases(getattr(options, place), folder, place)
+    checks = read_checks(options.checks, folder)
+    validate(cases, checks)
+    return CaseGroup(name=name, cases=cases, checks=checks, samples=options.samples, bar=options.bar)

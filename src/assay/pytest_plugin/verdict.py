@@ -1,0 +1,96 @@
+"""Decides whether the samples of a case pass, and says why not: the reason and both texts."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from assay.fep.check_names import result_label
+from assay.fep.reasons import is_failing, passed_of, reason_of
+from assay.protocol.json_types import JSON, is_object
+from assay.stats.intervals import wilson
+from assay.terminal import lines as terminal_lines
+
+DecideBy = Literal["estimate", "lower_bound"]
+PassMode = Literal["all", "any"]
+MAX_TEXT = 1_000  # characters of an input, an expected value, an output or a reason
+SHOWN = 3  # samples of a case, and cases of an evaluation, whose texts are shown
+LABEL = 9
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """The bar of a case: the share of its samples that must pass, decided by the estimate or by its lower bound (95%, Wilson)."""
+
+    min_pass_rate: float = 1.0
+    decide_by: DecideBy = "estimate"
+    pass_mode: PassMode = "all"  # noqa: S105  # not a password
+
+    def accepts(self, passed: int, total: int) -> bool:
+        rate = passed / total
+        low = rate if self.decide_by == "estimate" else wilson(rate, total)[0]
+        return low >= self.min_pass_rate
+
+
+class Verdict(NamedTuple):
+    """`passed` is None if the results that are not measured could turn the verdict."""
+
+    passed: bool | None
+    headline: str
+
+
+def outcome_of(result: JSON, mode: PassMode = "all") -> bool | None:
+    """Whether a result passed; None if it was not measured, or if no check says pass or fail."""
+    answers = [passed_of(check) for check in result["check_results"]]
+    if result["status"] != "completed" or not any(answer is not None for answer in answers):
+        return None
+    return True in answers if mode == "any" else False not in answers
+
+
+def decide(outcomes: Sequence[bool | None], bar: Bar, noun: str = "sample") -> Verdict:
+    """The verdict holds whatever the outcomes that are not measured would have been; else there is none."""
+    total, passed, unknown = len(outcomes), outcomes.count(True), outcomes.count(None)
+    worst = unknown < total and bar.accepts(passed, total)
+    best = bar.accepts(passed + unknown, total)
+    bound = ""
+    if bar.decide_by == "lower_bound":
+        bound = f", lower bound {wilson(passed / total, total)[0]:.2f}"
+    aside = f", {unknown} not measured" if unknown else ""
+    headline = f"{passed} of {total} {noun}{'' if total == 1 else 's'} passed{bound}{aside}; expected {bar.min_pass_rate:g}"
+    return Verdict(True if worst else None if best else False, headline)
+
+
+def describe(results: Sequence[JSON], mode: PassMode, *, title: str = "") -> str:
+    """The text of results that did not pass: those that failed first, and of equal reasons one."""
+    ranked = sorted(
+        (result for result in results if outcome_of(result, mode) is not True),
+        key=lambda result: outcome_of(result, mode) is None,
+    )
+    texts = list(dict.fromkeys("\n".join(_lines_of(result)) for result in ranked))
+    more = [f"… {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
+    return "\n\n".join([*([title] if title else []), *texts[:SHOWN], *more])
+
+
+def _lines_of(result: JSON) -> Iterator[str]:
+    context = result["execution_context"]
+    case, output = context["test_case"], context["output"]
+    failing = [check for check in result["check_results"] if is_failing(check)] or result["check_results"]
+    for check in failing:
+        word = "failed" if check["status"] == "completed" else "not measured"
+        yield terminal_lines(_cut(f"{result_label(check)} {word}: {reason_of(check)}"))
+    yield _labelled("case", case.get("id"))
+    yield _labelled("input", case.get("input"))
+    if "expected" in case:
+        yield _labelled("expected", case["expected"])
+    metadata = output.get("metadata")
+    answered = not (is_object(metadata) and metadata.get("outcome") in ("failed", "refused", "unmeasured"))
+    yield _labelled("output", output.get("value") if answered else "(none)")
+
+
+def _labelled(label: str, value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return f"  {label:<{LABEL}}{terminal_lines(_cut(text), ' ' * (LABEL + 2))}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text):,} characters)"

@@ -35,6 +35,16 @@ def folder(tmp_path_factory):
     found = check_result(False, type="secret_leak", kind="secret-leak", severity="critical", findings=[])
     write_jsonl(path / "leak.jsonl", [*lines(19), result_line("leak", found)])
     write_jsonl(path / "hostile.jsonl", [result_line(HOSTILE, check_result(False, got=HOSTILE))])
+    low = check_result(False, type="pii_leak", kind="pii-leak", severity="low", findings=[])
+    write_jsonl(
+        path / "many.jsonl", [*(result_line(f"c{at}", low) for at in range(1001)), result_line("x", found)]
+    )
+    odd = check_result(False, type="own", kind="own", severity="BLOCKER")
+    write_jsonl(path / "a b#%.jsonl", [*lines(20), result_line("odd", odd)])
+    write_jsonl(path / "unjudged.jsonl", [*lines(19, total=19), result_line("c19")])
+    write_jsonl(path / "late.jsonl", lines(20, output={"latency_ms": 900}))
+    write_jsonl(path / "gaps.jsonl", lines(12, unmeasured=(17, 18, 19)))
+    write_jsonl(path / "worse.jsonl", [result_line(f"c{at}", at < 6 or at >= 17) for at in range(20)])
     task = {"taskId": "t", "score": 0.4, "passed": False}
     card = {"suiteId": "local.a.evals.b", "suiteVersion": "1.0.0", "aggregateScore": 0.4, "passed": False}
     (path / "card.json").write_text(
@@ -44,7 +54,7 @@ def folder(tmp_path_factory):
         "improve": {"require": "improved"}, "same": {"require": "equivalent", "margin": 0.02},
         "lower": {"min": 0.9, "decide_by": "lower"}, "loose": {"max_unmeasured": 1, "min": 0.5},
         "missing": {"allow_missing_cases": True}, "leaks": {"max_findings": {"critical": 1}, "min": 0.5},
-        "unknown": {"minimum": 1}, "marginless": {"require": "equivalent"},
+        "low": {"max_findings": {"low": 5000}, "min": 0}, "unknown": {"minimum": 1}, "marginless": {"require": "equivalent"},
     }  # fmt: skip
     for name, policy in policies.items():
         (path / f"{name}.yaml").write_text(json.dumps(policy), "utf-8")
@@ -72,6 +82,11 @@ VERDICTS = [
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "same.yaml"}, 1, "the policy requires equivalent"),
     ("leak.jsonl", {"min": 0}, 3, "1 safety finding of severity critical, at most 0 allowed"),
     ("leak.jsonl", {"policy": "leaks.yaml"}, 0, "at least 0.5"),
+    ("many.jsonl", {"policy": "low.yaml"}, 3, "1 safety finding of severity critical"),
+    ("a b#%.jsonl", {"min": 0}, 3, "1 safety finding of severity critical"),
+    ("unjudged.jsonl", {}, 1, "1 case not measured (c19)"),
+    ("unjudged.jsonl", {"baseline": "20.jsonl"}, 1, "1 case not measured (c19)"),
+    ("worse.jsonl", {"baseline": "gaps.jsonl"}, 1, "only unmeasured ones could change that (c17, c18, c19)"),
     ("card.json", {}, 3, "the scorecard of"),
 ]
 
@@ -95,6 +110,8 @@ REFUSED = [
     (["20.jsonl", "--baseline", "20.jsonl"], "it is 20.jsonl itself"),
     (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
     (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
+    (["20.jsonl", "--policy", "improve.yaml"], "the policy requires improved: expected --baseline"),
+    (["late.jsonl", "--metric", "latency_ms", "--min", "5"], "expected a metric of which more is better"),
 ]
 
 
@@ -139,6 +156,8 @@ def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_pat
         "secret-leak", "error", "secret-leak",
     )  # fmt: skip
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "leak.jsonl"
+    main(GateOptions(run="a b#%.jsonl", sarif=str(tmp_path / "s.sarif")))
+    assert '"uri": "a%20b%23%25.jsonl"' in (tmp_path / "s.sarif").read_text("utf-8")
 
 
 def test_text_for_markdown():

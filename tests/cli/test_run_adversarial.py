@@ -57,6 +57,10 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
     )
     assert ended.code == 3, ended.err
     assert "passed: at least the bar of 0.1" in ended.out
+    gate = command("gate", "latest", "--min", "0.1", folder=folder)
+    assert (gate.code, "of severity critical, at most 0 allowed" in gate.out) == (3, True), (
+        gate.out + gate.err
+    )
     assert "attack success 66.7%" in ended.out
     assert (
         "critical forbidden: unsafe_tool_call 1.0.0 rule not-allowed at $.output.metadata.tool_calls[0].tool"

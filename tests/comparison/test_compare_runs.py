@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.cli.render_comparison import about_cases
 from assay.comparison.compare import compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
@@ -71,10 +72,29 @@ def test_unmeasured_cases_are_bounded_and_can_take_a_verdict_away():
     lost = [result_line(f"c{at}", check_result(None, error="down")) for at in range(12)] + after[12:]
     pair = compared(before, lost)
     assert (pair.verdict, pair.unmeasured.count, pair.result.cases) == ("not enough data", 12, 18)
+    assert pair.result.measured_verdict is None
+    down = [result_line(f"c{at}", check_result(None, error="down")) for at in range(22, 30)]
+    some = compared(before, after[:22] + down)
+    assert (some.verdict, some.result.measured_verdict) == ("not enough data", "improved")
+    assert any("and its interval between -0.1" in line for line in about_cases(some))
     assert pair.unmeasured.ids == tuple(f"c{at}" for at in range(12))
     assert (pair.result.unmeasured.worst, pair.result.unmeasured.best) == (0, pytest.approx(0.4))
     one = [result_line("c29", check_result(None, error="down"))]
     assert compared(before, after[:-1] + one).verdict == "improved"
+
+
+def test_a_case_without_a_value_in_one_run_is_unmeasured_there():
+    before, after = passes([True] * 20), [*passes([True] * 19), result_line("c19")]
+    pair = compared(before, after)
+    assert (pair.unmeasured.ids, pair.only_in_baseline.count, pair.result.cases) == (("c19",), 0, 19)
+    assert pair.result.unmeasured.worst == pytest.approx(-1 / 20)
+    assert compared(after, after).unmeasured.count == 0
+
+
+def test_so_few_cases_that_no_interval_excludes_0_have_no_smallest_effect():
+    for number in (5, 6):
+        pair = compared(passes([False] * number), passes([True] * number))
+        assert (pair.smallest_effect is None, pair.verdict == "improved") == (number == 5, number == 6)
 
 
 def test_a_case_with_one_unmeasured_trial_is_unmeasured():

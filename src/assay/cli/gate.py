@@ -18,7 +18,7 @@ from assay.comparison.gate import GateResult, decide, findings_of
 from assay.comparison.gate_policy import GatePolicy, read_policy
 from assay.comparison.gate_reports import annotations, junit, markdown, sarif
 from assay.comparison.level import CaseOutcome, LevelReader, RunLevel
-from assay.comparison.metric import SCORE
+from assay.comparison.metric import SCORE, read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores, chosen_metric
 from assay.errors import UsageError
 from assay.fep.sinks import OutputFile
@@ -75,7 +75,16 @@ def _policy(options: GateOptions) -> GatePolicy:
     if options.min is not None and not abs(options.min) < float("inf"):
         raise UsageError(f"--min: expected a number, got {options.min:g}")
     given = {"min": options.min, "margin": options.margin, "metric": options.metric}
-    return replace(policy, **{name: value for name, value in given.items() if value is not None})
+    policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
+    if policy.require != "not-regressed" and options.baseline is None:
+        raise UsageError(
+            f"the policy requires {policy.require}: expected --baseline, the run to compare with"
+        )
+    if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
+        raise UsageError(
+            f"min: expected a metric of which more is better, got {policy.metric}; --baseline compares it"
+        )
+    return policy
 
 
 async def _decide(options: GateOptions, policy: GatePolicy, read: ReadOptions) -> _Decision:

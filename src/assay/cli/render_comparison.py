@@ -13,6 +13,7 @@ from assay.comparison.compare import (
     SliceDifference,
 )
 from assay.comparison.wording import interval_text, verdict_line
+from assay.stats.unmeasured import UnmeasuredBounds
 
 STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
 MAX_SLICES = 50  # in the table; --json has all of them
@@ -102,6 +103,7 @@ def about_cases(pair: PairComparison) -> list[str]:
         if bounds is not None and bounds.worst is not None and bounds.best is not None:
             reach = (
                 f"if they were, the difference would be between {bounds.worst:+.2f} and {bounds.best:+.2f}"
+                f"{_interval_bounds(bounds)}"
             )
         lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
     if pair.only_in_baseline.count:
@@ -111,6 +113,13 @@ def about_cases(pair: PairComparison) -> list[str]:
     if pair.other_inputs.count:
         lines.append(f"another input under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]
+
+
+def _interval_bounds(bounds: UnmeasuredBounds) -> str:
+    """The limits that decide whether unmeasured cases take the verdict away."""
+    if bounds.low is None or bounds.high is None:
+        return ""
+    return f", and its interval between {bounds.low:+.2f} and {bounds.high:+.2f}"
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:

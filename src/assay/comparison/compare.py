@@ -57,6 +57,7 @@ class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     adjusted_p: float | None = None
     equivalence_p: float | None = None
     unmeasured: UnmeasuredBounds | None = None
+    measured_verdict: Verdict | None = None  # of the measured cases, if unmeasured ones took it away
 
 
 class SliceDifference(Struct, frozen=True, kw_only=True):
@@ -113,6 +114,7 @@ class _Sample:
     def result(self, found: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
         bounds = self._bounds(found.level)
         decided = verdict(found, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
+        measured = verdict(found, margin, lower_is_better=metric.lower_is_better)
         return DifferenceInterval(
             before=found.before,
             after=found.after,
@@ -128,6 +130,7 @@ class _Sample:
             adjusted_p=found.adjusted_p,
             equivalence_p=tost_p(self.pairs, margin) if margin is not None and found.n > 1 else None,
             unmeasured=bounds,
+            measured_verdict=None if measured == decided else measured,
         )
 
     def _bounds(self, level: float) -> UnmeasuredBounds | None:

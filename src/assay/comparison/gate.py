@@ -6,9 +6,9 @@ from typing import Literal
 from msgspec import Struct
 
 from assay.comparison.compare import PairComparison
-from assay.comparison.gate_policy import SEVERITIES, GatePolicy, Severity
+from assay.comparison.gate_policy import GatePolicy
 from assay.comparison.level import CaseOutcome, RunLevel
-from assay.comparison.run_scores import RunScores
+from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import verdict_line
 
 GateOutcome = Literal["passed", "failed", "refused"]
@@ -87,11 +87,8 @@ def _refusals(
 def _failures(
     run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None
 ) -> Iterator[tuple[GateOutcome, str]]:
-    counts: dict[Severity, int] = {
-        severity: sum(one.count for one in findings_of(run) if one.severity == severity)
-        for severity in SEVERITIES
-    }
-    for severity, number in counts.items():
+    for severity in SEVERITIES:
+        number = run.finding_counts.get(severity, 0)
         if number > (allowed := policy.max_findings.get(severity, 0)):
             yield (
                 "failed",
@@ -103,9 +100,21 @@ def _failures(
     line = verdict_line(comparison.result)
     if comparison.verdict == "regressed":
         yield "failed", f"it regressed against {comparison.baseline}: {line}"
+    if comparison.result.measured_verdict == "regressed":
+        yield (
+            "refused",
+            f"the measured cases regressed against {comparison.baseline}, and only unmeasured ones could change"
+            f" that ({_names(comparison.unmeasured.ids, comparison.unmeasured.count)}): {line}",
+        )
     for one in comparison.slices:
         if one.result.verdict == "regressed":
             yield "failed", f"the slice {one.by} {one.slice} regressed: {verdict_line(one.result)}"
+        elif one.result.measured_verdict == "regressed":
+            yield (
+                "refused",
+                f"the measured cases of the slice {one.by} {one.slice} regressed, and only unmeasured ones could"
+                f" change that: {verdict_line(one.result)}",
+            )
     allowed = {"not-regressed": (), "equivalent": ("equivalent", "improved"), "improved": ("improved",)}[
         policy.require
     ]

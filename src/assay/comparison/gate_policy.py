@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct
 
+from assay.comparison.run_scores import Severity
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import to_json_document
 from assay.fep.files import document_of
@@ -22,8 +23,6 @@ from assay.ports import Limits
 from assay.protocol.json_types import is_object, kind_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Severity = Literal["low", "medium", "high", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

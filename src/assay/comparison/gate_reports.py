@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from assay.comparison.gate import GateResult, level_text
@@ -134,7 +135,10 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
             "message": {"text": f"{one.kind} ({one.severity}) in case {one.case}, {one.count} times"},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": location}, "region": {"startLine": 1}},
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": quote(location)},
+                        "region": {"startLine": 1},
+                    },
                     "logicalLocations": [{"name": one.case, "kind": "case"}],
                 }
             ],

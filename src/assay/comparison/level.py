@@ -47,7 +47,7 @@ class LevelReader:
             for trials, measured, total in self._values.counts()
             if trials == measured and trials
         ]
-        missing = [case for case in range(self._index.count) if self._values.status(case) == UNMEASURED]
+        missing = [case for case in range(self._index.count) if self._is_unmeasured(case)]
         listed = CaseList(len(missing), tuple(map(self._index.id_of, missing[:MAX_IDS])))
         if not counts:
             return RunLevel(metric=self._metric.name, unmeasured=listed)
@@ -65,13 +65,18 @@ class LevelReader:
             unmeasured=listed,
         )  # fmt: skip
 
+    def _is_unmeasured(self, case: int) -> bool:
+        """A case without any value was not measured, except by the metric of a check that the case does not have."""
+        status = self._values.status(case)
+        return status == UNMEASURED or (status == ABSENT and self._metric.kind != "check")
+
     def outcomes(self) -> Iterator[CaseOutcome]:
         """Every case in the order of the run. A case passed if all its trials passed."""
         passed = list(self._passed.counts())
         for case in range(self._index.count):
             states = self._passed.status(case), self._values.status(case)
             outcome: Outcome = "other"
-            if UNMEASURED in states:
+            if UNMEASURED in states or self._is_unmeasured(case):
                 outcome = "unmeasured"
             elif states[0] == MEASURED:
                 outcome = "passed" if passed[case][2] >= passed[case][0] else "failed"

@@ -74,6 +74,7 @@ class CaseValues:
 
     def __init__(self, index: CaseIndex, run: int, series: Series | None) -> None:
         count = index.count
+        self._index, self._run = index, run
         self._sums, self._measured, self._trials = (
             array("d", bytes(8 * count)), array("I", bytes(4 * count)), array("I", bytes(4 * count)),
         )  # fmt: skip
@@ -92,6 +93,10 @@ class CaseValues:
             return ABSENT
         return MEASURED if self._measured[case] == self._trials[case] else UNMEASURED
 
+    def has_case(self, case: int) -> bool:
+        """Whether the run has the case, with or without a value."""
+        return self._index.row_of(self._run, case) >= 0
+
     def counts(self) -> Iterator[tuple[int, int, float]]:
         """For each case its trials, those that were measured, and the sum of their values."""
         return zip(self._trials, self._measured, self._sums, strict=True)
@@ -99,6 +104,8 @@ class CaseValues:
     def bounds(self, case: int) -> tuple[float, float]:
         """The least and the largest mean that an unmeasured case between 0 and 1 could have."""
         trials = self._trials[case]
+        if not trials:
+            return 0.0, 1.0
         low = self._sums[case] / trials
         return low, low + (trials - self._measured[case]) / trials
 
@@ -127,16 +134,26 @@ class Pairing:
     def unmeasured(self) -> Iterator[tuple[int, tuple[float, float]]]:
         """The cases that both runs have and one did not measure, with the least and the largest possible difference."""
         before, after = self._before, self._after
-        for case in range(self._index.count):
-            here, there = before.status(case), after.status(case)
+        for case, (here, there) in enumerate(self._states()):
             if ABSENT not in (here, there) and UNMEASURED in (here, there):
                 (low, high), (least, largest) = before.bounds(case), after.bounds(case)
                 yield case, (least - high, largest - low)
 
     def only(self) -> tuple[list[int], list[int]]:
         """The cases that only the first run has, and those that only the second has."""
-        states = [(self._before.status(case), self._after.status(case)) for case in range(self._index.count)]
+        states = list(self._states())
         return (
             [case for case, (here, there) in enumerate(states) if here and not there],
             [case for case, (here, there) in enumerate(states) if there and not here],
         )
+
+    def _states(self) -> Iterator[tuple[int, int]]:
+        """The states of every case. A case that a run has without a value is unmeasured if the other run has a value."""
+        before, after = self._before, self._after
+        for case in range(self._index.count):
+            here, there = before.status(case), after.status(case)
+            if here and not there and after.has_case(case):
+                there = UNMEASURED
+            elif there and not here and before.has_case(case):
+                here = UNMEASURED
+            yield here, there

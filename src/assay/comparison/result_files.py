@@ -105,8 +105,7 @@ def _add_summary(name: str, document: JSON, scores: RunScores | None) -> None:
     for task in summary.tasks:
         scores.add_score(task.task_id, task.score, task.passed)
         for finding in task.safety_findings or ():
-            key = task.task_id, finding.kind, finding.severity
-            scores.findings[key] = scores.findings.get(key, 0) + 1
+            scores.add_finding(task.task_id, finding.kind, finding.severity)
     if len(summary.tasks) < summary.task_count:
         scores.incomplete = f"it has {len(summary.tasks):,} of {summary.task_count:,} tasks"
 

@@ -20,6 +20,9 @@ from assay.fep.slices import LONGEST, MAX_SLICES, Dimension
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
 MAX_ROWS = 2**32 - 1
+Severity = Literal["low", "medium", "high", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
+UNKNOWN_SEVERITY: Severity = "critical"  # counts a finding with another severity: a gate must not overlook it
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -73,7 +76,8 @@ class RunScores:
         self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.dimensions}
         self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {one.name: {} for one in options.dimensions}
         self.checks: dict[str, None] = {}
-        self.findings: dict[tuple[str, str, str], int] = {}  # by case, kind and severity
+        self.findings: dict[tuple[str, str, str], int] = {}  # by case, kind and severity; the first thousand
+        self.finding_counts: dict[str, int] = {}  # by severity; all of them
         self._ids, self._ends = bytearray(), array("Q")
 
     @property
@@ -146,7 +150,7 @@ class RunScores:
             if label not in self.checks and len(self.checks) < MAX_SLICES:
                 self.checks[label] = None
             if check.results.get("passed") is False and "severity" in check.results:
-                self._add_finding(line.case["id"], check.results)
+                self._read_finding(line.case["id"], check.results)
             if not self.options.groupings:
                 continue
             value = nan if check.status != "completed" else line.score(check)
@@ -156,10 +160,16 @@ class RunScores:
                 for text, met, _ in line.criteria(check):
                     self._group("criterion", text).add(row, float(met))
 
-    def _add_finding(self, id: str, results: dict[str, Any]) -> None:
+    def _read_finding(self, id: str, results: dict[str, Any]) -> None:
         kind, severity = results.get("kind"), results.get("severity")
-        if isinstance(kind, str) and isinstance(severity, str) and len(self.findings) < MAX_SLICES:
-            key = id, kind, severity
+        if isinstance(kind, str) and isinstance(severity, str):
+            self.add_finding(id, kind, severity if severity in SEVERITIES else UNKNOWN_SEVERITY)
+
+    def add_finding(self, id: str, kind: str, severity: str) -> None:
+        """Count a safety finding. The list is bounded; the counts that a gate decides by are not."""
+        self.finding_counts[severity] = self.finding_counts.get(severity, 0) + 1
+        key = id, kind, severity
+        if key in self.findings or len(self.findings) < MAX_SLICES:
             self.findings[key] = self.findings.get(key, 0) + 1
 
     def _group(self, grouping: str, name: str) -> Series:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from assay.agenteval.report import read_results, report_of
 from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.safety import read_records
 from assay.agenteval.task_checks import recorded_checks
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
@@ -51,6 +52,9 @@ async def add_report(store: Store, run: Run, scores: RunScores) -> None:
         scores.own_verdict = None if report.verdict is None else report.verdict.passed
         for task in report.tasks:
             scores.add_score(task.task_id, task.score, task.passed, task.trials)
+        async for record in read_records(store, run.id):
+            for finding in record.findings:
+                scores.add_finding(record.task_id, finding.kind, finding.severity)
 
 
 async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:

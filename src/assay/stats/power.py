@@ -40,6 +40,7 @@ def sensitivity(
         raise ValueError(f"margin: expected a number above 0, got {margin:g}")
     if sample.n < 2:
         return Sensitivity(power, None)
+    can_show = 2 ** (1 - sample.n) <= 1 - level  # else no pattern of signs is rare enough to exclude 0
     if sample.is_binary:
         share = discordant_share(sample)
         smallest = smallest_binary_effect(sample.n, share, level, power)
@@ -50,7 +51,7 @@ def sensitivity(
             return Sensitivity(power, None)
         smallest = smallest_effect(sample.n, deviation, level, power)
         needed = None if margin is None else mean_cases(margin, deviation, level, power)
-    if sample.span is not None and smallest is not None and smallest > sample.span:
+    if not can_show or (sample.span is not None and smallest is not None and smallest > sample.span):
         smallest = None
     return Sensitivity(power, smallest, needed, None if needed is None else max(0, needed - sample.n))
 

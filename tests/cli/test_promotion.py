@@ -62,6 +62,20 @@ def test_refusals_change_nothing(home, command):
     assert "evalRunId" not in records[1]
 
 
+def test_another_model_and_another_suite_of_the_same_name_are_not_evidence(home, command, tmp_path):
+    """What a command line changes is not what is installed."""
+    folder = shutil.copytree(home, tmp_path / "host")
+    suite = json.loads((folder / "sorter-1.1.0" / "evals" / "sorter.json").read_text())
+    (folder / "easy.json").write_text(json.dumps(suite | {"tasks": suite["tasks"][:1]}))
+    for line, code in (
+        (f"run --agent {AGENT} --model second:large", "eval_run_overridden"),
+        (f"run easy.json --agent {AGENT}", "eval_suite_content"),
+    ):
+        assert command(*line.split(), folder=folder).code == 0
+        ended = command(*f"promote {SECOND} --to staged --eval latest --json".split(), folder=folder)
+        assert [one["code"] for one in json.loads(ended.out)["conditions"]] == [code]
+
+
 def test_a_refusal_as_json_has_every_condition(home, command):
     ended = command(*f"promote {SECOND} --to staged --eval latest --json".split(), folder=home)
     document = json.loads(ended.out)

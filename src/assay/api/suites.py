@@ -114,6 +114,7 @@ async def run_suite(
         seconds=timeout,
         judge=judge,
         agent_spec=agent if isinstance(agent, str) else "",
+        configurable={} if model is None else {"model": model},
         tags=tuple(tags),
     )
     async with AsyncExitStack() as stack:

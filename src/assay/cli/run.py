@@ -186,6 +186,7 @@ async def _start(
         judge=options.judge,
         allow_target_mismatch=options.any_agent,
         agent_spec=options.agent or "",
+        configurable={} if options.model is None else {"model": options.model},
         tags=options.tags,
         checks=evals.service.dependencies.checks and evals.service.dependencies.checks.checks,
     )

@@ -12,6 +12,7 @@ from assay.agenteval.run_header import is_eval
 from assay.comparison.policy import PromotionRules
 from assay.ports import RequireCount, RequireRun, Run, Store
 from assay.promotion.gate import Evidence, unmet_conditions
+from assay.promotion.measurement import baseline_deviation, read_deviations
 from assay.protocol.deployments import Condition
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.annotations import annotations, effective
@@ -74,11 +75,12 @@ async def check_evidence(
 
 async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datetime) -> Evidence:
     summary = await read_summary(store, run)
-    baseline = None
+    baseline, deviation = None, ""
     if summary is not None and summary.regression is not UNSET:
         other = await store.run(summary.regression.baseline_run_id, tenant=request.tenant)
         if other is not None and other.metadata.get("agentId") == request.agent_id:
             baseline = str(other.metadata.get("agentVersion"))
+            deviation = await baseline_deviation(store, other, summary.suite_version)
     return Evidence(
         agent_id=request.agent_id,
         version=request.version,
@@ -88,11 +90,13 @@ async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datet
         run_version=str(run.metadata.get("agentVersion", "")),
         copied_from=str(run.metadata.get("sourceRunId", "")),
         erased=run.erased,
+        deviations=await read_deviations(store, run),
         ended=run.ended,
         summary=summary,
         active_version=request.active_version,
         active_run=request.active_run,
         baseline_version=baseline,
+        baseline_deviation=deviation,
         now=now,
     )
 

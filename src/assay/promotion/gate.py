@@ -1,7 +1,7 @@
 """The eval gate: the conditions of a policy that the evidence does not meet (contract §9.3 step 4)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import UNSET, Struct
@@ -29,6 +29,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     run_version: str = ""
     copied_from: str = ""  # the source of a replay or a branch
     erased: str = ""
+    deviations: Sequence[tuple[str, str]] = ()  # from the installed agent and suite: a code and a text each
     ended: datetime | None = None
     summary: EvalSummary | None = None  # of a completed run
     effective_score: float | None = None  # with the corrections of people
@@ -36,6 +37,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     active_version: str | None = None  # the version that the request would replace
     active_run: str = ""  # the eval run by which that version was promoted
     baseline_version: str | None = None  # the version that the run's baseline ran
+    baseline_deviation: str = ""  # why the baseline does not show the score of that version
     now: datetime
 
 
@@ -66,6 +68,8 @@ def _unusable(rules: PromotionRules, evidence: Evidence) -> Iterator[tuple[str, 
         yield "eval_run_copied", f"expected a run that was measured, got a copy of {evidence.copied_from}"
     if evidence.erased:
         yield "eval_run_erased", "expected a run with its content, its content was erased"
+    for code, text in evidence.deviations:
+        yield code, f"expected a run of the agent and the whole suite as they are installed, it {text}"
     if evidence.status != "completed" or summary is None:
         code = "eval_run_not_completed" if evidence.status in ENDED else "eval_run_not_ended"
         yield code, f"expected a completed run with a scorecard, got a run that is {evidence.status}"
@@ -114,6 +118,10 @@ def _regression(rules: PromotionRules, evidence: Evidence, correction: float) ->
     regression = summary.regression
     if regression is UNSET or evidence.baseline_version != active:
         got = "it records none" if regression is UNSET else f"its baseline ran {evidence.baseline_version}"
+        yield "eval_regression_unknown", f"expected a comparison with the active version {active}, {got}"
+        return
+    if evidence.baseline_deviation:
+        got = evidence.baseline_deviation
         yield "eval_regression_unknown", f"expected a comparison with the active version {active}, {got}"
         return
     delta = round(regression.score_delta + correction, 12)

@@ -54,6 +54,7 @@ POLICY = PromotionPolicy(
         ),
         "test.fresh.*": PromotionRules(max_age_seconds=3600, min_score=0.9, suite="local.tests.evals.good"),
         "test.free.*": PromotionRules(eval_states=()),
+        "test.compared.*": PromotionRules(max_regression=0),
         "test.stepwise.*": PromotionRules(eval_states=(), approval=ApprovalRules(states=("test", "staged"))),
     }
 )
@@ -87,7 +88,17 @@ class ManyVersions(ChannelAgent):
 
 def agents():
     """Each test has agents of its own, so that all share one server."""
-    groups = ("default", "approved", "quorum", "evaluated", "effective", "fresh", "free", "stepwise")
+    groups = (
+        "default",
+        "approved",
+        "quorum",
+        "evaluated",
+        "effective",
+        "fresh",
+        "free",
+        "stepwise",
+        "compared",
+    )
     return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
 
 
@@ -712,3 +723,36 @@ def test_an_agent_with_as_many_versions_as_it_may_have(server, client):
         assert post(many_client, id, "2.0.0").json()["state"] == "test"
         assert post(many_client, id, "2.0.1").status_code == 400
         assert post(many_client, id, "1.998.0", "rollback").json()["rollbackPointer"] == "1.997.0"
+
+
+def test_a_run_of_an_altered_agent_or_of_a_part_of_its_suite_is_not_evidence(client):
+    id = agent("default", client)
+    both = suite(golden("a", "Paris", "Paris"), name="both", modes=("golden", "live-shadow"))
+    post(client, id)
+    for document, options, expected in [
+        (GOOD, {"temperature": 0.5, "model": "other:large"}, ["eval_run_overridden"]),
+        (GOOD, {"promptOverrides": {"system": "Say Paris."}}, ["eval_run_overridden"]),
+        (both, {"evalModes": ["golden"]}, ["eval_run_partial"]),
+    ]:
+        run = done(client, document, id, agentVersion="1.0.0", **options)
+        assert conditions(post(client, id, toState="staged", evalRunId=run)) == expected, options
+
+
+def test_a_baseline_must_be_a_measurement_of_the_active_version(client):
+    """Its score is the bar of the new version: a copy, and a run with another model, would lower it."""
+    id = agent("compared", client)
+    pairs = suite(golden("a", "Paris", "Paris"), name="pairs", modes=("golden", "regression"))
+    first = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
+    copy = client.post(f"/v1/runs/{first}:fork", json={"mode": "replay"}).json()["runId"]
+    altered = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"], model="other:large")
+    assert post(client, id).status_code == 200
+    for state in ("staged", "active"):
+        assert post(client, id, toState=state, evalRunId=first).status_code == 200
+    assert post(client, id, "1.1.0").status_code == 200
+    for baseline, words in [(copy, "a copy of another run"), (altered, "other settings: model"), (first, "")]:
+        run = done(client, pairs, id, agentVersion="1.1.0", baselineRunId=baseline)
+        answer = post(client, id, "1.1.0", toState="staged", evalRunId=run)
+        if words:
+            assert conditions(answer) == ["eval_regression_unknown"]
+            assert words in answer.text
+    assert answer.json()["state"] == "staged"

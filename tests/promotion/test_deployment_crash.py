@@ -41,10 +41,10 @@ async def with_service(address, work):
 
 async def request(service):
     """The run that waits for an approval."""
-    for _ in range(3):
-        outcome = await service.transition(
-            RELEASER, AGENT, TransitionRequest(version="1.0.0", transition="promote")
-        )
+    promotion = TransitionRequest(version="1.0.0", transition="promote")
+    for _ in range(2):
+        await service.transition(RELEASER, AGENT, promotion)
+    outcome = await service.transition(RELEASER, AGENT, promotion)
     return outcome.run.id
 
 

@@ -10,14 +10,17 @@ import pytest
 
 from assay import STANDARD, Detection, Detector, Services, texts_in
 from assay.agenteval.canary import PLACEHOLDER, new_canary, with_canary
+from assay.agenteval.detail import detail_of
 from assay.agenteval.report import report_of
 from assay.agenteval.safety import SAFETY, read_records
 from assay.agenteval.suite import read_suite
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency
 from assay.checks.safety.unsafe_tool_call import UnsafeToolCall
+from assay.cli.render_safety import exit_code
 from assay.errors import EvalRefused
 from assay.ports.agents import ToolFailure
+from assay.protocol.annotations import ScoreCorrection
 from support.evals import Doing, golden, hosting, replayed, resumed, suite_of
 
 
@@ -217,6 +220,24 @@ def test_a_replay_a_branch_and_a_restart_keep_the_findings():
     assert b"canary-leak" in ending.events[-1].data, (
         "a process that adopts the run reads them from the evidence"
     )
+
+
+def test_a_correction_sets_the_effective_score_and_leaves_the_findings():
+    async def main(hosted):
+        run = await hosted.run(suite(*TASKS), **MODE)
+        before = await detail_of(hosted.store, run, {}, limit=9)
+        event = next(task.event_id for task in before.tasks if task.task_id == "forbidden")
+        after = await detail_of(hosted.store, run, {event: ScoreCorrection(score=1.0, passed=True)}, limit=9)
+        return before, after, await hosted.office.summary(run)
+
+    before, after, summary = attacked(main)
+    corrected = {task.task_id: task for task in after.tasks}["forbidden"]
+    assert (corrected.score, corrected.effective_score, corrected.effective_passed) == (0.0, 1.0, True)
+    assert after.effective.score > summary.aggregate_score
+    assert after.report.safety == before.report.safety
+    assert (after.findings, after.report.safety.critical) == (before.findings, 1)
+    assert findings_of(summary) == EXPECTED
+    assert exit_code(after, summary) == 3, "a correction does not remove a critical finding"
 
 
 def test_a_regression_compares_adversarial_runs():

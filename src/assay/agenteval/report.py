@@ -194,7 +194,7 @@ class Reason(Struct, frozen=True, rename="camel"):
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     """Why each trial did not pass or was not measured, from its evidence, in the order of the suite."""
     request = await read_request(store, run.id)
-    async for chunk, record in _trials(store, run):
+    async for chunk, record in trial_evidence(store, run):
         result = msgspec.json.decode(chunk.data)
         reasons = [failure_reason(result, request.pass_score), _safety_reason(record)]
         measured = result["status"] == "completed" and not (record and record.errors)
@@ -203,7 +203,7 @@ async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
             yield Reason(case["id"], chunk.first % request.trials, measured, why)
 
 
-async def _trials(store: Store, run: Run) -> AsyncIterator[tuple[EvidenceChunk, SafetyRecord | None]]:
+async def trial_evidence(store: Store, run: Run) -> AsyncIterator[tuple[EvidenceChunk, SafetyRecord | None]]:
     """The evidence of each trial, with the record of its detectors."""
     safety = read_chunks(store, run.id, SAFETY)
     following = await anext(safety, None)

@@ -2,12 +2,13 @@
 
 from assay.agenteval.detail import EvalDetail
 from assay.agenteval.safety_report import SafetyReport, describe
-from assay.cli.console import count_of
+from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.render_table import rate
 from assay.protocol.scorecard import EvalSummary
 
+BAR = "--max-attack-success"
 LISTED = 50  # findings after a run; `assay show` lists more
 COLORS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": ""}
 
@@ -54,10 +55,26 @@ def _kinds(safety: SafetyReport) -> Table:
     return table
 
 
-def exit_code(detail: EvalDetail, summary: EvalSummary | None) -> int:
-    """A critical finding is 3, even if the score passes and if other tasks were not measured (contract §6.3)."""
-    if detail.report.safety is not None and detail.report.safety.critical:
+def exit_code(
+    detail: EvalDetail, summary: EvalSummary | None, max_attack_success: float | None = None
+) -> int:
+    """
+    A critical finding is 3, even if the score passes and if other tasks were not measured (contract §6.3).
+
+    So is an attack success rate above `max_attack_success`, if all tasks were measured. A run without the mode is then an error.
+    """
+    safety = detail.report.safety
+    if safety is not None and safety.critical:
         return NOT_PASSED
     if summary is None:
         return ERROR
+    if max_attack_success is not None:
+        if safety is None or safety.attack_success_rate is None:
+            echo_err(f"{BAR}: the run has no attack success rate: it was not in the mode adversarial")
+            return ERROR
+        if safety.attack_success_rate.rate > max_attack_success:
+            echo_err(
+                f"{BAR} {max_attack_success:g}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}"
+            )
+            return NOT_PASSED
     return PASSED if summary.passed else NOT_PASSED

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from assay.agenteval.baseline import Comparison
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.report import EvalReport, Reason, read_results, read_summary
+from assay.agenteval.safety_results import safety_results
 from assay.agenteval.task_checks import recorded_checks
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
@@ -233,6 +234,8 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
     async for line in read_results(store, run):
         files.add(line)
     async for line in recorded_checks(store, run.id):
+        files.add_beside(line)
+    async for line in safety_results(store, run):
         files.add_beside(line)
     return files.close(run.id, run.status, run.started or run.created, run.ended)
 

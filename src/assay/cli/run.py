@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from assay.agenteval.fork import read_scored_units, same_agent
 from assay.agenteval.report import read_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
+from assay.agenteval.safety import MODE
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
 from assay.api.suites import TENANT, with_model
@@ -24,7 +25,7 @@ from assay.cli.check_modules import note_unused
 from assay.cli.console import echo, echo_err, stdout_to_stderr
 from assay.cli.find_run import find_run
 from assay.cli.policy_file import read_policy
-from assay.cli.render_safety import exit_code
+from assay.cli.render_safety import BAR, exit_code
 from assay.cli.run_progress import RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
@@ -52,6 +53,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     checks: str | None = None
     modules: tuple[str, ...] = ()  # of --check-module
     policy: str | None = None  # a file
+    max_attack_success: float | None = None
     concurrency: int | None = None
     timeout: float | None = None
     resume: str | None = None
@@ -114,9 +116,16 @@ def _validate_outputs(options: RunOptions) -> None:
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 
 
+def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
+    if options.max_attack_success is not None and MODE not in modes:
+        raise UsageError(f"{BAR}: expected a run in the mode {MODE}, got {', '.join(modes)}")
+
+
 async def _run_local(options: RunOptions, settings: Settings) -> int:
     async with app.store(settings) as store:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
+        if source is not None:
+            _check_bar(options, source.metadata["modes"])
         with stdout_to_stderr():
             async with _open_evals(options, settings, store, source) as (evals, agent):
                 if source is not None:
@@ -194,6 +203,7 @@ async def _start(
         plan = await evals.service.plan(request, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
+    _check_bar(options, plan.modes)
     run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
     evals.executor.start(run)
     return run, baseline
@@ -286,7 +296,7 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
             show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
-    return exit_code(detail, summary)
+    return exit_code(detail, summary, options.max_attack_success)
 
 
 async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:

@@ -202,7 +202,7 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
             show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
-    return exit_code(card, summary)
+    return exit_code(card, summary, options.max_attack_success)
 
 
 def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:

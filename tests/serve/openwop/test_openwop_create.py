@@ -3,6 +3,7 @@
 import pytest
 
 from assay.agenteval.request import EvalLimits
+from assay.agenteval.safety import read_records
 from assay.auth.scopes import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures
@@ -11,6 +12,7 @@ from support.openwop_client import asked, done, ended, log_of, shelved, suite
 from support.rest_client import Server, sqlite
 from support.spec_files import fits
 
+WEAK = "local.tests.weak"
 PICKY, WRITER = "local.tests.picky", "local.tests.writer"
 TUNED = "local.tests.tuned"
 
@@ -27,6 +29,7 @@ class Tunable(Doing):
 AGENTS = (
     Tunable(lambda task: task, agent_id=TUNED),
     Doing(lambda task: task, agent_id=PICKY, task_schema={"type": "object", "required": ["ticket"]}),
+    Doing(lambda task, scene: scene.tool("shop:orders"), agent_id=WEAK, tools=("shop:orders",)),
     Doing(lambda task: task, agent_id=WRITER, model_class="writing", takes_tools=False),
 )
 TOOLS = {"toolResponses": [{"tool": "shop:orders", "response": 1}]}
@@ -342,3 +345,32 @@ def test_an_adversarial_run_over_http_has_findings_by_kind_and_severity_only(cli
     fits("eval-summary", summary)
     modes = client.get("/.well-known/openwop").json()["agents"]["evalSuite"]["modes"]
     assert "adversarial" in modes
+
+
+def test_a_canary_stays_in_the_evidence_of_its_tenant_and_goes_with_it(host, client):
+    run = done(client, SUITES["attack"], agent=WEAK)
+    (record,) = host.do(_records(host.store, run))
+    own = [f"/v1/runs/{run}", f"/v1/runs/{run}/eval-summary", f"/v1/runs/{run}/events/poll?lastSequence=-1"]
+    report = f"/v1/host/assay/runs/{run}/eval-report"
+    summary = client.get(own[1]).json()
+    kinds = {one["kind"] for one in summary["tasks"][0]["safetyFindings"]}
+    assert "prompt-injection" in kinds
+    with host.client(tenant="other") as other:
+        for path in [*own, report, f"/v1/runs/{run}/annotations"]:
+            assert other.get(path).status_code == 404
+        assert other.delete(f"/v1/host/assay/runs/{run}").status_code == 404
+        assert record.canary not in other.get("/v1/host/assay/runs").text
+    read = client.get(report)
+    assert record.canary in read.text, "its own tenant reads the answer"
+    assert record.canary not in read.text.partition('"tasks"')[0]
+    for path in (own[0], own[1]):
+        assert record.canary not in client.get(path).text
+    events = client.get(own[2]).json()["events"]
+    assert record.canary not in str([one for one in events if one["type"].startswith(("eval.", "run."))])
+    assert client.delete(f"/v1/host/assay/runs/{run}").status_code == 200
+    assert host.do(_records(host.store, run)) == []
+    assert client.get(own[1]).json() == summary, "kinds and severities stay"
+
+
+async def _records(store, run):
+    return [one async for one in read_records(store, run)]

@@ -22,7 +22,7 @@ def run(
     mode: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"{any_of(MODE_NOTES)} (repeatable). Default: the modes of the suite.",
+            help=f"Any of {any_of(MODE_NOTES)} (repeatable). Default: the modes of the suite.",
             metavar="M",
         ),
     ] = None,
@@ -54,6 +54,10 @@ def run(
         typer.Option(
             help="Policy of tool calls, .toml or .yaml, for adversarial. Default: [safety].", metavar="F"
         ),
+    ] = None,
+    max_attack_success: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if the attack success rate is above this.", metavar="X", min=0, max=1),
     ] = None,
     concurrency: Annotated[
         int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
@@ -103,6 +107,7 @@ def run(
         checks=checks,
         modules=tuple(check_module or ()),
         policy=policy,
+        max_attack_success=max_attack_success,
         concurrency=concurrency,
         timeout=timeout,
         resume=resume,

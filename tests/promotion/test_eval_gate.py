@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assay.comparison.policy import PromotionRules
-from assay.promotion.gate import Evidence, unmet_conditions
+from assay.promotion.gate import BaselineVerdict, Evidence, unmet_conditions
 from assay.protocol.scorecard import EvalSummary, Regression, SafetyFinding, TaskScore
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -49,6 +49,13 @@ def _evidence(**changes: Any) -> Evidence:
     return Evidence(**facts | changes)
 
 
+def _compared(verdict: Any, line: str = "the line", delta: float = -0.01) -> dict[str, Any]:
+    """A run that was compared with the active version."""
+    facts = {"active_version": "1.0.0", "baseline_version": "1.0.0", "summary": _summary(delta=delta)}
+    return facts | {"comparison": BaselineVerdict(verdict, line)}
+
+
+AT_MOST, EQUIVALENT = {"max_regression": 0.02}, {"max_regression": 0.02, "require": "equivalent"}
 RUN = "assay run local.shop.evals.smoke --agent local.shop.bot"
 UNMET: list[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     ("met", {}, {}, []),
@@ -82,6 +89,17 @@ UNMET: list[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
      [("eval_regression", "at most 0.02 below the active version 1.0.0, got 0.100 below")]),
     ("regression, corrected", {"max_regression": 0.02, "effective_scores": True},
      {"active_version": "1.0.0", "baseline_version": "1.0.0", "summary": _summary(delta=-0.1), "effective_score": 1.0, "effective_passed": True}, []),
+    ("verdict regressed", AT_MOST, _compared("regressed"), [("eval_regression", "against the active version 1.0.0 that is certain and could be above 0.02, got the line")]),
+    ("verdict regressed, any loss allowed", {"max_regression": 1.0}, _compared("regressed"), []),
+    ("verdict improved", AT_MOST, _compared("improved", delta=0.1), []),
+    ("verdict equivalent", AT_MOST, _compared("equivalent"), []),
+    ("not enough data", AT_MOST, _compared("not enough data"), []),
+    ("not enough data, a large loss", AT_MOST, _compared("not enough data", delta=-0.1), [("eval_regression", "got 0.100 below: the line")]),
+    ("no verdict", AT_MOST, _compared(None, "a comparison needs scipy"), [("eval_regression_unknown", "expected a verdict against the active version 1.0.0, a comparison needs scipy")]),
+    ("equivalence shown", EQUIVALENT, _compared("equivalent"), []),
+    ("equivalence, improved", EQUIVALENT, _compared("improved"), []),
+    ("equivalence not shown", EQUIVALENT, _compared("not enough data"), [("eval_regression_undecided", "expected the verdict equivalent or improved against the active version 1.0.0, got the line")]),
+    ("no improvement", EQUIVALENT | {"require": "improved"}, _compared("equivalent"), [("eval_regression", "expected the verdict improved against")]),
     ("eval_findings", {}, {"summary": _summary(0.9, "low", "critical", "low")},
      [("eval_findings", "expected at most 0 findings of severity critical, got 1"), ("eval_findings", "at most 0 findings of severity low, got 2")]),
     ("findings not looked for", {"allowed_findings": {}}, {}, [("eval_findings", "no task of it did")]),

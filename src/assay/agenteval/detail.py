@@ -161,6 +161,20 @@ async def detail_of(
     )
 
 
+async def corrected_report(
+    store: Store, run: Run, report: EvalReport, corrections: Corrections
+) -> EvalReport:
+    """The report with the corrected scores of its tasks. Its other numbers stay."""
+    request, log = await read_request(store, run.id), await _index_log(store, run)
+    tasks: list[TaskReport] = []
+    for task in report.tasks:
+        bar = bar_of(task.kind, request.pass_score)
+        found = _apply_corrections(task.task_id, log, corrections, bar)
+        score, passed = (task.score, task.passed) if found is None else found
+        tasks.append(msgspec.structs.replace(task, score=score, passed=passed))
+    return msgspec.structs.replace(report, tasks=tuple(tasks))
+
+
 class _LogIndex:
     """An index of the log: the event that scored each task, and the models that answered."""
 

@@ -42,6 +42,7 @@ UNMEASURED = frozenset(
         "eval_run_unknown",
         "eval_run_not_completed",
         "eval_run_not_ended",
+        "eval_regression_undecided",
         "eval_regression_unknown",
     }
 )

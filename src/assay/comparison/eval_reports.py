@@ -4,7 +4,8 @@ from assay.agenteval.report import EvalReport
 from assay.comparison.compare import PairComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.extras import missing_packages
+from assay.extras import missing_packages, require
+from assay.stats.distributions import FEATURE
 
 
 def compare_reports(
@@ -14,9 +15,17 @@ def compare_reports(
     if missing_packages("compare"):
         return None
     try:
-        return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
+        return require_comparison(baseline, report, margin)
     except InvalidRequest:
         return None
+
+
+def require_comparison(
+    baseline: EvalReport, report: EvalReport, margin: float | None = None
+) -> PairComparison:
+    """The comparison of the scores of the tasks. Raises InvalidRequest if no task is in both, MissingExtra without `compare`."""
+    require(FEATURE, "compare")
+    return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
 
 
 def _scores(report: EvalReport) -> RunScores:

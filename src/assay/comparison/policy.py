@@ -67,6 +67,7 @@ class PromotionRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = field(default=None, name="max_age")
     min_score: Share | None = None
     max_regression: Share | None = None  # against the active version: the largest loss of score
+    require: Literal["not-regressed", "equivalent", "improved"] = "not-regressed"  # the verdict beside it
     allowed_findings: Mapping[str, Count] | None = None  # by severity: the largest number; others: none
     effective_scores: bool = False  # whether the scores that people corrected count
     approval: ApprovalRules | None = None
@@ -173,10 +174,23 @@ def _own_problems(table: Any, place: str) -> Iterator[Problem]:
             yield Problem(f"{place}.allowed_findings", f"{expected}, got {severity[:40]!r}")
     if table.get("suite") is None and table.get("suite_version") is not None:
         yield Problem(f"{place}.suite_version", "expected `suite` beside it, got none")
+    yield from _require_problem(table, place)
     approval = table.get("approval")
     if is_object(approval):
         yield from _span_problem(approval, "timeout", f"{place}.approval")
         yield from _quorum_problem(approval, f"{place}.approval")
+
+
+def _require_problem(table: dict[str, Any], place: str) -> Iterator[Problem]:
+    """A verdict needs a comparison, and `equivalent` a difference that does not matter."""
+    require, largest = table.get("require", "not-regressed"), table.get("max_regression")
+    if require == "not-regressed":
+        return
+    if largest is None:
+        yield Problem(f"{place}.require", "expected `max_regression` beside it, got none")
+    elif require == "equivalent" and largest in (0, 1):
+        got = f"got {preview(largest)}"
+        yield Problem(f"{place}.require", f"equivalent needs a `max_regression` above 0 and below 1, {got}")
 
 
 def _quorum_problem(approval: dict[str, Any], place: str) -> Iterator[Problem]:

@@ -6,16 +6,20 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.detail import detail_of
-from assay.agenteval.report import read_summary
+from assay.agenteval.detail import Corrections, corrected_report, detail_of
+from assay.agenteval.report import EvalReport, read_summary, report_of
 from assay.agenteval.run_header import is_eval
+from assay.comparison.eval_reports import require_comparison
 from assay.comparison.policy import PromotionRules
+from assay.comparison.wording import verdict_line
+from assay.errors import InvalidRequest, MissingExtra
 from assay.ports import RequireCount, RequireRun, Run, Store
-from assay.promotion.gate import Evidence, unmet_conditions
+from assay.promotion.gate import BaselineVerdict, Evidence, unmet_conditions
 from assay.promotion.measurement import baseline_deviation, read_deviations
 from assay.protocol.deployments import Condition
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.annotations import annotations, effective
+from assay.runs.off_loop import LARGE, off_loop
 
 Requirement = RequireRun | RequireCount
 
@@ -58,6 +62,7 @@ async def check_evidence(
         return GateResult(unmet_conditions(rules, evidence), [])
     requires: list[Requirement] = [RequireRun(run=run.id, status=run.status, events=run.events)]
     score, passed = None, None
+    corrections: Corrections = {}
     if rules.effective_scores and run.status == "completed" and not run.erased:
         notes = await annotations(store, run)
         requires.append(
@@ -70,7 +75,41 @@ async def check_evidence(
                 passed = corrected.verdict is not None and corrected.verdict.passed
     evidence = await _evidence(store, request, run, now)
     evidence = evidence if score is None else _with_effective(evidence, score, passed=bool(passed))
+    baseline = await _baseline(store, request, evidence)
+    if baseline is not None and rules.max_regression is not None and not run.erased:
+        requires.append(RequireRun(run=baseline.id, status=baseline.status, events=baseline.events))
+        found = await _compare(store, baseline, run, corrections, rules.max_regression)
+        evidence = msgspec.structs.replace(evidence, comparison=found)
     return GateResult(unmet_conditions(rules, evidence), requires)
+
+
+async def _baseline(store: Store, request: EvidenceRequest, evidence: Evidence) -> Run | None:
+    """The baseline of the run, if it shows the score of the version that would be replaced."""
+    summary, active = evidence.summary, evidence.active_version
+    if summary is None or summary.regression is UNSET or active in (None, evidence.version):
+        return None
+    if evidence.baseline_version != active or evidence.baseline_deviation:
+        return None
+    return await store.run(summary.regression.baseline_run_id, tenant=request.tenant)
+
+
+async def _compare(
+    store: Store, baseline: Run, run: Run, corrections: Corrections, largest: float
+) -> BaselineVerdict:
+    """The verdict on two runs. A loss below `largest` does not matter, so it is the margin."""
+    before, after = await report_of(store, baseline), await report_of(store, run)
+    if corrections:
+        after = await corrected_report(store, run, after, corrections)
+    margin = largest if 0 < largest < 1 else None
+    return await off_loop(LARGE + 1, lambda: _verdict(before, after, margin))
+
+
+def _verdict(before: EvalReport, after: EvalReport, margin: float | None) -> BaselineVerdict:
+    try:
+        result = require_comparison(before, after, margin).result
+    except (InvalidRequest, MissingExtra) as refusal:
+        return BaselineVerdict(None, str(refusal))
+    return BaselineVerdict(result.verdict, verdict_line(result))
 
 
 async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datetime) -> Evidence:

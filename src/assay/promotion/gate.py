@@ -9,9 +9,17 @@ from msgspec import UNSET, Struct
 from assay.comparison.policy import SEVERITIES, PromotionRules, matches
 from assay.protocol.deployments import Condition
 from assay.protocol.scorecard import EvalSummary
+from assay.stats.verdict import Verdict
 
 ENDED = ("completed", "failed", "cancelled")
 CLOCK_SKEW = timedelta(minutes=5)  # by which the clocks of two hosts may differ
+
+
+class BaselineVerdict(Struct, frozen=True):
+    """The verdict of `assay compare` on the run and its baseline. `line` has the interval, or why there is no verdict."""
+
+    verdict: Verdict | None
+    line: str
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -38,6 +46,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     active_run: str = ""  # the eval run by which that version was promoted
     baseline_version: str | None = None  # the version that the run's baseline ran
     baseline_deviation: str = ""  # why the baseline does not show the score of that version
+    comparison: BaselineVerdict | None = None  # with that baseline; None: no rule needs it
     now: datetime
 
 
@@ -111,9 +120,9 @@ def _unmet(rules: PromotionRules, evidence: Evidence) -> Iterator[tuple[str, str
 
 
 def _regression(rules: PromotionRules, evidence: Evidence, correction: float) -> Iterator[tuple[str, str]]:
-    """The recorded difference with a run of the active version. Corrections shift it, where they count."""
-    active, summary = evidence.active_version, evidence.summary
-    if rules.max_regression is None or active is None or active == evidence.version or summary is None:
+    """The verdict on the run and a run of the active version, and the recorded difference, which corrections shift where they count."""
+    active, summary, largest = evidence.active_version, evidence.summary, rules.max_regression
+    if largest is None or active is None or active == evidence.version or summary is None:
         return
     regression = summary.regression
     if regression is UNSET or evidence.baseline_version != active:
@@ -124,10 +133,34 @@ def _regression(rules: PromotionRules, evidence: Evidence, correction: float) ->
         got = evidence.baseline_deviation
         yield "eval_regression_unknown", f"expected a comparison with the active version {active}, {got}"
         return
+    compared = evidence.comparison
+    if compared is not None and compared.verdict is None:
+        expected = f"expected a verdict against the active version {active}"
+        yield "eval_regression_unknown", f"{expected}, {compared.line}"
+        return
     delta = round(regression.score_delta + correction, 12)
-    if delta < -rules.max_regression:
-        expected = f"expected a score at most {rules.max_regression:g} below the active version {active}"
-        yield "eval_regression", f"{expected}, got {-delta:.3f} below"
+    line = "" if compared is None else f": {compared.line}"
+    if delta < -largest:
+        expected = f"expected a score at most {largest:g} below the active version {active}"
+        yield "eval_regression", f"{expected}, got {-delta:.3f} below{line}"
+    elif compared is not None:
+        yield from _unmet_verdict(rules, compared, f"against the active version {active}", largest)
+
+
+def _unmet_verdict(
+    rules: PromotionRules, compared: BaselineVerdict, against: str, largest: float
+) -> Iterator[tuple[str, str]]:
+    found = compared.verdict
+    if found == "regressed" and largest < 1:  # 1 allows every loss
+        expected = f"expected no loss {against} that is certain and could be above {largest:g}"
+        yield "eval_regression", f"{expected}, got {compared.line}"
+        return
+    enough = {"not-regressed": None, "equivalent": ("equivalent", "improved"), "improved": ("improved",)}[
+        rules.require
+    ]
+    if enough is not None and found not in enough:
+        code = "eval_regression" if found in ("equivalent", "regressed") else "eval_regression_undecided"
+        yield code, f"expected the verdict {' or '.join(enough)} {against}, got {compared.line}"
 
 
 def _findings(rules: PromotionRules, summary: EvalSummary) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,7 @@ POLICY = PromotionPolicy(
             eval_states=("active",), effective_scores=True, approval=ApprovalRules(author_may_approve=True)
         ),
         "test.fresh.*": PromotionRules(max_age_seconds=3600, min_score=0.9, suite="local.tests.evals.good"),
+        "test.verdict.*": PromotionRules(eval_states=("active",), max_regression=0.35),
         "test.free.*": PromotionRules(eval_states=()),
         "test.compared.*": PromotionRules(max_regression=0),
         "test.stepwise.*": PromotionRules(eval_states=(), approval=ApprovalRules(states=("test", "staged"))),
@@ -83,7 +84,9 @@ class ManyVersions(ChannelAgent):
         return ManyVersions(self.card.agent_id, version) if super().at(version) else None
 
     async def invoke(self, task, context):
-        return msgspec.structs.replace(await super().invoke(task, context), result=await answered(task))
+        versions = task if isinstance(task, dict) else {}
+        answer = await answered(versions.get(self.card.version, task))
+        return msgspec.structs.replace(await super().invoke(task, context), result=answer)
 
 
 def agents():
@@ -98,6 +101,7 @@ def agents():
         "free",
         "stepwise",
         "compared",
+        "verdict",
     )
     return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
 
@@ -365,6 +369,23 @@ def test_every_unmet_condition_of_the_evidence_is_listed(server, client, clock):
     assert conditions(post(client, id, toState="staged", evalRunId=erased)) == ["eval_run_erased"]
     assert records(client, id)["1.0.0"]["state"] == "test"
     assert post(client, id, toState="staged", evalRunId=good).json()["evalRunId"] == good
+
+
+def test_a_regression_that_the_verdict_of_a_comparison_shows_is_refused(client):
+    """A loss of 0.3 is within the policy; its interval is not."""
+    id = agent("verdict", client)
+    tasks = [golden(f"t{at}", "yes", {"say": "yes", "1.1.0": "no" if at < 6 else "yes"}) for at in range(20)]
+    document = suite(*tasks, name="verdict", modes=("golden", "regression"), thresholds={"passScore": 0.5})
+    first = done(client, document, id, agentVersion="1.0.0", evalModes=["golden"])
+    assert active(client, id, evalRunId=first).json()["state"] == "active"
+    second = done(client, document, id, baselineRunId=first, agentVersion="1.1.0")
+    refused = active(client, id, "1.1.0", evalRunId=second)
+    assert conditions(refused) == ["eval_regression"], refused.text
+    assert "got 1.00 → 0.70 (−0.30, 95% −0.5" in refused.text
+    assert "20 cases) regressed" in refused.json()["message"]
+    assert client.delete(f"/v1/host/assay/runs/{first}").status_code == 200
+    unknown = post(client, id, "1.1.0", toState="active", evalRunId=second)
+    assert conditions(unknown) == ["eval_regression_unknown"]
 
 
 def test_a_transition_waits_for_its_approval_and_the_record_is_unchanged(server, client):

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 
 import msgspec
 
@@ -54,6 +56,34 @@ async def tamper(store):
     paused = records.replace("1.0.0", msgspec.structs.replace(records.of("1.0.0"), state="paused"))
     put = PutDocument(tenant=TENANT, kind=KIND, key=AGENT, data=encode(paused), version=document.version)
     await store.commit(Transaction(documents=[put]))
+
+
+CHANGES = [
+    ("data = replace(cast(data AS text), 'staged', 'active')", "were changed without a transition", 0),
+    ("data = '{'", "were changed without a transition", 1),
+    ("data = x'00', coding = 1", "cannot be read", 1),
+    ("version = 1", "were set back to revision 1", 0),
+]
+
+
+def test_a_record_that_a_statement_of_sql_changed(tmp_path, command):
+    """`assay audit verify` names it, and no command has a bug."""
+    (tmp_path / "assay.toml").write_text(SETTINGS)
+    (tmp_path / "policy.yaml").write_text("agents: {local.shop.bot: {states: []}}")
+    (tmp_path / "bots.py").write_text("def answer(task):\n    return task\n")
+    (tmp_path / ".assay").mkdir()
+    asyncio.run(with_store(tmp_path, request))
+    with closing(sqlite3.connect(tmp_path / ".assay" / "assay.db", isolation_level=None)) as database:
+        rows = "SELECT data, coding, version FROM documents WHERE kind = 'deployment'"
+        before = database.execute(rows).fetchone()
+        for change, words, code in CHANGES:
+            database.execute(f"UPDATE documents SET {change} WHERE kind = 'deployment'")
+            found = command("audit", "verify", folder=tmp_path)
+            assert (found.code, f"the deployments of {AGENT} {words}" in found.err) == (3, True), found.err
+            listed = command("deployments", AGENT, folder=tmp_path)
+            assert (listed.code, "a bug in assay" in listed.err) == (code, False), listed.err
+            restore = "UPDATE documents SET data = ?, coding = ?, version = ? WHERE kind = 'deployment'"
+            database.execute(restore, before)
 
 
 def test_an_operator_answers_shows_and_verifies_a_transition(tmp_path, command):

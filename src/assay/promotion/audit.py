@@ -5,6 +5,8 @@ import re
 import msgspec
 
 from assay.auth.audit import AuditProblem
+from assay.errors import EnvironmentFailure
+from assay.errors.storage import DatabaseUnavailable
 from assay.ports import PutDocument, Store
 from assay.ports.audit import AuditEntry, AuditPayload, AuditRecord, audit_entry
 from assay.promotion.records import KIND, digest
@@ -54,7 +56,15 @@ class DeploymentVerifier:
         """What does not agree. `tenants` are those with an audit log."""
         problems: list[AuditProblem] = []
         for (tenant, agent), (revision, expected, line) in self._last.items():
-            document = await store.document(tenant, KIND, agent)
+            try:
+                document = await store.document(tenant, KIND, agent)
+            except DatabaseUnavailable:
+                raise
+            except EnvironmentFailure as damage:  # it cannot be decrypted, or decompressed
+                message = f"the deployments of {agent} cannot be read: {damage}"
+                problems.append(AuditProblem(tenant, line.lane, line.number, message))
+                tenants = tenants - {tenant}  # a list of its documents cannot be read either
+                continue
             if document is None:
                 message = f"the deployments of {agent} are missing"
             elif document.version < revision:

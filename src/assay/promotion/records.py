@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import UNSET, Struct
 
+from assay.errors import EnvironmentFailure
 from assay.packs.versions import Precedence, precedence
 from assay.ports import Document, Store
 from assay.protocol.deployments import AgentDeployment, State
@@ -64,7 +65,12 @@ async def read_records(store: Store, tenant: str, agent_id: str) -> StoredRecord
 
 
 def decode(document: Document) -> AgentRecords:
-    return _decode(document.data)
+    """EnvironmentFailure: another program has changed the document, and it has no records any more."""
+    try:
+        return _decode(document.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        message = f"the stored deployments of {document.key} are damaged: `assay audit verify` says whether they were changed"
+        raise EnvironmentFailure(message) from None
 
 
 def encode(records: AgentRecords) -> bytes:

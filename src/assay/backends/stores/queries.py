@@ -278,4 +278,9 @@ def _read_document(row: Row[Any], codec: RecordCodec) -> Document:
 
 
 def _sealed(row: Row[Any]) -> EncodedBlob:
-    return EncodedBlob(row.coding, row.key_id, row.data)
+    data = row.data
+    if isinstance(
+        data, str
+    ):  # SQLite has the type of each value: a statement of another program may have written a text
+        data = data.encode("utf-8", "surrogateescape")
+    return EncodedBlob(row.coding, row.key_id, data)

@@ -2,19 +2,21 @@
 
 import json
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.cli.render_comparison import about_cases
-from assay.comparison.compare import compare_runs
+from assay.comparison.compare import DifferenceInterval, compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import verdict_line
 from assay.errors import InvalidRequest, UsageError
 from assay.fep.slices import read_dimension
 from assay.stats.paired import paired_interval
+from assay.stats.verdict import interval_verdict
 from support.result_lines import check_result, result_line
 
 
@@ -55,6 +57,38 @@ def test_the_first_line():
     before, after = [True] * 96 + [False] * 24, [True] * 94 + [False] * 2 + [True] * 16 + [False] * 8
     result = compared(passes(before), passes(after)).result
     assert verdict_line(result) == "0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved"
+
+
+@given(
+    st.integers(1, 40),
+    st.sampled_from([1, 1e-1, 1e-4]),
+    st.sampled_from([None, 0.0003, 0.02, 0.3]),
+    st.randoms(),
+)
+def test_the_verdict_is_that_of_the_interval_as_it_is_printed(number, spread, margin, chance):
+    before, after = ([0.5 + spread * (chance.random() - 0.5) for _ in range(number)] for _ in range(2))
+    lines = [
+        [result_line(f"c{at}", check_result(None, score=score)) for at, score in enumerate(run)]
+        for run in (before, after)
+    ]
+    result = compared(*lines, margin=margin).result
+    limits = re.search(r"% (\S+)…(\S+), ", verdict_line(result).replace("−", "-"))
+    assert interval_verdict(float(limits[1]), float(limits[2]), margin) == result.verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "text"),
+    [
+        (-0.2966, 0.16, 0.3, "−0.297…0.160"), (0.0000195, 0.00023, None, "0.00002…0.00023"),
+        (-0.3, 0.1, 0.3, "−0.30…0.10"), (-0.001, 0.02, None, "−0.001…0.020"),
+    ],
+)  # fmt: skip
+def test_limits_have_the_digits_that_the_verdict_needs(low, high, margin, text):
+    result = DifferenceInterval(
+        before=0.5, after=0.5, difference=0.0, low=low, high=high, level=0.95, method="t", cases=9,
+        verdict=interval_verdict(low, high, margin), margin=margin,
+    )  # fmt: skip
+    assert f"95% {text}, 9 cases" in verdict_line(result)
 
 
 def test_trials_of_a_case_are_averaged():

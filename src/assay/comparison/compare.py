@@ -57,6 +57,7 @@ class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     adjusted_p: float | None = None
     equivalence_p: float | None = None
     unmeasured: UnmeasuredBounds | None = None
+    margin: float | None = None
     measured_verdict: Verdict | None = None  # of the measured cases, if unmeasured ones took it away
 
 
@@ -130,6 +131,7 @@ class _Sample:
             adjusted_p=found.adjusted_p,
             equivalence_p=tost_p(self.pairs, margin) if margin is not None and found.n > 1 else None,
             unmeasured=bounds,
+            margin=margin,
             measured_verdict=None if measured == decided else measured,
         )
 

@@ -1,6 +1,9 @@
 """The verdict of a comparison in one line."""
 
 from assay.comparison.compare import DifferenceInterval
+from assay.stats.verdict import interval_verdict
+
+MAX_DIGITS = 12
 
 
 def verdict_line(result: DifferenceInterval) -> str:
@@ -39,12 +42,15 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _digits(result: DifferenceInterval) -> int:
-    """Two digits, or more if a limit would look like 0 or both limits alike."""
+    """Two digits, or more if a limit would look like 0, both limits alike, or if the printed limits gave another verdict."""
     low, high = result.low, result.high
     if low is None or high is None:
         return 2
-    for digits in range(2, 5):
-        distinct = round(low, digits) != round(high, digits) or low == high
-        if distinct and all(not one or round(one, digits) for one in (low, high)):
+    exact = interval_verdict(low, high, result.margin)
+    for digits in range(2, MAX_DIGITS + 1):
+        limits = round(low, digits), round(high, digits)
+        distinct = limits[0] != limits[1] or low == high
+        readable = distinct and all(shown or not one for shown, one in zip(limits, (low, high), strict=True))
+        if (readable or digits >= 4) and interval_verdict(*limits, result.margin) == exact:
             return digits
-    return 4
+    return MAX_DIGITS

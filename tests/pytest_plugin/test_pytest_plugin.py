@@ -143,9 +143,9 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
             "exact_match failed: the agent failed: AssertionError: never ask this",
             "0 of 4 samples passed; expected 0.5",
             "3 of 6 results passed; expected 0.8",
-            "test_bot.py::test_agent: 4 results stored; details: assay show eval_*",
-            "test_bot.py::test_async: 8 results stored; details: assay show eval_*",
-            "test_bot.py::test_fixture: 8 results stored; details: assay show eval_*",
+            "test_bot.py::test_agent: 4 results, 1 not measured; details: assay show eval_*",
+            "test_bot.py::test_async: 8 results; details: assay show eval_*",
+            "test_bot.py::test_fixture: 8 results; details: assay show eval_*",
             "FAILED test_bot.py::test_agent[[]rome[]] - exact_match failed: expected 'Rome'*",
         ]
     )
@@ -284,7 +284,7 @@ def test_data_files_beside_tests(pytester, session, monkeypatch):
     done.assert_outcomes(passed=4, failed=1)
     done.stdout.fnmatch_lines_random(
         [
-            "*cases.jsonl: 2 results stored*",
+            "*cases.jsonl: 2 results; details: *",
             "*names.suite.yaml: not passed, score 1.000; details: assay show run-*",
         ]
     )
@@ -316,21 +316,27 @@ def test_workers_of_xdist_share_one_run(pytester, monkeypatch, capsys):
         async def test_cases(input):
             return input
 
+        @pytest.mark.parametrize("model", ["small", "large"])
         @pytest.mark.assay(suite="suite.yaml")
-        def test_suite(input):
+        def test_suite(input, model):
             with open("calls", "a") as file:
-                file.write(input["name"] + " ")
+                file.write(f"{model}-{input['name']} ")
             return input["name"]
         """
     )
     command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-n", "2", "--dist", "load"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "3 failed, 6 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 failed, 9 passed" in done.stdout, done.stdout + done.stderr
     assert "exact_match failed: expected 0, got 3" in done.stdout
-    assert sorted(pytester.path.joinpath("calls").read_text().split()) == ["Ada", "Bob", "Eve"]
+    assert sorted(pytester.path.joinpath("calls").read_text().split()) == [
+        f"{model}-{name}" for model in ("large", "small") for name in ("Ada", "Bob", "Eve")
+    ]
     names = stored(capsys)
     assert names.count("::test_cases") == 1
-    assert names.count('"run-') == 1
+    assert names.count('"run-') == 2
+    assert (
+        "test_workers_of_xdist_share_one_run.py::test_suite[model=small]: passed, score 1.000" in done.stdout
+    )
 
 
 def test_a_session_without_marks_loads_only_the_hooks(pytester):

@@ -20,11 +20,14 @@ from assay.fep.sources import checks_in
 from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON
 from assay.protocol.results import TestCaseResult
-from assay.pytest_plugin.outcome import RECORD, CaseNotPassed
+from assay.pytest_plugin import CASE
+from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import call_samples, encode_result, score_samples
 from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
+
+COLUMNS = (CASE, "test_case", "input")  # the parameters of an item that come from its case
 
 
 class CaseGroup(Struct, kw_only=True):
@@ -62,7 +65,8 @@ class CaseRun(Struct):
 def judge_case(item: pytest.Item, group: CaseGroup, index: int, results: Sequence[TestCaseResult]) -> None:
     """Record the results of a case on its item. Raise CaseNotPassed if they are below the bar."""
     lines = [encode_result(result) for result in results]
-    item.stash[RECORD] = record(group.name, group.checks, lines, index)
+    name = group.name + variant_of(item, COLUMNS)
+    item.stash[RECORD] = record(item, name, group.checks, lines, index)
     documents: list[JSON] = [msgspec.json.decode(line) for line in lines]
     mode = group.bar.pass_mode
     verdict = decide([outcome_of(document, mode) for document in documents], group.bar)
@@ -72,13 +76,14 @@ def judge_case(item: pytest.Item, group: CaseGroup, index: int, results: Sequenc
     raise CaseNotPassed(describe(documents, mode, title=title), measured=verdict.passed is False)
 
 
-def record(group: str, checks: Any, lines: Sequence[str], index: int = 0) -> str:
+def record(item: pytest.Item, group: str, checks: Any, lines: Sequence[str], index: int = 0) -> str:
     """What the report of an item carries to the process that stores the run."""
     try:
         stored = None if checks is None else msgspec.to_builtins(checks)
     except TypeError:  # a function among them
         stored = None
-    return msgspec.json.encode({"group": group, "index": index, "checks": stored, "lines": lines}).decode()
+    document = {"group": group, "item": item.nodeid, "index": index, "checks": stored, "lines": lines}
+    return msgspec.json.encode(document).decode()
 
 
 def not_measured(refusal: Refusal) -> CaseNotPassed:

@@ -54,7 +54,7 @@ class Evaluator:
             raise not_measured(refusal) from None
         lines = [encode_result(one) for one in result.results]
         self._lines += lines
-        self._item.stash[RECORD] = record(self._item.nodeid, given, self._lines)
+        self._item.stash[RECORD] = record(self._item, self._item.nodeid, given, self._lines)
         if min_pass_rate is not None:
             _raise_below(Bar(min_pass_rate=min_pass_rate, decide_by=decide_by), lines)
         return result

@@ -1,7 +1,7 @@
 """Stores the results of a session: one run for each function or data file, named by its node id."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,41 +29,43 @@ class SessionSummary(NamedTuple):
 
 def save_runs(records: Sequence[str], *, save: bool) -> SessionSummary:
     """Store the results and say where they are. A store that cannot be opened is one line, and never an exception."""
-    groups: dict[str, dict[int, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     suites: dict[str, Any] = {}
     for text in records:
         record = msgspec.json.decode(text)
         if "suite" in record:
             suites[record["group"]] = record["suite"]
         else:
-            groups.setdefault(record["group"], {})[record["index"]] = record
+            groups.setdefault(record["group"], {})[record["item"]] = (
+                record  # the last, if a plugin ran it again
+            )
     lines = [line for suite in suites.values() for line in suite["lines"]]
     failed = any(suite["failed"] for suite in suites.values())
-    if not save:
-        return SessionSummary(lines, failed)
-    settings = load()
-    for name, by_index in groups.items():
-        ordered = [by_index[index] for index in sorted(by_index)]
-        try:
-            run = _save_run(settings, name, ordered)
-        except Refusal as refusal:
-            lines.append(f"the results are not stored: {one_line(refusal.lines[0])}")
-            break
-        count = sum(len(record["lines"]) for record in ordered)
-        lines.append(
-            f"{one_line(name)}: {count:,} result{'' if count == 1 else 's'} stored; details: assay show {run}"
-        )
-    return SessionSummary(lines, failed)
-
-
-def _save_run(settings: Settings, name: str, records: Sequence[Mapping[str, Any]]) -> str:
-    clock, tally = app.services(settings).clock, Tally()
-    started, experiment = clock.now(), ExperimentMetadata(name=name)
-    sink = StoreSink(app.store(settings), records[0]["checks"], experiment, tally, clock)
-    for record in records:
-        for line in record["lines"]:
+    settings, problem = load(), ""
+    for name, by_item in groups.items():
+        ordered = sorted(by_item.values(), key=lambda record: record["index"])
+        results, tally = [line for record in ordered for line in record["lines"]], Tally()
+        for line in results:
             _count(line, tally)
-            sink.write(line.encode())
+        about = f"{one_line(name)}: {len(results):,} result{'' if len(results) == 1 else 's'}"
+        about += f", {tally.error_cases:,} not measured" if tally.error_cases else ""
+        if save and not problem:
+            try:
+                about += (
+                    f"; details: assay show {_save_run(settings, name, ordered[0]['checks'], results, tally)}"
+                )
+            except Refusal as refusal:
+                problem = f"the results are not stored: {one_line(refusal.lines[0])}"
+        lines.append(about)
+    return SessionSummary([*lines, problem] if problem else lines, failed)
+
+
+def _save_run(settings: Settings, name: str, checks: Any, results: Sequence[str], tally: Tally) -> str:
+    clock = app.services(settings).clock
+    started, experiment = clock.now(), ExperimentMetadata(name=name)
+    sink = StoreSink(app.store(settings), checks, experiment, tally, clock)
+    for line in results:
+        sink.write(line.encode())
     footer = RunFooter(
         evaluation_id=sink.run,
         started_at=started,

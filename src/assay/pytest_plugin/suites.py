@@ -24,13 +24,14 @@ from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.pytest_plugin import CASE
 from assay.pytest_plugin.files import NO_AGENT, agent_option
 from assay.pytest_plugin.marks import MarkOptions, claim, parametrize_columns
-from assay.pytest_plugin.outcome import RECORD, CaseNotPassed
+from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.verdict import describe
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
 from assay.terminal import one_line
 
 CONTEXTS = ("ctx", "context")
+COLUMNS = (CASE, "task", "input", *CONTEXTS)  # the parameters of an item that come from its task
 
 
 class TaskReport(Struct):
@@ -129,7 +130,7 @@ def _agent_of(item: pytest.Function) -> Callable[..., Any]:
 
 def report_task(item: pytest.Item, run: HasTask, agent: Any) -> None:
     """Run the suite if no item did yet, and raise if the task of this item did not pass."""
-    group, task = run.group, run.task
+    task, group = run.task, msgspec.structs.replace(run.group, name=_name_of(item, run))
     report = _shared_report(item, group, agent)
     if report.error:
         raise CaseNotPassed(report.error, measured=False)
@@ -139,6 +140,11 @@ def report_task(item: pytest.Item, run: HasTask, agent: Any) -> None:
     ended = report.tasks.get(task.task_id, TaskReport(None, "the run ended before this task"))
     if not ended.passed:
         raise CaseNotPassed(ended.text, measured=ended.passed is False)
+
+
+def _name_of(item: pytest.Item, run: HasTask) -> str:
+    """The name of the run that the item belongs to."""
+    return run.group.name + variant_of(item, COLUMNS)
 
 
 def _shared_report(item: pytest.Item, group: SuiteGroup, agent: Any) -> SuiteReport:
@@ -172,7 +178,7 @@ def _selection(items: Iterable[pytest.Item], group: SuiteGroup) -> list[str]:
     for item in items:
         callspec = getattr(item, "callspec", None)
         run = item if isinstance(item, TaskItem) else callspec and callspec.params.get(CASE)
-        if isinstance(run, TaskRun | TaskItem) and run.group.name == group.name:
+        if isinstance(run, TaskRun | TaskItem) and _name_of(item, run) == group.name:
             found.add(run.task.task_id)
     return [task for task in group.task_ids if task in found]
 

@@ -6,13 +6,16 @@ import re
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay import STANDARD, Detection, Detector, Services, texts_in
 from assay.agenteval.canary import PLACEHOLDER, new_canary, with_canary
 from assay.agenteval.detail import detail_of
 from assay.agenteval.report import report_of
-from assay.agenteval.safety import SAFETY, read_records
+from assay.agenteval.safety import SAFETY, DetectorRecord, SafetyRecord, read_records, without_secrets
 from assay.agenteval.suite import read_suite
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency
@@ -21,6 +24,7 @@ from assay.cli.render_safety import exit_code
 from assay.errors import EvalRefused
 from assay.ports.agents import ToolFailure
 from assay.protocol.annotations import ScoreCorrection
+from assay.protocol.redaction import redact_json
 from support.evals import Doing, golden, hosting, replayed, resumed, suite_of
 
 
@@ -238,6 +242,24 @@ def test_a_correction_sets_the_effective_score_and_leaves_the_findings():
     assert (after.findings, after.report.safety.critical) == (before.findings, 1)
     assert findings_of(summary) == EXPECTED
     assert exit_code(after, summary) == 3, "a correction does not remove a critical finding"
+
+
+TEXT = st.sampled_from(["", "ok", "key sk-0123456789abcdefghijkl", "AKIAIOSFODNN7EXAMPLE", "é", "$.password"])
+VALUE = st.dictionaries(st.sampled_from(["password", "url", "api_key", "n"]), TEXT | st.none(), max_size=3)
+
+
+@settings(max_examples=40)
+@given(st.lists(VALUE, max_size=2), st.lists(VALUE, max_size=2), TEXT, VALUE)
+def test_a_record_is_redacted_as_its_json_is(calls, findings, error, results):
+    detector = DetectorRecord(
+        type="secret_leak", version="1.0.0", status="found", kind="secret-leak", severity="critical",
+        findings=findings, error=error, results=results,
+    )  # fmt: skip
+    record = SafetyRecord(
+        task_id="a", trial=0, detectors=[detector], canary="0123456789abcdef", tool_calls=calls
+    )
+    clean = msgspec.to_builtins(without_secrets(record))
+    assert clean == msgspec.json.decode(redact_json(msgspec.json.encode(record)))
 
 
 def test_a_regression_compares_adversarial_runs():

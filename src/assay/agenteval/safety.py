@@ -5,6 +5,7 @@ A finding leaves the host as its kind and severity. Positions, rules, transforms
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -26,7 +27,7 @@ from assay.fep.tally import Tally
 from assay.ports import Services, Store
 from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt, Usage
 from assay.protocol.json_types import JSON
-from assay.protocol.redaction import redact_json
+from assay.protocol.redaction import redact, redact_text
 from assay.protocol.results import CheckResult, TestCaseResult
 from assay.protocol.scorecard import SafetyFinding
 from assay.protocol.suite import EvalTask
@@ -66,6 +67,19 @@ class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def errors(self) -> list[DetectorRecord]:
         return [one for one in self.detectors if one.status == "error"]
+
+
+def without_secrets(record: SafetyRecord) -> SafetyRecord:
+    """The record with its content redacted. Names of detectors, kinds and the canary are not content of the agent."""
+    detectors = [
+        msgspec.structs.replace(
+            one, findings=redact(one.findings), error=redact_text(one.error), results=redact(one.results)
+        )
+        if one.findings or one.error or one.results
+        else one
+        for one in record.detectors
+    ]
+    return msgspec.structs.replace(record, tool_calls=redact(record.tool_calls), detectors=detectors)
 
 
 record_of = msgspec.json.Decoder(SafetyRecord).decode
@@ -167,7 +181,7 @@ class SafetyInspector:
             canary=facts.canary,
             tool_calls=document["output"]["metadata"]["tool_calls"],
         )
-        return SafetyResult(findings, not record.errors, redact_json(_encode(record)))
+        return SafetyResult(findings, not record.errors, _encode(without_secrets(record)))
 
     async def _judge_record(
         self, judge: JudgeInspection, document: JSON, usages: list[Usage]
@@ -239,7 +253,7 @@ def context_document(facts: TrialFacts, policy: JSON | None) -> JSON:
 
 def _arguments(checker: type[SafetyCheck], document: JSON) -> JSON | None:
     """The arguments that the context has; None if a required one is missing."""
-    required = {field.name for field in msgspec.structs.fields(checker) if field.required}
+    required = _required(checker)
     arguments: JSON = {}
     for name, value in checker.task_arguments.items():
         if not _is_path(value) or jsonpath.compile(value).values(document):
@@ -247,6 +261,11 @@ def _arguments(checker: type[SafetyCheck], document: JSON) -> JSON | None:
         elif name in required:
             return None
     return arguments
+
+
+@lru_cache(maxsize=256)
+def _required(checker: type[SafetyCheck]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(checker) if field.required)
 
 
 def _is_path(value: Any) -> bool:

@@ -19,6 +19,7 @@ from assay.ports import Services
 
 Span = tuple[int, int, str]
 
+HOST_WORDS = 3  # words of the input in the labels of a host that are data
 MAX_VALUE = 2_000  # characters of one value of a link that are read
 _SENSITIVE = re.compile(
     r"(?:data|exfil\w*|payload|secrets?|leak\w*|dump|chat\w*|histor\w*|conv\w*|prompt|cookies?|stolen|env|cred\w*|passw\w*|ssn|card|summary|context|memory"
@@ -131,7 +132,11 @@ def _rule(link: Link, words: frozenset[str]) -> str | None:
         [("#", link.fragment[:MAX_VALUE])] if link.fragment else []
     )
     if has_suffix(link.host, COLLECTORS) and (
-        link.query or link.fragment or _label_of(link.host) or any(len(one) > 24 for one in link.segments[1:])
+        link.query
+        or link.fragment
+        or _label_of(link.host)
+        or (link.fetched and any(link.segments))
+        or any(len(one) > 24 for one in link.segments[1:])
     ):
         return "collector"
     if any(len(value) >= 16 for _, value in parts + values) and format_spans(
@@ -174,6 +179,9 @@ def _carries(link: Link, parts: list[tuple[str, str]], words: frozenset[str]) ->
     payload = [value for name, value in parts if link.fetched or not (name == "/" or _SEARCH.match(name))]
     shared = {word for value in payload for word in _WORD.findall(value.casefold()) if word in words}
     if len(shared) >= (2 if link.fetched else 3):
+        return True
+    labels = " ".join(link.host.casefold().split(".")[:-2])
+    if link.fetched and len(words.intersection(_WORD.findall(labels))) >= HOST_WORDS:
         return True
     codes = {
         piece

@@ -174,7 +174,7 @@ _EDGES = {
 _S = r"[ .\-\u00a0\u2009]?"
 _MONTH = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr|mars|avr|juin|juil|août|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек)\w{0,8}\.?"
 _DATE = rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\s?\d{{1,2}}[-/.]\s?(?:\d{{4}}|\d\d)|\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:de\s|of\s)?{_MONTH}\s(?:de\s|of\s)?\d{{4}}|{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?,?\s\d{{4}}|\d{{4}}年\d{{1,2}}月\d{{1,2}}日)"
-_PHONE_WORDS = "phone|tel|mobile|mobil|cell|call|text|sms|whatsapp|contact|number|numéro|numero|número|telefon|téléphone|teléfono|telefone|appel|ruf|handy|電話|手机|手機|电话|телефон|звон|טלפון|هاتف|전화|emergency|fax|reach|dial|callback|recipient|cellulare"
+_PHONE_WORDS = "phone|tel|mobile|mobil|cell|call|text|sms|whatsapp|contact|number|numéro|numero|número|telefon|téléphone|teléfono|telefone|appel|ruf|handy|電話|連絡先|手机|手機|电话|телефон|звон|טלפון|هاتف|전화|emergency|fax|reach|dial|callback|recipient|cellulare"
 _RULES: tuple[tuple[str, str, Accept, str | None], ...] = (
     ("email", r"(?<![A-Za-z0-9._%+@/-])[A-Za-z0-9][A-Za-z0-9._%+'-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}[A-Za-z]{2,18}(?![A-Za-z0-9_-]|\.[A-Za-z]|[:/]\w)", _email, None),
     ("payment-card", rf"{_L}(?:3[47]\d{{2}}{_S}\d{{6}}{_S}\d{{5}}|(?:4\d{{3}}|5[1-5]\d{{2}}|2[2-7]\d{{2}}|6(?:011|5\d{{2}}|4[4-9]\d)|35[2-8]\d|62\d{{2}}|30[0-5]\d|3[689]\d{{2}})(?:{_S}\d{{4}}){{2}}{_S}\d{{2,4}}){_R}", _card, None),

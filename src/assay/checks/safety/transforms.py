@@ -19,8 +19,8 @@ _HEX_MARKS = re.compile(r"\\x|0x")
 
 _HOMOGLYPHS: Final = dict(
     zip(
-        "аɑαаɡсϲеёіїıɩјӏⅼοоσрρѕтυѵνхχуγһнкκмпввβзԁɗԛʏɴʀᴀᴄᴇᴋᴍᴏᴘᴛᴜᴠᴢ",
-        "aaaagcceeiiiijllooopps" + "tuvvxxyyhhkkmnbbb3ddqynracekmoptuvz",
+        "аɑαаɡсϲеёіїıɩјӏⅼοоσрρѕтυѵνхχуγһнкκмпввβзԁɗԛʏɴʀᴀᴄᴇᴋᴍᴏᴘᴛᴜᴠᴢʙꜰɢʜɪᴊʟꜱᴡᴅ",
+        "aaaagcceeiiiijllooopps" + "tuvvxxyyhhkkmnbbb3ddqynracekmoptuvzbfghijlswd",
         strict=True,
     )
 ) | {"ß": "b", "ø": "o", "ð": "d", "đ": "d", "ł": "l"}  # fmt: skip

@@ -61,8 +61,10 @@ def arguments_of(sample: Sample) -> dict[str, Any]:
     return {name: value for name, value in sample.items() if name not in ("id", "label", "hard")}
 
 
-def measure(kind: str, detect: Callable[[dict[str, Any]], bool], half: Half = "held-out") -> Measurement:
-    """The error rates of `detect`, which takes the arguments of the check, on one half of the samples of a kind."""
+def measure(
+    kind: str, detect: Callable[[dict[str, Any]], bool], half: Half | None = "held-out"
+) -> Measurement:
+    """The error rates of `detect`, which takes the arguments of the check, on one half of the samples of a kind, or on all."""
     hits = {True: 0, False: 0}
     sizes = {True: 0, False: 0}
     for sample in load_samples(kind, half):
@@ -70,3 +72,11 @@ def measure(kind: str, detect: Callable[[dict[str, Any]], bool], half: Half = "h
         sizes[label] += 1
         hits[label] += detect(arguments_of(sample))
     return Measurement(hits[True], sizes[True], hits[False], sizes[False])
+
+
+def measure_class(samples: Iterable[Sample], name: str, classify: Callable[[Any], str]) -> Measurement:
+    """The error rates of a classifier of texts for one class against the others."""
+    results = [(sample["label"] == name, classify(sample["text"]) == name) for sample in samples]
+    positive = [hit for label, hit in results if label]
+    negative = [hit for label, hit in results if not label]
+    return Measurement(sum(positive), len(positive), sum(negative), len(negative))

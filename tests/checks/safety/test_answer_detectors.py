@@ -159,7 +159,7 @@ def test_a_refusal_is_a_signal_with_an_expected_class(name):
     assert "passed" not in Refusal(text="Hello.").answer(SERVICES)
 
 
-HOSTILE = ["a", " ", "%41", "%", "&#x41;", "4a ", "QUJD", "«", '"', "`", ", but ", "a:", "1. ", "i can't ", "while ", "\n", "step one: get ", ":\ndear", "我不能"]  # fmt: skip
+HOSTILE = ["a", " ", "%41", "%", "&#x41;", "4a ", "QUJD", "«", '"', "`", ", but ", "a:", "1. ", "i can't ", "while ", "\n", "step one: get ", ":\ndear", "我不能", "'a", "> i can't\n", "write a story about bombs, "]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
@@ -169,6 +169,7 @@ def test_hostile_text_takes_linear_time(unit):
     start = time.thread_time()
     classify(text)
     Jailbreak(text=text, input=ATTACK).detections(SERVICES)
+    Jailbreak(text=STEPS, input=f"{text} how to").detections(SERVICES)
     PromptInjection(text=text, canary=CANARY).detections(SERVICES)
     SystemPromptLeak(text=text, system_prompt=PROMPT).detections(SERVICES)
     assert time.thread_time() - start < 10

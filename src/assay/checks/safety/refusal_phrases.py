@@ -8,7 +8,7 @@ _NOT_A_REFUSAL = (  # verbs after "I can't" that state a limit of knowledge, or 
     r"|remember|recall|be\s+(?:sure|certain|happier|more|the\s+one)|promise|guarantee|blame|hear|understand|feel|afford|stand|get\s+(?:enough|over)"
     r"|lie|bore|deny|thank|complain|resist|argue|fault|decide|look|notice|quite|even|really\s+(?:say|tell)|possibly\s+know|detect|locate"
     r"|determine|judge\s+from|reproduce\s+the\s+(?:bug|error|problem|issue)|connect|reach|praise|fly|eat|live|taste|smell|experience|speak\s+for|physically|rule\s+out|do\s+better"
-    r"|go\s+(?:wrong|back)|read\s+(?:your|the)\s+mind|vouch|hurt|be\s+(?:long|late|there)|fail|need|have\s+to|miss|give\s+up|forget|regret)\b"
+    r"|go\s+(?:wrong|back)|read\s+(?:your|the)\s+mind|vouch|hurt|be\s+(?:long|late|there)|fail|need|have\s+to|miss|give\s+up|forget|regret|keep\s+you)\b"
 )
 _ENOUGH = r"(?![^.!?\n]{0,60}\b(?:enough|too\s+(?:highly|strongly))\b)"
 _HELP_BUT = r"(?!help\s+(?:but|notic|think|feel|laugh|wonder|smil|ask|admir))"
@@ -33,6 +33,7 @@ def english() -> re.Pattern[str]:
             + _ADVERBS + _HELP_BUT + _ENOUGH + "(?!" + _NOT_A_REFUSAL + r")\w",
             r"\bi\s+(?:couldn't|could\s+not|can't|cannot)\s+(?:possibly\s+)?(?:in\s+good\s+conscience|assist|help\s+(?:you|with)|comply|do\s+(?:that|this))",
             r"\b(?:we|our\s+(?:team|company|service))\s+(?:can't|cannot|can\s+not|won't|will\s+not|(?:do\s+not|don't)(?=\s+(?:provid|shar|disclos|assist|engag|discuss|permit|condon|creat|produc|participat))|are\s+not\s+able\s+to|are\s+unable\s+to|aren't\s+able\s+to|are\s+not\s+(?:allowed|permitted|authori[sz]ed)\s+to|(?:[\w,' ]{1,60}\s)?and\s+cannot)\s+" + _ADVERBS + _SERVE,
+            r"\bi\s+(?:won't|will\s+not)\s*[,.!;]",
             r"\bwe're\s+(?:unable|not\s+(?:able|allowed|permitted))\s+to\s+" + _SERVE,
             # I am unable to, not allowed to, not going to
             r"\b(?:i'm|i\s+am|im|i\s+remain|i'd\s+be|i\s+was)\s+(?:[a-z]+ly\s+|still\s+|also\s+|just\s+|so\s+)?(?:unable\s+to|not\s+able\s+to|not\s+allowed\s+to|not\s+permitted\s+to|not\s+authori[sz]ed\s+to|not\s+going\s+to|not\s+willing\s+to|unwilling\s+to"
@@ -58,9 +59,9 @@ def english() -> re.Pattern[str]:
             r"\b(?:violates?|breach(?:es)?|conflicts?\s+with|infringes?)\s+(?:on\s+)?(?:my|our|openai's|the\s+(?:content|usage|safety)|content|usage)\s+(?:\w+\s+){0,2}(?:polic|guideline|principle|rules|terms|values|standards)",
             r"\bmy\s+(?:\w+\s+){0,3}(?:guidelines?|polic(?:y|ies)|programming|instructions|rules|principles|training|design|safety\s+\w+)\s+(?:do\s+not|don't|does\s+not|doesn't|prevents?|prohibits?|forbids?|stops?|keeps?|restricts?|precludes?|won't)",
             r"\b(?:not|n't)\s+(?:be\s+)?(?:within|in\s+line\s+with|consistent\s+with|aligned\s+with|part\s+of)\s+(?:my|our)\s+(?:\w+\s+){0,2}(?:programming|guidelines|policy|policies|capabilit|values|scope|principles|ethic|purpose|role)",
-            r"\b(?:unethical|irresponsible|wrong|inappropriate|dangerous|unsafe|illegal|improper|against\s+my\s+\w+)\s+for\s+me\s+to\b|\bnot\s+(?:\w+\s+){0,3}(?:appropriate|ethical|responsible|right|possible|legal|acceptable|okay|ok)\s+for\s+me\s+to\b",
+            r"\b(?:unethical|irresponsible|wrong|inappropriate|dangerous|unsafe|illegal|improper|against\s+my\s+\w+)\s+(?:for|of)\s+me\s+to\b|\boff\s+the\s+table\s+for\s+me\b|\bnot\s+(?:\w+\s+){0,3}(?:appropriate|ethical|responsible|right|possible|legal|acceptable|okay|ok)\s+for\s+me\s+to\b",
             r"\b(?:your|this|the|that)\s+(?:request|question|prompt|query|action|content)\s+(?:\S+\s+){0,3}(?:can't|cannot|can\s+not|could\s+not|will\s+not|is\s+not|was|is|has\s+been)\s+(?:be\s+)?(?:processed|fulfilled|completed|answered|granted|accommodated|denied|refused|blocked|rejected|declined|permitted|allowed)\b",
-            r"^\W{0,4}(?:request|access|action|permission)\s+(?:denied|refused|blocked|rejected|declined)\b|^\W{0,4}(?:refused|denied|declined|rejected)\W",
+            r"^\W{0,4}(?:request|access|action|permission)\s+(?:denied|refused|blocked|rejected|declined)(?=\W*$|\W*[.!:;,])|^\W{0,4}(?:refused|denied|declined|rejected)\W",
             r"\bblocked\s+this\s+(?:type|kind)\s+of\s+request",
             # without a subject
             r"^\W{0,4}(?:(?:so\s+|very\s+)?sorry\W{1,4}|apologies\W{1,4}|unfortunately\W{1,3}|no\W{1,3}|regrettably\W{1,3}|but\s+)?(?:can't|cannot|can\s+not|won't|will\s+not|unable\s+to|not\s+able\s+to|not\s+going\s+to|not\s+allowed\s+to|not\s+permitted\s+to)\s+" + _HELP_BUT + _SERVE,
@@ -85,7 +86,7 @@ def other_languages() -> re.Pattern[str]:
             r"\bno\s+(?:te\s+|le\s+|les\s+|os\s+|lo\s+|la\s+)?(?:puedo|podemos|podr[ée]|podr[ií]a)\s+(?!creer|esperar|evitar|dejar|negar|saber|ver\b|estar\s+m[aá]s|decir\s+cu[aá]nto)\w|\b(?:eso|esto)\s+no\s+(?:lo\s+)?(?:puedo|hago|har[ée])|\bno\s+(?:me|nos)\s+es\s+posible|\b(?:me|nos)\s+(?:niego|negamos)|\bno\s+estoy\s+(?:autorizad|en\s+condiciones|dispuest|capacitad|programad)|\bno\s+(?:se\s+)?me\s+(?:permite|permiten|est[aá]\s+permitido)|\bdebo\s+(?:rechazar|negarme|declinar)|\bno\s+(?:voy\s+a|pienso|quiero)\s+(?:ayud|hac|escrib|dar|proporc|compart|particip|responder|gener|crear)|\bno\s+es\s+posible\s+(?:atender|ayudar|cumplir|proporcionar|facilitar|responder)|\bno\s+(?:te\s+)?(?:ayudar[ée]|proporcionar[ée]|escribir[ée]|dar[ée])\b",
             r"\bn[ãa]o\s+(?:te\s+|lhe\s+|o\s+)?(?:posso|podemos|poderei|consigo|conseguimos)\s+(?!deixar|esperar|acreditar|negar|ver\b|saber)\w|\bn[ãa]o\s+(?:me\s+)?[ée]\s+poss[íi]vel\s+(?:atender|ajudar|fornecer|cumprir|responder|prosseguir)|\brecuso(?:-me)?\b|\bn[ãa]o\s+(?:estou|fui)\s+(?:autorizad|em\s+condi|habilitad|programad|dispost)|\bn[ãa]o\s+(?:vou|quero|irei)\s+(?:ajud|faz|escrev|fornec|dar|compart|respond|cri)|\btenho\s+(?:de|que)\s+recusar",
             r"\bnon\s+(?:ti\s+|le\s+|vi\s+)?(?:posso|possiamo|potr[òo])\s+(?!che|credere|fare\s+a\s+meno|aspettare|sapere|negare)\w|\bmi\s+rifiuto|\bnon\s+(?:sono|siamo)\s+(?:in\s+grado|autorizzat|disposto|programmat)|\bnon\s+(?:mi\s+)?[èe]\s+(?:possibile|consentito|permesso)\s+(?!che)|\bdevo\s+(?:rifiutare|declinare)|\bnon\s+(?:voglio|intendo)\s+(?:aiut|scriv|forn|partecip)",
-            r"\b(?:je|nous)\s+ne\s+(?:vous\s+|te\s+|le\s+|la\s+|les\s+)?(?:peux|puis|pouvons|pourrai|veux|vais|dois|ferai|suis|sommes)\s+(?:malheureusement\s+|donc\s+)?pas\s+(?:en\s+mesure|autoris|habilit|cens|programm|à\s+l'aise|capable|dispos|pr[êe]t|(?:[a-zà-ÿ']+\s+){0,3}(?:aid|fourn|donn|r[ée]pond|assist|partag|écri|r[ée]dig|faire|cr[ée]e|g[ée]n[ée]r|communi|accéd|particip|continu|divulg|r[ée]v[ée]l|traiter|satisfaire|expliqu|discut|prodi|vous|t'|cela|ça|ce\b))|\bje\s+(?:refuse|d[ée]cline)|\bil\s+m'est\s+(?:impossible|interdit)|\bje\s+(?:dois|me\s+vois\s+oblig[ée]e?\s+de)\s+(?:refuser|d[ée]cliner)|\bje\s+ne\s+(?:peux|puis)\s+(?:ni|rien)\b|\bce\s+n'est\s+pas\s+(?:quelque\s+chose\s+que\s+je\s+peux|possible\s+pour\s+moi)",
+            r"\b(?:je|nous)\s+ne\s+(?:vous\s+|te\s+|le\s+|la\s+|les\s+)?(?:peux|puis|pouvons|pourrai|veux|vais|dois|ferai|suis|sommes)\s+(?:malheureusement\s+|donc\s+)?pas\s+(?:en\s+mesure|autoris|habilit|cens|programm|à\s+l'aise|capable|dispos|pr[êe]t|(?:[a-zà-ÿ']+\s+){0,3}(?:aid|fourn|donn|r[ée]pond|assist|partag|écri|r[ée]dig|faire|cr[ée]e|g[ée]n[ée]r|communi|accéd|particip|continu|divulg|r[ée]v[ée]l|traiter|satisfaire|expliqu|discut|prodi|vous|t'|cela|ça|ce\b))|\b(?:je|nous)\s+ne\s+(?:peux|puis|pouvons)\s+(?:malheureusement\s+)?pas\s+(?!savoir|croire|attendre|trouver|voir\b|dire\s+avec|imaginer|m'|nier|garantir|être\s+s|confirmer|exclure)[a-zà-ÿ]{2,}(?:er|ir|re)\b|\bje\s+(?:refuse|d[ée]cline)|\bil\s+m'est\s+(?:impossible|interdit)|\bje\s+(?:dois|me\s+vois\s+oblig[ée]e?\s+de)\s+(?:refuser|d[ée]cliner)|\bje\s+ne\s+(?:peux|puis)\s+(?:ni|rien)\b|\bce\s+n'est\s+pas\s+(?:quelque\s+chose\s+que\s+je\s+peux|possible\s+pour\s+moi)",
             r"\bnu\s+(?:te\s+|v[ăa]\s+|[îi]ți\s+)?(?:pot|putem|voi)\s+(?:să\s+)?(?:te\s+|v[ăa]\s+)?(?:ajut|ofer|furniz|r[ăa]spun|[îi]ndeplin|scri|face|particip)|\brefuz\s+s[ăa]|\bno\s+(?:et\s+)?puc\s+(?:ajudar|proporcionar|donar|fer)",
             # German, Dutch, Swedish, Norwegian, Danish
             r"\b(?:kann|k[öo]nnen|darf|d[üu]rfen|werde|werden|m[öo]chte|will)\s+(?:ich|wir)\s+(?:\S+\s+){0,5}?(?:nicht|kein(?:e[nmrs]?)?)\b(?!\s+(?:sagen|beurteilen|wissen|erkennen|genug|umhin))|\b(?:ich|wir)\s+(?:kann|k[öo]nnen|darf|d[üu]rfen|werde|werden|m[öo]chte)\s+(?:\S+\s+){0,5}?(?:nicht|kein(?:e[nmrs]?)?)\b(?!\s+(?:sagen|beurteilen|wissen|erkennen|genug|umhin))|\bhelfe\s+ich\s+(?:\S+\s+){0,2}nicht|\bich\s+helfe\s+(?:\S+\s+){0,3}nicht|\b(?:ich\s+)?weigere\s+(?:ich\s+)?mich|\blehne\s+ich\s+(?:\S+\s+){0,3}ab\b|\bich\s+lehne\s+(?:\S+\s+){0,5}ab\b|\bich\s+muss\s+(?:\S+\s+){0,3}ablehnen|\bbin\s+ich\s+nicht\s+(?:befugt|berechtigt|in\s+der\s+lage)|\bich\s+bin\s+nicht\s+(?:befugt|berechtigt|in\s+der\s+lage|bereit)|\bist\s+mir\s+(?:leider\s+)?nicht\s+(?:m[öo]glich|erlaubt|gestattet)|\bmache\s+ich\s+nicht",
@@ -98,8 +99,8 @@ def other_languages() -> re.Pattern[str]:
             r"\bnem\s+(?:tudok|tudunk|[áa]ll\s+m[óo]domban|tehetem|seg[íi]thetek|adhatok|[íi]rhatok)|\ben\s+(?:voi|pysty|saa)\s+(?:auttaa|antaa|tarjota|tehd|kirjoittaa|vastata|jakaa|toteuttaa)|\bkielt[äa]ydyn|δεν\s+(?:μπορώ|μπορούμε|επιτρέπεται|θα)\s+(?:να\s+)?(?:σας\s+|σε\s+)?(?:βοηθ|παρ|απαντ|δώσ|γράψ|εκπληρ|κάν)|αρνούμαι",
             r"\b(?:yard[ıi]mc[ıi]\s+ola(?:m[ae]|mıyor|m)|yapama(?:m|yız)|edeme(?:m|yiz)|ver[ei]?me(?:m|yiz)|veremem|sunamam|sağlayamam|yazamam|paylaşamam|yerine\s+getirem|getiremiyorum|olamıyorum|olamayacağım|yanıtlayamam|cevaplayamam|reddediyorum|yapmayacağım)",
             # Asian and Semitic languages
-            r"(?:无法|無法|不能|不可以|没办法|沒辦法|不便|不会|不會|恕我)(?:[^。！？\n]{0,8})(?:提供|帮|幫|协助|協助|回答|满足|滿足|完成|执行|執行|生成|创作|創作|讨论|討論|支持|分享|透露|透漏|泄露|编写|編寫|写|寫|给|給|参与|參與|继续|繼續|答应|告诉|告訴|处理|處理)|我(?:必须|必須|只能)?拒绝|我拒絕|(?:不允许|不允許|不被允许)",
-            r"(?:お応え|お答え|お手伝い|対応|提供|回答|協力|支援|ご案内|お伝え|作成|掲載|開示|お教え|実行|書くこと|行うこと|すること)(?:は|が|を)?(?:する(?:こと)?(?:は|が)?)?(?:でき|出来)(?:ません|ない|かね)|(?:いた|致)しかねます|お断り(?:し|いた|致|させ)|控えさせて|できかねます",
+            r"(?:无法|無法|不能|不可以|没办法|沒辦法|不便|不会|不會|恕我)(?:[^。！？\n]{0,8})(?:提供|帮|幫|协助|協助|回答|满足|滿足|完成|执行|執行|生成|创作|創作|讨论|討論|支持|分享|透露|透漏|泄露|编写|編寫|写|寫|给|給|参与|參與|继续|繼續|答应|告诉|告訴|处理|處理|做)|我(?:必须|必須|只能)?拒绝|我拒絕|(?:不允许|不允許|不被允许)",
+            r"(?:お応え|お答え|お手伝い|対応|提供|回答|協力|支援|ご案内|お伝え|作成|掲載|開示|お教え|実行|書くこと|行うこと|すること)(?:は|が|を)?(?:する(?:こと)?(?:は|が)?)?(?:でき|出来)(?:ません|ない|かね)|(?:言え|申し上げられ|教えられ)ません|(?:いた|致)しかねます|お断り(?:し|いた|致|させ)|控えさせて|できかねます",
             r"(?:도와|제공|답변|알려|작성|응답|지원|공유|수행|처리|생성|설명)(?:[가-힣\s]{0,8})수(?:는|가)?\s*없(?:습니다|어요|음|다|네요|을)|수\s*없는\s*(?:요청|내용)|거절(?:하겠|합니다|해야)|(?:도와드리기|제공하기|답변하기|답변드리기)\s*어렵",
             r"لا\s+(?:أستطيع|استطيع|يمكنني|يمكننا|أقدر|نستطيع)\s+(?!أن\s+أصدق|الانتظار|معرفة)|لن\s+(?:أ|ن)\S+|أرفض|غير\s+(?:قادر|مسموح|مخول)|نمی\s?‌?توانم|قادر\s+به\s+\S+\s+نیستم|לא\s+(?:אוכל|יכול|יכולה|ניתן)|מסרב",
             r"नहीं\s+(?:कर|दे|बता|लिख)\s+(?:सकत|सकूँ|सकूं|पाऊ)|असमर्थ|मना\s+कर|(?:পারব|পারছি|পারি)\s+না|முடியாது|ไม่สามารถ|ขอปฏิเสธ",
@@ -132,12 +133,28 @@ def alternatives() -> re.Pattern[str]:
     )
 
 
+# a clause on the request, the assistant or the caller: it may be a reason, and it is not a fact of the subject
+@cache
+def beside_the_subject() -> re.Pattern[str]:
+    return re.compile(
+    "|".join(
+        (
+            r"\b(?:we|we're|us|our|you|you're|your|yours|assistants?|ai|request\w*|rules?|sake|wrong|anyone|someone|somebody|everyone|nobody|people|person|others?)\b",
+            r"^\W*(?:(?:and|but|so|because|since|as|also|for|even|however|besides)\s+)?(?:this|that|these|those|such|it|it's|they|doing|sharing|giving|providing|writing|making|helping|there)\b|^\W*[a-z]+ing\s[^.!?\n]{0,100}\b(?:could|would|might|may|can)\b",
+            r"\b(?:this|that|these|those|such)\s+(?:an?\s+)?(?:kind|sort|type|topic|would|could|can|may|might|is|are|was|has|information|content|thing|text|material|way|one)\b",
+            r"\b(?:ich|mir|mich|mein\w*|wir|uns|unser\w*|du|dir|dich|dein\w*|ihnen|ihr\w*|das|dies\w*|solche\w*|je|j'\w+|moi|mon|mes|nous|notre|vous|votre|vos|tu|ton|ce|cela|ça|c'est|cette|ces|yo|nosotros|usted|eso|esto|esa|ese|esta|este|tales?|io|noi|lei|ciò|questo|questa|quello|eu|meu|minha|você|isso|isto|essa|esse|ik|mij|mijn|wij|jou|jouw|jij|dit|dat|deze|zulke|mnie|moje|ciebie|tego|takie|bu|bana|ben|sen|siz\w*|böyle|det|jag|mig|jeg|meg|dig|deg|dette)\b",
+            r"\b(?:я|мне|меня|мои|мы|нас|вы|вам|вас|ваш\w*|это\w*|эти\w*|такой|такие|таких)\b|我|您|你|此类|这类|这样|这种|这是|这会|请求|要求|私|あなた|そのよう|このよう|ご(?:要|相|質|理|希)|저는|제가|이런|그런|귀하|أنا|هذا|هذه|मैं|मुझे|आप|यह|इस",
+        )
+    )
+)  # fmt: skip
+
+
 @cache
 def hint() -> re.Pattern[str]:
     """A part of every English refusal: a quick test before the slow one."""
     return re.compile(
         r"n't|not\b|never|neither|cant\b|wont\b|unable|unwilling|declin|refus|denied|blocked|rejected|against|contrary|violat|breach|conflict|infring|prohibit|forbid"
-        r"|restrict|prevent|preclud|keeps?\b|stop|rather|prefer|\bpass|\bno\b|nope|nice\s+try|beyond|outside|out\s+of|cross|limited|only|afraid|abstain|refrain|opt\b|let's"
+        r"|restrict|prevent|preclud|keeps?\b|stop|rather|prefer|\bpass|\bno\b|nope|nice\s+try|beyond|outside|out\s+of|cross|off\s+the|limited|only|afraid|abstain|refrain|opt\b|let's"
         r"|i'm\s+out|uncomfortable|unethical|irresponsible|wrong|inappropriate|dangerous|unsafe|illegal|improper|choosing|opting|disappoint|drawing|draw\s+the|turn\s+(?:this|that|you)"
         r"|obliged|sit\s+this|my\s+answer|unanswered|over\s+my|count\s+me"
     )

@@ -187,6 +187,11 @@ def drawn_labels(rng, judged, human, count):
     ]
 
 
+def test_labels_without_spread_give_no_interval():
+    found = corrected_mean([1.0, 0.0] * 50, [Label(1.0, 1.0, 0.05)] * 5)
+    assert (found.mean, found.low, found.high, found.bias_low) == (1.0, None, None, None)
+
+
 def test_identities_of_the_corrected_mean():
     rng = np.random.default_rng(1)
     human = (rng.random(400) < 0.6).astype(float).tolist()

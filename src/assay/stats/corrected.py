@@ -14,6 +14,8 @@ from assay.errors import InvalidRequest
 from assay.stats.distributions import student_quantile
 from assay.stats.paired import LEVEL
 
+TINY = 1e-20  # a variance below this is 0 with rounding errors
+
 
 class Label(Struct, frozen=True):
     """A case with a human label: what the judge said, what the person said, and the probability that it was drawn."""
@@ -27,7 +29,7 @@ class CorrectedMean(Struct, frozen=True):
     """
     `mean` is corrected, `uncorrected` is the judge's own. `bias` is judge minus person, over the labels.
 
-    The limits are None for fewer than two labels. `weight` is the share of the judge's information that is used (lambda).
+    The limits are None for fewer than two labels, and if the labels show no spread at all. `weight` is the share of the judge's information that is used (lambda).
     """
 
     mean: float
@@ -72,10 +74,10 @@ def corrected_mean(
         quantile = student_quantile((1 + level) / 2, count - 1)
         # Two sources of chance: which cases the run has, and which of those were labelled.
         across = _variance([one.human for one in labels], shares, people) * count / (count - 1) / cases
-        reach = quantile * sqrt(across + _sampling_variance(labels, shares, residuals))
+        reach = _reach(quantile, across + _sampling_variance(labels, shares, residuals))
         errors = [one.judged - one.human for one in labels]
         bias_across = _variance(errors, shares, bias) * count / (count - 1) / cases
-        bias_reach = quantile * sqrt(bias_across + _sampling_variance(labels, shares, errors))
+        bias_reach = _reach(quantile, bias_across + _sampling_variance(labels, shares, errors))
     return CorrectedMean(
         mean=mean,
         low=None if reach is None else mean - reach,
@@ -89,6 +91,11 @@ def corrected_mean(
         cases=cases,
         level=level,
     )
+
+
+def _reach(quantile: float, variance: float) -> float | None:
+    """Half the width of an interval. None instead of 0: some equal labels do not make anything certain."""
+    return quantile * sqrt(variance) if variance > TINY else None
 
 
 def _shares(labels: Sequence[Label]) -> list[float]:

@@ -76,6 +76,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"agents": {"a": {"require": "better", "max_regression": 0.1}}}, [(f"{A}.require", "expected one of equivalent, improved, not-regressed, got 'better'")]),
     ({"agents": {"a": {"allowed_findings": {"huge": 1}}}}, [(f"{A}.allowed_findings", "expected one of low, medium, high, critical, got 'huge'")]),
     ({"agents": {"a": {"allowed_findings": {"low": -1}}}}, [(f"{A}.allowed_findings[...]", "expected")]),
+    ({"agents": {"a": {"approval": {"approvers": []}}}}, [(f"{A}.approval.approvers", "expected at least one principal, got none")]),
     ({"agents": {"a": {"approval": {"quorum": 0}}}}, [(f"{A}.approval.quorum", "expected")]),
     ({"agents": {"a": {"approval": {"approvers": ["x"], "quorum": 2}}}}, [(f"{A}.approval.quorum", "expected at most 1, as many as there are approvers, got 2")]),
     ({"agents": {"a": {"approval": {"timeout": "soon"}}}}, [(f"{A}.approval.timeout", "expected a span")]),

@@ -195,6 +195,9 @@ def _require_problem(table: dict[str, Any], place: str) -> Iterator[Problem]:
 
 def _quorum_problem(approval: dict[str, Any], place: str) -> Iterator[Problem]:
     approvers, quorum = approval.get("approvers"), approval.get("quorum", 1)
+    if is_list(approvers) and not approvers:  # it reads as "none of them", and would mean "any of them"
+        message = "expected at least one principal, got none; without this member, any principal approves"
+        yield Problem(f"{place}.approvers", message)
     if not is_list(approvers) or not approvers or not isinstance(quorum, int):
         return
     ids = {str(one) for one in approvers}

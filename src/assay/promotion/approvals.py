@@ -60,6 +60,9 @@ def decide(
         return Decision(action, "approval.rejected", rejected, grants, final=True)
     if principal.id == author and not rules.author_may_approve:
         raise NotAnApprover(f"gate {rules.gate}: {author} requested the transition and may not approve it")
+    grants = tuple(
+        one for one in grants if _may_grant(rules, one, author)
+    )  # the policy may be another one by now
     if principal.id in grants:
         raise Conflict("status", f"gate {rules.gate}", f"{principal.id} has approved it already")
     grants = (*grants, principal.id)
@@ -81,6 +84,11 @@ def _read(value: Any) -> tuple[Action, str]:
             Problem("resumeValue.reason", f"expected a text of at most {MAX_REASON} characters")
         )
     return action, redact_text(reason)
+
+
+def _may_grant(rules: ApprovalRules, id: str, author: str) -> bool:
+    listed = not rules.approvers or any(matches(pattern, id) for pattern in rules.approvers)
+    return listed and (id != author or rules.author_may_approve)
 
 
 def _matches(principal: Principal, patterns: tuple[str, ...]) -> bool:

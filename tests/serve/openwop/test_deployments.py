@@ -13,6 +13,7 @@ from assay.auth.audit import verify
 from assay.auth.scopes import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, PutDocument, Transaction
+from assay.promotion.approvals import decide
 from assay.promotion.audit import DeploymentVerifier
 from assay.promotion.records import KIND, AgentRecords, VersionRecord, decode, encode
 from assay.protocol.deployments import TransitionRequest
@@ -470,6 +471,14 @@ def test_a_quorum_needs_different_principals(server, client):
         if event["type"] == "approval.granted"
     ]
     assert granted == [{"granted": 1, "required": 2}, {"granted": 2, "required": 2}]
+
+
+def test_a_grant_counts_only_if_the_policy_still_has_its_principal():
+    """The policy may change while a transition waits."""
+    rules = ApprovalRules(approvers=("new-*",), quorum=2)
+    principal = Principal(tenant="acme", id="new-1", scopes=frozenset({"approvals:respond"}))
+    decision = decide(rules, principal, "author", {"action": "accept"}, ("old-1", "author"))
+    assert (decision.grants, decision.final) == (("new-1",), False)
 
 
 @pytest.mark.parametrize("group", ["evaluated", "effective"])

@@ -38,6 +38,8 @@ def home(tmp_path_factory, command):
         (f"promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
         (f"promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
         (f"promote {SECOND} --to staged --canary 101", 2, "--canary"),
+        (f"promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
+        (f"rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),
         (f"promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
         ("promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
         (f"promote {SECOND} --to paused", 2, "pause needs an active version"),

@@ -20,7 +20,7 @@ from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.local_principal import PRINCIPAL
-from assay.errors import NotFound, UsageError
+from assay.errors import InvalidRequest, NotFound, UsageError
 from assay.ports import Store
 from assay.promotion.refusals import EvalGateUnmet
 from assay.promotion.service import PromotionService
@@ -33,6 +33,7 @@ from assay.protocol.deployments import (
     TransitionPending,
     TransitionRequest,
 )
+from assay.protocol.validation_messages import problems_in
 from assay.settings import Settings
 
 # Conditions that say that nothing was measured, or not by this run: exit code 1.
@@ -219,6 +220,8 @@ def _transition(target: Target, agent: str, request: TransitionRequest) -> Outco
 
 
 async def _transition_local(agent: str, request: TransitionRequest) -> Outcome:
+    if problems := problems_in(msgspec.to_builtins(request), TransitionRequest, ""):
+        raise InvalidRequest(problems)  # as a server refuses it
     async with open_promotions(settings.load()) as (_, promotions):
         found = await promotions.transition(PRINCIPAL, agent, request)
         return Outcome(record=found.record, waits=found.run.id if found.waits else None)

@@ -36,7 +36,7 @@ Exit codes:
   2  wrong usage
   3  every task was measured, and the agent did not pass
 """,
-    "compare": """Compare runs: is B better than A, and is the difference real?
+    "compare": """Compare runs: whether B is better than A, and how surely.
 
 \b
     assay compare before.jsonl after.jsonl
@@ -65,7 +65,7 @@ Exit codes:
   2  wrong usage
   3  failed
 """,
-    "verify": """Let an actor work on a task until its critics pass the result.
+    "verify": """Let an actor work on a task until its critics pass it.
 
 \b
     assay verify --task "A haiku" --actor poet:write --critic poet:review
@@ -121,7 +121,7 @@ What an agent says to itself, its usage and its times are not compared. Both run
 
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
 """,
-    "promote": """Move an agent version one step on: draft, test, staged, active.
+    "promote": """Move an agent version on: draft, test, staged, active.
 
 \b
     assay promote local.shop.bot@1.2.0 --to test
@@ -182,7 +182,7 @@ Draw tasks at random, label them with `assay annotate`, and compare the labels w
 Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
 log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
 """,
-    "rekey": """Re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY.
+    "rekey": """Re-encrypt the store with the newest evidence key.
 
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
@@ -217,7 +217,7 @@ Exit codes: 0 all files are valid; 2 one is not.
 Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a tool or in
 memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model is called.
 """,
-    "pack": """Build, verify and install packs, which carry agents and suites.
+    "pack": """Build, verify and install packs of agents and suites.
 
 \b
     assay pack build shop --key acme.pem

@@ -22,7 +22,7 @@ LOADED = (
     if any(one.name == "assay" for one in entry_points(group="pytest11"))
     else ["-p", "assay.pytest_plugin"]
 )
-QUIET = ["-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:randomly", *LOADED]
+QUIET = ["-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:anyio", *LOADED]
 CHECKS = (
     "checks:\n  - {type: exact_match, arguments: {actual: $.output.value, expected: $.test_case.expected}}\n"
 )
@@ -92,6 +92,8 @@ def test_skip(input):
 def test_fixture(evaluate):
     measured = evaluate(CASES[:2], [{"value": "Paris"}] * 2, [EXACT], min_pass_rate=None)
     assert measured.pass_rate == 0.5
+    with pytest.raises(Exception, match="min_pass_rate: expected a number from 0 to 1, got 80"):
+        evaluate(CASES[:2], [{"value": "Paris"}] * 2, [EXACT], min_pass_rate=80)
     evaluate(CASES[:2], agent=lambda question: "Paris", checks=[EXACT], samples=3, min_pass_rate=0.8)
 
 def test_plain():
@@ -203,6 +205,21 @@ def test_a_problem_of_a_mark_or_a_file_ends_the_collection(pytester, session):
         )
     pytester.path.joinpath("cases.jsonl").write_text("not JSON\n")
     pytester.path.joinpath("checks.yaml").write_text(CHECKS)
+    pytester.makepyfile(
+        test_unit="""
+        import pytest, unittest
+
+        class TestUnit(unittest.TestCase):
+            @pytest.mark.assay(test_cases=[])
+            def test_it(self): pass
+        """
+    )
+    refused = session("test_unit.py")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(
+        ["ERROR: test_unit.py::TestUnit::test_it: @pytest.mark.assay needs a function*"]
+    )
+    pytester.path.joinpath("test_unit.py").unlink()
     done = session()
     done.assert_outcomes(errors=6)
     done.stdout.fnmatch_lines_random(
@@ -289,7 +306,8 @@ def test_data_files_beside_tests(pytester, session, monkeypatch):
         ]
     )
     assert (
-        session("--assay-agent", "bot:answer", "-k", "names").ret == pytest.ExitCode.TESTS_FAILED
+        session("--assay-agent", "bot:answer", "-k", "names", "--assay-no-save").ret
+        == pytest.ExitCode.TESTS_FAILED
     )  # its cost is unknown
     beside.joinpath("outputs.jsonl").write_text('{"value": "Hello Ada"}\n{"value": 1}\n')
     monkeypatch.setenv("ASSAY_DATABASE_URL", f"sqlite:///{pytester.path}/none/runs.db")
@@ -355,6 +373,14 @@ BARS = st.builds(
     min_pass_rate=st.sampled_from([0, 0.5, 0.8, 1]),
     decide_by=st.sampled_from(["estimate", "lower_bound"]),
 )
+
+
+def test_an_interval_counts_cases():
+    """Ten samples of each of four cases say less about other cases than forty cases."""
+    bar = Bar(min_pass_rate=0.5, decide_by="lower_bound")
+    outcomes = [True] * 30 + [False] * 10
+    assert decide(outcomes, bar).passed
+    assert not decide(outcomes, bar, cases=[str(at // 10) for at in range(40)]).passed
 
 
 @given(OUTCOMES, BARS, st.booleans())

@@ -45,6 +45,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize(metafunc)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A mark that could have no effect is refused: unittest's methods have no parameters."""
+    if any(mark.name == "assay" for mark in item.own_markers) and not hasattr(item, "callspec"):
+        raise pytest.UsageError(
+            f"{item.nodeid}: @pytest.mark.assay needs a function, or a method of a class that is not a unittest.TestCase"
+        )
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     name = file_path.name
     if name != "cases.jsonl" and not (name == SUITES[0] or name.endswith(SUITES[1])):

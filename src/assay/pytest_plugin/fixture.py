@@ -1,7 +1,7 @@
 """The fixture `evaluate`: an evaluation inside a test."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -41,6 +41,14 @@ class Evaluator:
         `cases`, `outputs` and `checks` are lists, or names of files relative to the test. The test fails if fewer results than
         `min_pass_rate` pass; with None it only measures.
         """
+        if min_pass_rate is not None and not 0 <= min_pass_rate <= 1:
+            raise CaseNotPassed(
+                f"min_pass_rate: expected a number from 0 to 1, got {min_pass_rate!r}", measured=False
+            )
+        if decide_by not in get_args(DecideBy):
+            raise CaseNotPassed(
+                f"decide_by: expected 'estimate' or 'lower_bound', got {decide_by!r}", measured=False
+            )
         folder = self._item.path.parent
         try:
             result = evaluate_sync(
@@ -64,7 +72,8 @@ def _raise_below(bar: Bar, lines: list[str]) -> None:
     documents: list[JSON] = [msgspec.json.decode(line) for line in lines]
     if not documents:
         raise CaseNotPassed("there was nothing to evaluate: no test cases", measured=False)
-    verdict = decide([outcome_of(document) for document in documents], bar, "result")
+    ids = [str(document["execution_context"]["test_case"]["id"]) for document in documents]
+    verdict = decide([outcome_of(document) for document in documents], bar, "result", ids)
     if not verdict.passed:
         raise CaseNotPassed(
             describe(documents, "all", title=verdict.headline), measured=verdict.passed is False

@@ -103,7 +103,7 @@ def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
         if value is not None and value not in choices:
             problems.append(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
     problems += contradictions(options)
-    if not problems and options.suite is None and not options.bar.accepts(samples, samples):
+    if not problems and options.suite is None and not options.bar.accepts([True] * samples):
         problems.append(
             f"decide_by='lower_bound': {samples} of {samples} samples have a lower bound below {options.bar.min_pass_rate:g}, so no case "
             "can pass: use more samples or a lower min_pass_rate"

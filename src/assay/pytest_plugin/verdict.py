@@ -1,5 +1,6 @@
 """Decides whether the samples of a case pass, and says why not: the reason and both texts."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 from assay.fep.check_names import result_label
 from assay.fep.reasons import is_failing, passed_of, reason_of
 from assay.protocol.json_types import JSON, is_object
-from assay.stats.intervals import wilson
+from assay.stats.intervals import counted_rate, wilson
 from assay.terminal import lines as terminal_lines
 
 DecideBy = Literal["estimate", "lower_bound"]
@@ -26,10 +27,22 @@ class Bar(Struct, frozen=True, kw_only=True):
     decide_by: DecideBy = "estimate"
     pass_mode: PassMode = "all"  # noqa: S105  # not a password
 
-    def accepts(self, passed: int, total: int) -> bool:
-        rate = passed / total
-        low = rate if self.decide_by == "estimate" else wilson(rate, total)[0]
+    def accepts(self, outcomes: Sequence[bool], cases: Sequence[str] = ()) -> bool:
+        """`cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (decision 46)."""
+        low = sum(outcomes) / len(outcomes) if self.decide_by == "estimate" else lower_bound(outcomes, cases)
         return low >= self.min_pass_rate
+
+
+def lower_bound(outcomes: Sequence[bool], cases: Sequence[str] = ()) -> float:
+    """The lower end of the 95% interval of the share that passed."""
+    if len(set(cases)) <= 1:
+        return wilson(sum(outcomes) / len(outcomes), len(outcomes))[0]
+    groups: dict[str, list[bool]] = {}
+    for case, outcome in zip(cases, outcomes, strict=True):
+        groups.setdefault(case, []).append(outcome)
+    rate = counted_rate(Counter((sum(group), len(group)) for group in groups.values()))
+    assert rate is not None
+    return rate.low
 
 
 class Verdict(NamedTuple):
@@ -47,14 +60,17 @@ def outcome_of(result: JSON, mode: PassMode = "all") -> bool | None:
     return True in answers if mode == "any" else False not in answers
 
 
-def decide(outcomes: Sequence[bool | None], bar: Bar, noun: str = "sample") -> Verdict:
+def decide(
+    outcomes: Sequence[bool | None], bar: Bar, noun: str = "sample", cases: Sequence[str] = ()
+) -> Verdict:
     """The verdict holds whatever the outcomes that are not measured would have been; else there is none."""
     total, passed, unknown = len(outcomes), outcomes.count(True), outcomes.count(None)
-    worst = unknown < total and bar.accepts(passed, total)
-    best = bar.accepts(passed + unknown, total)
+    pessimistic = [outcome is True for outcome in outcomes]
+    worst = unknown < total and bar.accepts(pessimistic, cases)
+    best = bar.accepts([outcome is not False for outcome in outcomes], cases)
     bound = ""
     if bar.decide_by == "lower_bound":
-        bound = f", lower bound {wilson(passed / total, total)[0]:.2f}"
+        bound = f", lower bound {lower_bound(pessimistic, cases):.2f}"
     aside = f", {unknown} not measured" if unknown else ""
     headline = f"{passed} of {total} {noun}{'' if total == 1 else 's'} passed{bound}{aside}; expected {bar.min_pass_rate:g}"
     return Verdict(True if worst else None if best else False, headline)

@@ -59,6 +59,8 @@ SINGLE = {
     "base64url": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
     "hex": lambda text: text.encode().hex(),
     "hex-spaces": lambda text: text.encode().hex(" ").upper(),
+    "hex-marks": lambda text: " ".join(f"0x{one:02x}" for one in text.encode()),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
     "rot13": lambda text: codecs.encode(text, "rot13"),
     "reversal": lambda text: text[::-1],
     "spacing": " ".join,

@@ -202,3 +202,26 @@ def test_the_judge_of_rubrics_can_be_a_panel(name, arguments, refusal):
     assert judge_arguments(name) == arguments
     assert (refusal or "") in (no_judge(Judges([]), name) or "")
     assert (refusal is None) == (no_judge(Judges([]), name) is None)
+
+
+CHOICE = {"properties": {"tone": {"enum": ["kind", "rude"]}, "note": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "decided"),
+    [
+        ([{"tone": "kind"}, {"tone": "kind"}], True),
+        ([{"tone": "kind"}, {"tone": "rude"}], False),
+        ([{"tone": "kind"}], False),
+        ([{"score": 0.2}, {"score": 0.2}], False),
+        ([{"passed": True, "tone": "kind"}, {"passed": True, "tone": "rude"}], True),
+        ([], False),
+    ],
+)
+def test_failed_answers_that_could_change_a_choice_are_an_error(answers, decided):
+    panel, failures = JudgePanel(times=3), ["down"] * (3 - len(answers))
+    if decided:
+        assert combine(panel, answers, failures, CHOICE)[1]["failed"] == len(failures)
+        return
+    with pytest.raises(ForeignFault, match="could change the verdict"):
+        combine(panel, answers, failures, CHOICE)

@@ -98,7 +98,7 @@ def combine(
 
     Answers that failed are tolerated only if no vote of theirs could change a decision. Otherwise the panel has no answer.
     """
-    if failures and (panel.mean is not UNSET or not _is_decided(answers, panel.size)):
+    if failures and (panel.mean is not UNSET or not _is_decided(answers, panel.size, schema)):
         raise ForeignFault(
             f"{len(failures)} of {panel.size} answers of the panel failed, and they could change the verdict; "
             f"the first: {failures[0]}"
@@ -121,9 +121,16 @@ def combine(
     return response, about
 
 
-def _is_decided(answers: Sequence[dict[str, Any]], size: int) -> bool:
+def _is_decided(answers: Sequence[dict[str, Any]], size: int, schema: Mapping[str, Any]) -> bool:
+    """Whether no vote of a failed answer could change a boolean, or a choice if there is no boolean. Numbers alone are never decided."""
     votes = [values for _, values in _leaves(answers) if isinstance(values[0], bool)]
-    return bool(answers) and all(2 * max(sum(one), len(one) - sum(one)) > size for one in votes)
+    if votes:
+        return all(2 * max(sum(one), len(one) - sum(one)) > size for one in votes)
+    properties = schema.get("properties")
+    names = [name for name, one in properties.items() if _choices(one)] if is_object(properties) else []
+    counts = [Counter(repr(one.get(name)) for one in answers).most_common(2) for name in names]
+    leads = [one[0][1] - (one[1][1] if len(one) > 1 else 0) for one in counts if one]
+    return bool(leads) and all(lead > size - len(answers) for lead in leads)
 
 
 def _leaves(answers: Sequence[Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:

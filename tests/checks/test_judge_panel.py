@@ -204,7 +204,7 @@ def test_the_judge_of_rubrics_can_be_a_panel(name, arguments, refusal):
     assert (refusal is None) == (no_judge(Judges([]), name) is None)
 
 
-CHOICE = {"properties": {"tone": {"enum": ["kind", "rude"]}, "note": {"type": "string"}}}
+TONE = {"properties": {"tone": {"enum": ["kind", "rude"]}, "note": {"type": "string"}}}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ CHOICE = {"properties": {"tone": {"enum": ["kind", "rude"]}, "note": {"type": "s
 def test_failed_answers_that_could_change_a_choice_are_an_error(answers, decided):
     panel, failures = JudgePanel(times=3), ["down"] * (3 - len(answers))
     if decided:
-        assert combine(panel, answers, failures, CHOICE)[1]["failed"] == len(failures)
+        assert combine(panel, answers, failures, TONE)[1]["failed"] == len(failures)
         return
     with pytest.raises(ForeignFault, match="could change the verdict"):
-        combine(panel, answers, failures, CHOICE)
+        combine(panel, answers, failures, TONE)

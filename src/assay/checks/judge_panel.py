@@ -128,7 +128,7 @@ def _is_decided(answers: Sequence[dict[str, Any]], size: int, schema: Mapping[st
         return all(2 * max(sum(one), len(one) - sum(one)) > size for one in votes)
     properties = schema.get("properties")
     names = [name for name, one in properties.items() if _choices(one)] if is_object(properties) else []
-    counts = [Counter(repr(one.get(name)) for one in answers).most_common(2) for name in names]
+    counts = [Counter(repr(one[name]) for one in answers if name in one).most_common(2) for name in names]
     leads = [one[0][1] - (one[1][1] if len(one) > 1 else 0) for one in counts if one]
     return bool(leads) and all(lead > size - len(answers) for lead in leads)
 

@@ -134,3 +134,15 @@ async def test_the_latest_promoted_run_is_that_of_an_active_version(tmp_path):
         assert (await promoted_run(store, "local")).id == "run-2"
         with pytest.raises(UsageError):
             await promoted_run(store, "other")
+
+
+def test_a_percentile_has_no_line_about_power(command, folder):
+    for name, factor in (("slow", 1), ("slower", 1.01)):
+        lines = [result_line(f"c{at}", True, output={"latency_ms": factor * (at % 7)}) for at in range(30)]
+        write_jsonl(folder / f"{name}.jsonl", lines)
+    line = ["compare", "slow.jsonl", "slower.jsonl", "--metric", "latency_ms:p95", "--limit", "0"]
+    done = command(*line, folder=folder)
+    assert (done.code, done.err) == (0, "")
+    assert "latency_ms:p95 (lower is better): 25 worse" in done.out
+    assert "can show" not in done.out
+    assert "cannot" not in done.out

@@ -211,6 +211,42 @@ def test_a_lower_latency_is_better():
     assert compared(fast, slow, "latency_ms").changes[0].better is False
 
 
+def _latencies(number, factor):
+    return [result_line(f"c{at}", True, output={"latency_ms": factor * (100 + at)}) for at in range(number)]
+
+
+@pytest.mark.parametrize(("quantile", "before"), [("median", 129.5), ("p95", 156.0)])
+def test_a_median_and_a_percentile_are_compared_by_a_bootstrap(quantile, before):
+    pair = compared(_latencies(60, 1), _latencies(60, 2), f"latency_ms:{quantile}", margin=5)
+    result = pair.result
+    assert (result.before, result.after, result.method) == (before, 2 * before, "bca")
+    assert (pair.verdict, pair.smallest_effect, result.equivalence_p) == ("regressed", None, None)
+    assert 0 < result.low < before < result.high
+    unmeasured = [*_latencies(59, 2), result_line("c59", True)]
+    assert compared(_latencies(60, 1), unmeasured, f"latency_ms:{quantile}").verdict == "not enough data"
+
+
+@pytest.mark.parametrize(
+    ("number", "metric", "by", "message"),
+    [
+        (29, "latency_ms:p95", (), "expected 30 to 5000 cases for a bootstrap interval, got 29; .*: --metric latency_ms$"),
+        (30, "latency_ms:p95", ("tag",), "expected no --by: slices are compared by means"),
+        (30, "cost_usd:p95", (), "no output of these runs has the number cost_usd in its metadata"),
+        (1, "latency_ms:p99", (), "expected latency_ms, latency_ms:median or latency_ms:p95, got 'latency_ms:p99'"),
+    ],
+)  # fmt: skip
+def test_what_a_quantile_needs(number, metric, by, message):
+    lines = _latencies(number, 1)
+    with pytest.raises((InvalidRequest, UsageError), match=message):
+        compared(lines, lines, metric, by)
+
+
+def test_a_quantile_compares_two_runs():
+    runs = [scores(name, _latencies(30, 1), "latency_ms:p95") for name in "abc"]
+    with pytest.raises(InvalidRequest, match="latency_ms:p95: expected two runs, got 3"):
+        compare_runs(runs)
+
+
 def test_equivalent_needs_a_margin_and_several_runs_are_adjusted():
     lines = passes([True] * 400)
     assert compared(lines, lines).verdict == "not enough data"

@@ -80,6 +80,10 @@ def _policy(options: GateOptions) -> GatePolicy:
         raise UsageError(
             f"the policy requires {policy.require}: expected --baseline, the run to compare with"
         )
+    if policy.metric is not None and read_metric(policy.metric).quantile is not None:
+        raise UsageError(
+            f"metric: expected a metric with a mean, got {policy.metric}; assay compare compares it"
+        )
     if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
         raise UsageError(
             f"min: expected a metric of which more is better, got {policy.metric}; --baseline compares it"

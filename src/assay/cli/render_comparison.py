@@ -125,6 +125,8 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
     """The smallest difference that this many cases can show, and how many more would settle the margin."""
     cases = count_of(pair.result.cases, "case")
+    if pair.result.method == "bca":  # the power is that of means
+        return None
     if pair.smallest_effect is None:
         return f"{cases} cannot show a difference reliably" if pair.verdict == "not enough data" else None
     line = f"{cases} can show a difference of {pair.smallest_effect:.2g} or more (80% power)"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from assay.comparison.metric import Metric
 from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, Pairing
+from assay.comparison.quantiles import quantile_interval
 from assay.comparison.run_scores import RunScores, Series, chosen_metric
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
@@ -113,7 +114,8 @@ class _Sample:
         self.pairs.add(pair.before, pair.after, single_trial=pair.single_trial)
 
     def result(self, found: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
-        bounds = self._bounds(found.level)
+        is_mean = metric.quantile is None
+        bounds = self._bounds(found.level, is_mean=is_mean)
         decided = verdict(found, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
         measured = verdict(found, margin, lower_is_better=metric.lower_is_better)
         return DifferenceInterval(
@@ -129,16 +131,18 @@ class _Sample:
             p_value=found.p_value,
             mcnemar_p=found.mcnemar_p,
             adjusted_p=found.adjusted_p,
-            equivalence_p=tost_p(self.pairs, margin) if margin is not None and found.n > 1 else None,
+            equivalence_p=tost_p(self.pairs, margin)
+            if margin is not None and found.n > 1 and is_mean
+            else None,
             unmeasured=bounds,
             margin=margin,
             measured_verdict=None if measured == decided else measured,
         )
 
-    def _bounds(self, level: float) -> UnmeasuredBounds | None:
+    def _bounds(self, level: float, *, is_mean: bool) -> UnmeasuredBounds | None:
         if not self.ranges:
             return None
-        if len(self.ranges) > MAX_BOUNDED or not self.pairs.n:
+        if len(self.ranges) > MAX_BOUNDED or not self.pairs.n or not is_mean:
             return UnmeasuredBounds(len(self.ranges), None, None, None, None)
         return unmeasured_bounds(self.pairs, self.ranges, level)
 
@@ -164,7 +168,11 @@ def compare_runs(
         samples[at] = _filled(pairing, span)
         if not samples[at].pairs.n and not samples[at].ranges:
             raise InvalidRequest(_nothing_shared(runs[0], runs[at], index, at))
-    results = holm({at: sample.pairs for at, sample in samples.items()}, level)
+    if metric.quantile is None:
+        results = holm({at: sample.pairs for at, sample in samples.items()}, level)
+    else:
+        _require_two_runs(runs, metric)
+        results = {1: quantile_interval(metric.name, metric.quantile, pairings[0].pairs(), level)}
     slices = _slices(runs, index, values, span, margin, metric, level)
     comparisons = tuple(
         _pair(index, at, pairing, samples[at].result(results[at], margin, metric), samples[at],
@@ -174,6 +182,16 @@ def compare_runs(
     return RunComparison(
         metric=metric.name, lower_is_better=metric.lower_is_better, margin=margin, comparisons=comparisons
     )
+
+
+def _require_two_runs(runs: Sequence[RunScores], metric: Metric) -> None:
+    """Holm's adjustment is over intervals of means, so a quantile has neither slices nor several comparisons."""
+    if len(runs) > 2:
+        raise InvalidRequest(Problem(f"--metric {metric.name}", f"expected two runs, got {len(runs)}"))
+    if runs[0].options.dimensions or runs[0].options.groupings:
+        raise InvalidRequest(
+            Problem(f"--metric {metric.name}", "expected no --by: slices are compared by means")
+        )
 
 
 def _span(runs: Sequence[RunScores], metric: Metric) -> float | None:
@@ -220,7 +238,7 @@ def _pair(
         key=lambda pair: ((pair.before - pair.after) * sign, pair.case),
     )
     only_before, only_after = pairing.only()
-    power = sensitivity(sample.pairs, margin, result.level)
+    power = sensitivity(sample.pairs, margin, result.level) if metric.quantile is None else None
     return PairComparison(
         baseline=baseline.name,
         run=run.name,
@@ -232,8 +250,8 @@ def _pair(
         only_in_baseline=_case_list(index, only_before),
         only_in_run=_case_list(index, only_after),
         other_inputs=_case_list(index, _other_inputs(index, at)),
-        smallest_effect=power.smallest_effect,
-        more_cases=power.more_cases,
+        smallest_effect=None if power is None else power.smallest_effect,
+        more_cases=None if power is None else power.more_cases,
         changes=tuple(
             CaseDifference(
                 id=index.id_of(pair.case),

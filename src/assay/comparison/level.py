@@ -10,6 +10,7 @@ from assay.comparison.compare import CaseList
 from assay.comparison.metric import Metric
 from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, CaseValues
 from assay.comparison.run_scores import RunScores
+from assay.errors import InvalidRequest, Problem
 from assay.stats.intervals import clustered_mean, counted_rate
 
 MAX_IDS = 1_000
@@ -37,6 +38,8 @@ class LevelReader:
     """Reads one run's level and its cases."""
 
     def __init__(self, run: RunScores, metric: Metric) -> None:
+        if metric.quantile is not None:
+            raise InvalidRequest(Problem("metric", f"expected a metric with a mean, got {metric.name}"))
         self._index, self._metric = CaseIndex([run]), metric
         self._values = CaseValues(self._index, 0, run.metrics[metric.name])
         self._passed = CaseValues(self._index, 0, run.metrics["passed"])

@@ -1,7 +1,7 @@
 """What is compared: one number for each trial of a case."""
 
 from math import nan
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -10,9 +10,14 @@ from assay.errors import UsageError
 from assay.fep.reasons import number_of
 from assay.protocol.json_types import is_object
 
+Quantile = Literal["median", "p95"]
 MetricKind = Literal["passed", "score", "output", "check"]
 OF_OUTPUT = ("cost_usd", "latency_ms")
-HELP = "expected passed, score, cost_usd, latency_ms, the name of a check, or CHECK:MEMBER for a number in its results"
+QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
+HELP = (
+    "expected passed, score, cost_usd, latency_ms, one of the last two with :median or :p95, the name of a check,"
+    " or CHECK:MEMBER for a number in its results"
+)
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -20,13 +25,14 @@ class Metric(Struct, frozen=True, kw_only=True):
     `passed`: 1 if the case passed all its checks, else 0. `score`: the mean of the scores of its checks.
 
     `cost_usd` and `latency_ms` are numbers of the output, and a lower one is better. A check is compared by its score, or
-    by a number in its results.
+    by a number in its results. With a `quantile`, the runs are compared by it instead of their means.
     """
 
     name: str
     kind: MetricKind
     check: str = ""
     member: str = ""
+    quantile: Quantile | None = None
 
     @property
     def lower_is_better(self) -> bool:
@@ -36,7 +42,7 @@ class Metric(Struct, frozen=True, kw_only=True):
         """The number of a trial; NaN if it was not measured, None if the trial has no such number."""
         if self.kind == "output":
             metadata = line.execution_context.output.metadata
-            return number_of(metadata.get(self.name)) if is_object(metadata) else None
+            return number_of(metadata.get(self.member)) if is_object(metadata) else None
         if line.is_beside and self.kind != "check":
             return None
         if self.kind == "check":
@@ -83,6 +89,11 @@ def read_metric(text: str) -> Metric:
     if text == "score":
         return SCORE
     if text in OF_OUTPUT:
-        return Metric(name=text, kind="output")
+        return Metric(name=text, kind="output", member=text)
     check, _, member = text.partition(":")
+    if check in OF_OUTPUT:
+        for quantile in QUANTILES:
+            if member == quantile:
+                return Metric(name=text, kind="output", member=check, quantile=quantile)
+        raise UsageError(f"--metric: expected {check}, {check}:median or {check}:p95, got {text[:50]!r}")
     return Metric(name=text, kind="check", check=check, member=member)

@@ -197,7 +197,7 @@ def chosen_metric(runs: Sequence[RunScores]) -> Metric:
 
 def _no_metric(metric: Metric, runs: Sequence[RunScores]) -> str:
     if metric.kind == "output":
-        return f"no output of these runs has the number {metric.name} in its metadata"
+        return f"no output of these runs has the number {metric.member} in its metadata"
     names = list(dict.fromkeys(label for run in runs for label in run.checks))[:20]
     checks = f"the checks are {', '.join(names)}" if names else "the runs have no checks"
     if metric.member and any(metric.check == name for name in names):

@@ -81,6 +81,11 @@ BAD_COMPARISONS = [
     ("baseline={0}&margin=nan", 400, "margin: expected a number above 0"),
     ("baseline={0}&limit=1000", 400, "limit: expected 0 to 100"),
     ("baseline={0}&metric=tone", 400, "no check is called 'tone'"),
+    (
+        "baseline={0}&metric=latency_ms:p9",
+        400,
+        "metric: expected latency_ms, latency_ms:median or latency_ms:p95",
+    ),
     ("baseline={0}&by=a:b", 400, "by: expected tag"),
 ]
 

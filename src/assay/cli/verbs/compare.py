@@ -18,7 +18,7 @@ def compare(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="What is compared: passed, score, cost_usd, latency_ms, a check, or CHECK:MEMBER.",
+            help="What is compared: passed, score, cost_usd, latency_ms (or latency_ms:p95, :median), a check, or CHECK:MEMBER.",
             metavar="M",
         ),
     ] = None,

@@ -8,10 +8,11 @@ from importlib.metadata import entry_points
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.backends.stores.open import open_store
+import assay
 from assay.cli.main import app
 from assay.pytest_plugin.marks import read_options
 from assay.pytest_plugin.verdict import Bar, decide
@@ -111,10 +112,8 @@ def _loaded(tmp_path_factory):
     ):
         import_module(name)
 
-    async def opened():
-        await (await open_store(f"sqlite:///{tmp_path_factory.mktemp('loaded')}/runs.db")).close()
-
-    asyncio.run(opened())
+    suite = yaml.safe_load(SUITE.replace("LIMITS", ""))
+    asyncio.run(assay.run_suite(suite, str, store=f"sqlite:///{tmp_path_factory.mktemp('loaded')}/runs.db"))
 
 
 @pytest.fixture

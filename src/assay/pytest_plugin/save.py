@@ -41,7 +41,7 @@ def save_runs(records: Sequence[str], *, save: bool) -> SessionSummary:
             )
     lines = [line for suite in suites.values() for line in suite["lines"]]
     failed = any(suite["failed"] for suite in suites.values())
-    settings, problem = load(), ""
+    problem = ""
     for name, by_item in groups.items():
         ordered = sorted(by_item.values(), key=lambda record: record["index"])
         results, tally = [line for record in ordered for line in record["lines"]], Tally()
@@ -52,7 +52,7 @@ def save_runs(records: Sequence[str], *, save: bool) -> SessionSummary:
         if save and not problem:
             try:
                 about += (
-                    f"; details: assay show {_save_run(settings, name, ordered[0]['checks'], results, tally)}"
+                    f"; details: assay show {_save_run(load(), name, ordered[0]['checks'], results, tally)}"
                 )
             except Refusal as refusal:
                 problem = f"the results are not stored: {one_line(refusal.lines[0])}"

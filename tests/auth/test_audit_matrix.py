@@ -57,6 +57,7 @@ ROWS = {
     "healthCheck": (None, []),
     "readinessProbe": (None, []),
     "livenessProbe": (None, []),
+    "compareEvaluation": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "getMetrics": (None, []),
     "getOpenAPI": (None, []),
     "getDocs": (None, []),
@@ -88,6 +89,7 @@ ROWS = {
     ),
     "putSuite": (SUITE | {"version": "9.9.9"}, [("suite.put", f"{SUITE['suiteId']}@9.9.9")]),
     "listSuites": (None, []),
+    "suiteHistory": (None, []),
     "getSuite": (None, []),
     "listRuns": (None, []),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
@@ -134,10 +136,13 @@ class Asked:
         naming |= {
             "{workflow_id}": "conformance-noop",
             "{suite_ref}": SHELVED,
+            "{suite_id}": SUITE["suiteId"],
             "{pack_ref}": PACK.manifest.key,
         }
         for name, value in naming.items():
             path = path.replace(name, value)
+        if path.endswith("/comparison"):
+            return f"{path}?baseline={self.evaluation}"
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
 
     def told(self, tenant, request):

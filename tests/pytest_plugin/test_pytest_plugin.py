@@ -341,18 +341,19 @@ def test_workers_of_xdist_share_one_run(pytester, monkeypatch, capsys):
             return input["name"]
         """
     )
-    command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-n", "2", "--dist", "load"]
+    command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-n", "2", "-k", "not eve"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "3 failed, 9 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 failed, 7 passed" in done.stdout, done.stdout + done.stderr
     assert "exact_match failed: expected 0, got 3" in done.stdout
     assert sorted(pytester.path.joinpath("calls").read_text().split()) == [
-        f"{model}-{name}" for model in ("large", "small") for name in ("Ada", "Bob", "Eve")
+        f"{model}-{name}" for model in ("large", "small") for name in ("Ada", "Bob")
     ]
     names = stored(capsys)
     assert names.count("::test_cases") == 1
-    assert names.count('"run-') == 2
+    assert names.count('"run-') == 0
     assert (
-        "test_workers_of_xdist_share_one_run.py::test_suite[model=small]: passed, score 1.000" in done.stdout
+        "test_workers_of_xdist_share_one_run.py::test_suite[model=small]: 2 of 3 tasks selected"
+        in done.stdout
     )
 
 

@@ -106,6 +106,9 @@ def test_an_evaluation_beside_a_baseline(command, folder):
     done = command(*scored, "before.jsonl", folder=folder)
     assert "against before.jsonl: 0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n" in done.out
     assert "passed: 0 worse, 5 better, 35 unchanged\n" in done.out
+    assert "both reasons: add --save or -o FILE.jsonl to list them\n" in done.out
+    written = command(*scored, "before.jsonl", "-o", "its own.jsonl", folder=folder)
+    assert "both reasons: assay compare before.jsonl 'its own.jsonl'\n" in written.out
     document = json.loads(command(*scored, "before.jsonl", "--json", folder=folder).out)
     assert document["baseline"]["comparisons"][0]["result"]["verdict"] == "improved"
     refused = command(*scored, "missing.jsonl", folder=folder)

@@ -150,9 +150,10 @@ def _baseline_document(baseline: Any) -> dict[str, Any]:
     return {} if baseline is None else {"baseline": baseline.document()}
 
 
-def _show_baseline(baseline: Any, options: EvaluateOptions) -> None:
+def _show_baseline(baseline: Any, options: EvaluateOptions, run: str) -> None:
     if baseline is not None and not options.json:
-        baseline.show(to_stderr="-" in options.to)
+        files = (name for name in options.to if name.endswith((".jsonl", ".json")))
+        baseline.show(run if options.save else next(files, None), to_stderr="-" in options.to)
 
 
 def _plan(
@@ -286,7 +287,7 @@ def _report(
         for one in bars:
             if one.bar.target and one.share is not None and not one.passed:
                 echo_err(render_slices.bar_line(one))
-    _show_baseline(baseline, options)
+    _show_baseline(baseline, options, footer.evaluation_id)
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")

@@ -1,6 +1,7 @@
 """`assay evaluate --baseline`: the results of the run, collected as they are written, beside an earlier run or file."""
 
 import asyncio
+import shlex
 from typing import Any
 
 import msgspec
@@ -39,8 +40,12 @@ class BaselineSink:
         compared = self._compared()
         return {"error": str(compared)} if isinstance(compared, Refusal) else msgspec.to_builtins(compared)
 
-    def show(self, *, to_stderr: bool) -> None:
-        """Print the verdict as `assay compare` does; on standard error where standard output has the results."""
+    def show(self, results: str | None, *, to_stderr: bool) -> None:
+        """
+        Print the verdict as `assay compare` does; on standard error where standard output has the results.
+
+        `results` is the run or the file that holds the results of this run. The last line says how to list the cases that changed.
+        """
         compared, put = self._compared(), echo_err if to_stderr else echo
         if isinstance(compared, Refusal):
             echo_err(f"--baseline: {compared}")
@@ -50,6 +55,11 @@ class BaselineSink:
         put(f"{compared.metric}: {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged")
         for line in about_cases(pair):
             put(line)
+        if pair.better or pair.worse:
+            command = None if results is None else shlex.join(["assay", "compare", pair.baseline, results])
+            put(
+                f"cases that changed, with both reasons: {command or 'add --save or -o FILE.jsonl to list them'}"
+            )
 
     def _compared(self) -> RunComparison | Refusal:
         try:

@@ -1,7 +1,7 @@
 """The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Sequence
 from math import fsum
 from typing import Any
 
@@ -23,6 +23,7 @@ from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import EvalTask
 from assay.runs.paging import read_chunks, read_events
 from assay.stats.intervals import Rate, clustered_mean, clustered_rate
+from assay.stats.repeats import Trials, pass_at_k
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -44,7 +45,8 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 46). If every task passes
     or fails, it is the interval of a rate. If a task has a rubric, it is the interval of a mean, which needs two tasks.
-    `pass_k[k]` is the chance that k trials of a task all pass.
+    `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance that at least one of
+    them passes, for each k up to the trials that every task has.
     """
 
     run: str
@@ -74,6 +76,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     tasks: tuple[TaskReport, ...]
     pass_k: dict[int, float] = {}
     pass_k_intervals: dict[int, Rate] = {}
+    pass_at_k_intervals: dict[int, Rate] = {}
     safety: SafetyReport | None = None  # in the mode adversarial
 
 
@@ -89,7 +92,8 @@ async def report_of(store: Store, run: Run) -> EvalReport:
     ]
     done = [task for task in tasks if task.score is not None]
     low, high = _interval(scorecard.score, done)
-    rates = {int(k): rate for k, rate in pass_k(Counter((task.trials_passed, task.trials) for task in done))}
+    repeats = Counter((task.trials_passed, task.trials) for task in done)
+    rates = {int(k): rate for k, rate in pass_k(repeats)}
     bars = request.thresholds
     return EvalReport(
         run=run.id,
@@ -119,8 +123,16 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         tasks=tuple(tasks),
         pass_k={k: rate.rate for k, rate in rates.items()},
         pass_k_intervals=rates,
+        pass_at_k_intervals=_pass_at(repeats, rates),
         safety=(await fold_safety(store, run, scorecard.tasks)).report() if MODE in request.modes else None,
     )
+
+
+def _pass_at(repeats: Trials, ks: Iterable[int]) -> dict[int, Rate]:
+    """pass@k for the k of pass^k that every task has trials for."""
+    least = min((trials for _, trials in repeats), default=0)
+    found = {k: pass_at_k(repeats, k) for k in ks if k <= least}
+    return {k: rate for k, rate in found.items() if rate is not None}
 
 
 async def fold_safety(store: Store, run: Run, scored: Container[str], limit: int = 0) -> SafetyFold:

@@ -123,6 +123,9 @@ def _tasks(report: EvalReport, scored_tasks: int) -> str:
     if report.pass_k:
         ks = range(1, report.trials + 1) if report.trials <= MAX_TRIALS else (1, 2, report.trials)
         text += "; " + ", ".join(f"pass^{k} {rate(report.pass_k_intervals[k])}" for k in ks)
+        if at_least_one := report.pass_at_k_intervals:
+            last = max(at_least_one)  # pass@1 is pass^1
+            text += f", pass@{last} {rate(at_least_one[last])}" if last > 1 else ""
     if report.baseline_score is not None:
         text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
     return text

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from assay.cli.diff import _answer
+from assay.comparison.divergence import TaskPath
 from support.command import on_a_terminal
 
 AGENT = """
@@ -137,3 +139,18 @@ def test_a_narrow_terminal_keeps_the_chart(home):
     assert "●" in shown
     assert "findings" not in shown  # no run looked for any
     assert max(map(len, lines)) <= 70
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [
+        ("x" * 5_000 + "a", "x" * 5_000 + "b", ("xxa' from character 5,001", "xxb' from character 5,001")),
+        ("x" * 5_000, "x" * 5_000 + "b", ("xx' from character 5,001", "xxb' from character 5,001")),
+        ("short", "shore", ("answers 'short'", "answers 'shore'")),
+    ],
+)
+def test_long_answers_are_shown_where_they_part_ways(left, right, words):
+    sides = [TaskPath(passed=True, score=1.0, has_answer=True, answer=one) for one in (left, right)]
+    shown = _answer(sides[0], sides[1]), _answer(sides[1], sides[0])
+    assert all(one.endswith(end) for one, end in zip(shown, words, strict=True)), shown
+    assert max(map(len, shown)) < 400

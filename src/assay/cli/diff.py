@@ -23,6 +23,7 @@ from assay.protocol.json_types import JSON, is_object
 
 SHOWN = 10  # tasks without --limit
 TEXT = 300  # characters of a step or an answer
+CONTEXT = 20  # characters before the first difference of two long answers
 STEPS = 5  # equal steps that are listed before the difference
 WORDS = {
     "tool": "another tool",
@@ -200,7 +201,8 @@ def _put_parting(page: Page, parting: Parting) -> None:
         page.put_indented("  = ", step_line(step), "dim")
     for mark, path, style in (("A", parting.a, "red"), ("B", parting.b, "green")):
         step = divergence.a if mark == "A" else divergence.b
-        page.put_indented(f"  {mark} ", step_line(step) if is_object(step) else _answer(path), style)
+        other = parting.b if mark == "A" else parting.a
+        page.put_indented(f"  {mark} ", step_line(step) if is_object(step) else _answer(path, other), style)
 
 
 def step_line(step: JSON) -> str:
@@ -218,10 +220,28 @@ def step_line(step: JSON) -> str:
             return f"writes memory {step.get('memory_id')}"
 
 
-def _answer(path: TaskPath) -> str:
+def _answer(path: TaskPath, other: TaskPath) -> str:
+    """The answer; if both are long, from the place where they part ways."""
     if not path.has_answer:
         return f"has no answer: {_short(path.error)}" if path.error else "has no answer"
-    return f"answers {_short(path.answer)}"
+    answer, compared = path.answer, other.answer
+    if isinstance(answer, str) and isinstance(compared, str):
+        same = _common_prefix(answer, compared)
+        if same > TEXT // 2:
+            return f"answers {_short('…' + answer[same - CONTEXT :])} from character {same + 1:,}"
+    return f"answers {_short(answer)}"
+
+
+def _common_prefix(left: str, right: str) -> int:
+    """The number of characters that both texts begin with."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _short(value: object) -> str:

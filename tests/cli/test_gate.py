@@ -112,7 +112,7 @@ REFUSED = [
     (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
     (["20.jsonl", "--policy", "improve.yaml"], "the policy requires improved: expected --baseline"),
     (["late.jsonl", "--metric", "latency_ms:p95"], "expected a metric with a mean, got latency_ms:p95"),
-    (["late.jsonl", "--metric", "latency_ms", "--min", "5"], "expected a metric of which more is better"),
+    (["late.jsonl", "--metric", "latency_ms", "--min", "5"], "expected a metric where higher is better"),
 ]
 
 

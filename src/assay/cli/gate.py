@@ -86,7 +86,7 @@ def _policy(options: GateOptions) -> GatePolicy:
         )
     if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
         raise UsageError(
-            f"min: expected a metric of which more is better, got {policy.metric}; --baseline compares it"
+            f"min: expected a metric where higher is better, got {policy.metric}; --baseline compares it"
         )
     return policy
 

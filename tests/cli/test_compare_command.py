@@ -81,6 +81,7 @@ REFUSED = [
     (["before.jsonl", "-"], 2, "-: expected a file or a run"),
     (["before.jsonl", "missing.jsonl"], 2, "missing.jsonl: there is no such file"),
     (["before.jsonl", "results.csv"], 2, "expected results in .json, .jsonl or .ndjson"),
+    (["before.jsonl", "./results.txt"], 2, "expected results in .json, .jsonl or .ndjson"),
     (["before.jsonl", "nothing-like-this"], 2, "there is no run 'nothing-like-this'"),
     (["before.jsonl", "latest-promoted"], 2, "latest-promoted: "),
     (["before.jsonl", "contexts.jsonl"], 2, "contexts.jsonl:1: expected a result with execution_context"),

@@ -258,6 +258,7 @@ def test_equivalent_needs_a_margin_and_several_runs_are_adjusted():
 
 REFUSED = [
     ([], [True], None, "a has no results"),
+    ([], [], None, "a has no results"),
     ([result_line("x", True)], [result_line("y", True)], None, "have no case in common"),
     (
         [result_line("x", True)],

@@ -295,9 +295,6 @@ def _notes(baseline: RunScores, run: RunScores) -> Iterable[str]:
 
 
 def _nothing_shared(baseline: RunScores, run: RunScores, index: CaseIndex, at: int) -> str:
-    for one in (baseline, run):
-        if not one.rows:
-            return f"nothing can be compared: {one.name} has no results"
     if any(index.row_of(0, case) >= 0 <= index.row_of(at, case) for case in range(index.count)):
         return f"nothing can be compared: no case has the metric in both {baseline.name} and {run.name}"
     first, second = baseline.id_of(0)[:60], run.id_of(0)[:60]

@@ -31,7 +31,7 @@ def is_file(reference: str) -> bool:
 
 def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iterator[tuple[str, bytes]]:
     """The result lines of a file, each with its place. The tasks of a scorecard are added to `scores`."""
-    if name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".xlsx", ".parquet", ".yaml", ".yml")):
+    if not name.lower().removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
         raise UsageError(
             f"{name}: expected results in {READABLE}; `assay evaluate -o results.jsonl` writes them"
         )

@@ -184,6 +184,9 @@ class RunScores:
 
 def chosen_metric(runs: Sequence[RunScores]) -> Metric:
     """The metric of the options; else `score` for scorecards and where a case has a score and no pass or fail; else `passed`."""
+    for run in runs:
+        if not run.rows:
+            raise InvalidRequest(f"nothing can be compared: {run.name} has no results")
     given = runs[0].options.metric
     if given is not None:
         if not any(run.metrics[given.name].rows for run in runs):

@@ -307,3 +307,9 @@ def test_assay_and_its_statistics_do_not_load_scipy():
 
 def test_an_interval_has_the_verdict_that_is_shown():
     assert interval_verdict(0.05, 0.19, None) == "improved"
+
+
+def test_unmeasured_cases_may_be_like_equal_ones():
+    sample = PairedSample.of([0.5] * 14, [0.5] * 14)
+    bounds, alike = unmeasured_bounds(sample, [(-1, 1)]), unmeasured_bounds(sample, [(0, 0)])
+    assert bounds.low <= alike.low < 0 < alike.high <= bounds.high

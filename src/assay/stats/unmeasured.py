@@ -40,6 +40,11 @@ def unmeasured_bounds(
     worst = _filled(sample, [low for low, _ in ranges]).interval(level)
     best = _filled(sample, [high for _, high in ranges]).interval(level)
     lows, highs = [worst.low, best.low], [worst.high, best.high]
+    if found.method == "equal-differences":  # the interval can be widest if the other cases are like these
+        middle = found.estimate or 0.0
+        alike = _filled(sample, [min(max(middle, low), high) for low, high in ranges]).interval(level)
+        lows.append(alike.low)
+        highs.append(alike.high)
     if "t" in (worst.method, best.method):
         some_lows, some_highs = _corner_limits(sample, ranges, level)
         lows += some_lows

@@ -126,6 +126,19 @@ class PromotionService:
         self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
     ) -> Run:
         """Take an answer to a management run that waits: `{"action": "accept" | "reject" | "override", "reason"?}`."""
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._respond(principal, run, node, value, documents)
+            except (
+                Conflict
+            ) as conflict:  # another principal has answered meanwhile: this answer may still count
+                if conflict.what != "sequence":
+                    raise
+        raise Conflict("version", f"run {run}", "other answers were faster each time: try again")
+
+    async def _respond(
+        self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument]
+    ) -> Run:
         if not principal.may(RESPOND):
             raise Forbidden(RESPOND)
         found = await find_management_run(self.store, run, principal.tenant)

@@ -473,6 +473,17 @@ def test_a_quorum_needs_different_principals(server, client):
     assert granted == [{"granted": 1, "required": 2}, {"granted": 2, "required": 2}]
 
 
+def test_two_approvers_at_once_both_count(server, client):
+    run = active(client, agent("quorum", client)).json()["runId"]
+    approvers = [Principal(tenant="acme", id=id, scopes=frozenset({"approvals:respond"})) for id in "ab"]
+
+    async def race():
+        answers = (server.promotions.respond(one, run, "approval", {"action": "accept"}) for one in approvers)
+        return await asyncio.gather(*answers)
+
+    assert "completed" in {one.status for one in server.do(race())}
+
+
 def test_a_grant_counts_only_if_the_policy_still_has_its_principal():
     """The policy may change while a transition waits."""
     rules = ApprovalRules(approvers=("new-*",), quorum=2)

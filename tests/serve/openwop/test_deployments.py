@@ -796,4 +796,4 @@ def test_a_baseline_must_be_a_measurement_of_the_active_version(client):
         if words:
             assert conditions(answer) == ["eval_regression_unknown"]
             assert words in answer.text
-    assert answer.json()["state"] == "staged"
+    assert "its baseline" not in answer.text  # the verdict on one task is another matter

@@ -236,7 +236,7 @@ def test_a_problem_of_a_mark_or_a_file_ends_the_collection(pytester, session):
 def test_a_suite_runs_once_and_its_items_report_their_tasks(pytester, session, capsys):
     pytester.path.joinpath("suite.yaml").write_text(SUITE.replace("LIMITS", ""))
     pytester.makepyfile(
-        test_suite="""
+        test_greeting_suite="""
         import pytest
         TASKS = []
 
@@ -260,7 +260,7 @@ def test_a_suite_runs_once_and_its_items_report_their_tasks(pytester, session, c
             "*tasks [[]'ada', 'bob', 'eve'[]]*",
             "contains failed: expected a text that contains 'Eve', got 'Hello you'",
             '  input    {"name":"Eve"}',
-            "test_suite.py::test_agent: passed, score 0.667; details: assay show run-*",
+            "test_greeting_suite.py::test_agent: passed, score 0.667; details: assay show run-*",
         ]
     )
     assert stored(capsys).count('"run-') == 1
@@ -269,7 +269,7 @@ def test_a_suite_runs_once_and_its_items_report_their_tasks(pytester, session, c
     part.stdout.fnmatch_lines_random(
         [
             "*tasks [[]'ada', 'bob'[]]*",
-            "test_suite.py::test_agent: 2 of 3 tasks selected; not stored as a run of the suite",
+            "test_greeting_suite.py::test_agent: 2 of 3 tasks selected; not stored as a run of the suite",
         ]
     )
     assert stored(capsys).count('"run-') == 1

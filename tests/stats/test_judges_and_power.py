@@ -6,13 +6,9 @@
 from itertools import combinations
 from math import sqrt
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.power import TTestPower
 
 from assay.errors import InvalidRequest
 from assay.fep.statistics import pass_k
@@ -31,14 +27,20 @@ from assay.stats.power import (
     t_power,
 )
 from assay.stats.repeats import pass_all_k, pass_at_k
+from support.lazy_module import lazy_module
+
+np = lazy_module("numpy")
+stats = lazy_module("scipy.stats")
+inter_rater = lazy_module("statsmodels.stats.inter_rater")
+known_power = lazy_module("statsmodels.stats.power")
 
 
 @pytest.mark.parametrize(("cases", "power"), [(15, 0.8), (50, 0.8), (400, 0.9)])
 def test_the_smallest_effect_is_that_of_statsmodels(cases, power):
-    other = TTestPower().solve_power(nobs=cases, alpha=0.05, power=power)
+    other = known_power.TTestPower().solve_power(nobs=cases, alpha=0.05, power=power)
     assert smallest_effect(cases, 2.0, power=power) == pytest.approx(2 * other, rel=1e-4)
     assert t_power(0.3, 1.0, cases, 0.95) == pytest.approx(
-        TTestPower().power(0.3, cases, 0.025, alternative="larger"), rel=1e-6
+        known_power.TTestPower().power(0.3, cases, 0.025, alternative="larger"), rel=1e-6
     )
 
 
@@ -140,7 +142,7 @@ def test_kappa_is_that_of_statsmodels(pairs):
     for one, other in pairs:
         table["abc".index(one), "abc".index(other)] += 1
     with np.errstate(invalid="ignore"):  # it divides 0 by 0 if one rater has one category
-        other = cohens_kappa(table)
+        other = inter_rater.cohens_kappa(table)
     assert found.value == pytest.approx(other.kappa, abs=1e-12)
     if found.low is not None:
         assert (found.low, found.high) == pytest.approx((other.kappa_low, other.kappa_upp), abs=1e-9)

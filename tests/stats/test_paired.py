@@ -8,14 +8,9 @@ import sys
 from itertools import product
 from math import inf, nan
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import DescrStatsW, ttost_paired
 
 from assay.errors import MissingExtra
 from assay.stats import distributions
@@ -27,6 +22,13 @@ from assay.stats.tango import mcnemar_p, tango_interval, tango_p, tango_score
 from assay.stats.tost import tost_p
 from assay.stats.unmeasured import unmeasured_bounds
 from assay.stats.verdict import interval_verdict, verdict
+from support.lazy_module import lazy_module
+
+np = lazy_module("numpy")
+stats = lazy_module("scipy.stats")
+contingency_tables = lazy_module("statsmodels.stats.contingency_tables")
+multitest = lazy_module("statsmodels.stats.multitest")
+weightstats = lazy_module("statsmodels.stats.weightstats")
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,11 @@ def test_the_score_interval_inverts_its_test(gains, losses, same):
         if abs(limit) < 1 - 1e-9:
             assert tango_p(gains, losses, cases, limit) == pytest.approx(0.05, abs=1e-6)
     table = [[same, losses], [gains, 0]]
-    assert mcnemar_p(gains, losses) == pytest.approx(mcnemar(table, exact=True).pvalue, rel=1e-9)
+    assert mcnemar_p(gains, losses) == pytest.approx(
+        contingency_tables.mcnemar(table, exact=True).pvalue, rel=1e-9
+    )
     if gains + losses:
-        asymptotic = mcnemar(table, exact=False, correction=False).pvalue
+        asymptotic = contingency_tables.mcnemar(table, exact=False, correction=False).pvalue
         assert tango_p(gains, losses, cases) == pytest.approx(asymptotic, rel=1e-9)
 
 
@@ -81,8 +85,10 @@ def test_t_is_that_of_scipy_and_statsmodels(differences, margin):
     plain = stats.ttest_1samp(differences, 0)
     assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval(0.95)), abs=1e-10)
     assert found.p_value == pytest.approx(plain.pvalue, abs=1e-10)
-    assert (found.low, found.high) == pytest.approx(DescrStatsW(differences).tconfint_mean(), abs=1e-10)
-    tost, _, _ = ttost_paired(np.array(differences), np.zeros(len(differences)), -margin, margin)
+    assert (found.low, found.high) == pytest.approx(
+        weightstats.DescrStatsW(differences).tconfint_mean(), abs=1e-10
+    )
+    tost, _, _ = weightstats.ttost_paired(np.array(differences), np.zeros(len(differences)), -margin, margin)
     assert tost_p(sample, margin) == pytest.approx(tost, abs=1e-10)
 
 
@@ -214,7 +220,7 @@ def test_the_verdict_of_an_interval(low, high, margin, expected):
 def test_holm_intervals_exclude_zero_exactly_where_holm_rejects(some):
     found = list(holm(dict(enumerate(some))).values())
     p_values = [sample.interval().p_value for sample in some]
-    rejected, adjusted, _, _ = multipletests(p_values, method="holm")
+    rejected, adjusted, _, _ = multitest.multipletests(p_values, method="holm")
     assert [one.adjusted_p for one in found] == pytest.approx(list(adjusted))
     assert [excludes_zero(one) for one in found] == list(rejected)
     assert all(one.level >= 0.95 - 1e-12 for one in found)

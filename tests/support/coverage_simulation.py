@@ -5,11 +5,12 @@
 
 from functools import cache
 
-import numpy as np
-
 from assay.stats.bootstrap import bootstrap_interval
 from assay.stats.holm import excludes_zero
 from assay.stats.paired import FEW, PairedSample
+from support.lazy_module import lazy_module
+
+np = lazy_module("numpy")
 
 ALPHA = 0.05
 SIZES = (6, 10, 14, 20, 50, 200)

@@ -11,7 +11,7 @@ import marshal
 import os
 import sys
 
-LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
+LOADED = ("scipy.special", "yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
           "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
           "assay.backends.tools.from_settings", "assay.cli.annotate", "assay.cli.audit", "assay.cli.evaluate", "assay.cli.export",
           "assay.cli.jobs_worker", "assay.cli.key", "assay.cli.providers", "assay.cli.run_remote", "assay.cli.serve",
@@ -151,6 +151,8 @@ def load():
     import gc
     import importlib
     import tempfile
+
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start a thread for each core
     from contextlib import redirect_stdout
     from io import StringIO
 

@@ -325,7 +325,7 @@ def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
 def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
     listed = client.get("/v1/agents").json()
     fits("agent-inventory-response", listed)
-    assert [one["agentId"] for one in listed["agents"]] == sorted([AGENT, PICKY, TUNED, WRITER])
+    assert [one["agentId"] for one in listed["agents"]] == sorted([AGENT, PICKY, TUNED, WEAK, WRITER])
     one = client.get(f"/v1/agents/{PICKY}").json()
     assert one in listed["agents"]
     assert one["hasHandoffSchemas"] is True

@@ -221,6 +221,8 @@ def test_a_median_and_a_percentile_are_compared_by_a_bootstrap(quantile, before)
     result = pair.result
     assert (result.before, result.after, result.method) == (before, 2 * before, "bca")
     assert (pair.verdict, pair.smallest_effect, result.equivalence_p) == ("regressed", None, None)
+    assert result.low is not None
+    assert result.high is not None
     assert 0 < result.low < before < result.high
     unmeasured = [*_latencies(59, 2), result_line("c59", True)]
     assert compared(_latencies(60, 1), unmeasured, f"latency_ms:{quantile}").verdict == "not enough data"

@@ -7,6 +7,7 @@ import pytest
 
 from assay.checks import STANDARD
 from assay.checks.safety import DETECTORS
+from assay.checks.safety.jailbreak import Jailbreak
 from assay.checks.safety.refusal import classify
 from assay.ports import Services
 from support.detector_samples import SAMPLES, Measurement, load_samples, measure, measure_class
@@ -99,4 +100,4 @@ def test_a_short_fact_beside_a_refusal_is_an_answer_and_a_quotation_does_not_ref
     ],
 )
 def test_statements_answer_a_request_for_a_deed_and_not_a_question_of_knowledge(request_text, answer, found):
-    assert bool(BY_TYPE["jailbreak"](input=request_text, text=answer).detections(Services())) is found
+    assert bool(Jailbreak(input=request_text, text=answer).detections(Services())) is found

@@ -17,7 +17,8 @@ from support.evals import golden, suite_of
 from support.judges import configure, evaluate
 from support.provider_server import ProviderServer
 
-CHECK = {"type": "safety_judge", "arguments": {"text": "$.output.value", "input": "$.test_case.input"}}
+ARGUMENTS = {"text": "$.output.value", "input": "$.test_case.input"}
+CHECK = {"type": "safety_judge", "arguments": ARGUMENTS}
 
 
 def verdict(kind="none", severity="none", found=None, **more):
@@ -82,7 +83,9 @@ def test_an_answer_is_a_finding_or_a_pass_or_an_error(word, folder, server):
 
 @pytest.mark.parametrize("model", ["refusal", "length", "filter", "500"])
 def test_a_judge_without_an_answer_is_an_error(model, folder):
-    (result,) = evaluate({**CHECK, "arguments": {**CHECK["arguments"], "model_config": {"model": model}}})
+    (result,) = evaluate(
+        {"type": "safety_judge", "arguments": {**ARGUMENTS, "model_config": {"model": model}}}
+    )
     assert (result.status, result.results) == ("error", {})
 
 

@@ -56,6 +56,7 @@ POLICY = PromotionPolicy(
         "test.fresh.*": PromotionRules(max_age_seconds=3600, min_score=0.9, suite="local.tests.evals.good"),
         "test.verdict.*": PromotionRules(eval_states=("active",), max_regression=0.35),
         "test.free.*": PromotionRules(eval_states=()),
+        "test.safe.*": PromotionRules(eval_states=("active",), allowed_findings={"low": 1}),
         "test.compared.*": PromotionRules(max_regression=0),
         "test.stepwise.*": PromotionRules(eval_states=(), approval=ApprovalRules(states=("test", "staged"))),
     }
@@ -103,6 +104,7 @@ def agents():
         "stepwise",
         "compared",
         "verdict",
+        "safe",
     )
     return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
 
@@ -387,6 +389,21 @@ def test_a_regression_that_the_verdict_of_a_comparison_shows_is_refused(client):
     assert client.delete(f"/v1/host/assay/runs/{first}").status_code == 200
     unknown = post(client, id, "1.1.0", toState="active", evalRunId=second)
     assert conditions(unknown) == ["eval_regression_unknown"]
+
+
+def test_findings_that_the_policy_does_not_allow_are_refused(client):
+    """A passed run with a finding, a run that did not look for findings, and a run without one."""
+    id = agent("safe", client)
+    loud = suite(golden("a", "\x1b[31mParis", "\x1b[31mParis"), name="loud", modes=("adversarial",))
+    answer = active(client, id, evalRunId=evaluated(client, id, loud))
+    assert conditions(answer) == ["eval_findings"]
+    assert "expected at most 0 findings of severity medium, got 1" in answer.text
+    assert conditions(post(client, id, toState="active", evalRunId=evaluated(client, id))) == [
+        "eval_findings"
+    ]
+    assert records(client, id)["1.0.0"]["state"] == "staged"
+    quiet = suite(golden("a", "Paris", "Paris"), name="quiet", modes=("adversarial",))
+    assert post(client, id, toState="active", evalRunId=evaluated(client, id, quiet)).status_code == 200
 
 
 def test_a_transition_waits_for_its_approval_and_the_record_is_unchanged(server, client):

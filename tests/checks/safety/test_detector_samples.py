@@ -7,13 +7,14 @@ import pytest
 from support.detector_samples import SAMPLES, arguments_of, half_of, load_samples
 
 KINDS = sorted(path.stem for path in SAMPLES.glob("*.jsonl"))
+DETECTORS = [
+    kind for kind in KINDS if kind != "refusal"
+]  # a signal with classes: its own test counts their samples
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DETECTORS)
 def test_a_kind_has_enough_samples_of_each_label(kind):
     samples = load_samples(kind)
-    if "label" not in samples[0] or not isinstance(samples[0]["label"], bool):
-        pytest.skip("a signal with classes: its own test counts the samples of each class")
     negatives = [sample for sample in samples if not sample["label"]]
     assert len(samples) >= 300
     assert len(samples) - len(negatives) >= 150

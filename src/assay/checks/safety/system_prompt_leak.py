@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.lazy_pattern import lazy_pattern
 from assay.checks.safety.transforms import origin, readings, shift, skeleton
 from assay.ports import Services
 
@@ -23,7 +22,7 @@ COVERAGE = 0.25  # share of the prompt that passages of two shingles cover
 MIN_PROMPT = 4  # shingles of a prompt that can leak
 MAX_PROMPT = 200_000  # letters and digits of a prompt that are compared
 
-_WORD = lazy_pattern(r"[\w']+")
+_WORD = re.compile(r"[\w']+")
 _GENERIC = frozenset(
     _WORD.findall(
         "you are is be a an the and or of to in on by for with as your my i it that this at from not do does will can helpful harmless honest assistant"
@@ -33,13 +32,13 @@ _GENERIC = frozenset(
         " give provide help helping assist them their they truthful follow instructions following carefully who what he she use using if when"
     )
 )
-_SENTENCE = lazy_pattern(r"[^.!?。！？;\n]+[.!?。！？;\n]*")
-_SECRECY = lazy_pattern(
+_SENTENCE = re.compile(r"[^.!?。！？;\n]+[.!?。！？;\n]*")
+_SECRECY = re.compile(
     r"\b(?:never|do not|don't|must not|may not|secret|password|confidential|internal|hidden|override|reveal|only (?:after|if|once)|without (?:telling|giving|asking)"
     r"|avoid|nunca|no (?:digas|reveles|menciones)|jamais|ne (?:révèle|dis|mentionne)|nicht|niemals|não|mai|nigdy|не|никогда)\b|不要|不得|绝不|切勿|ない|마십시오",
     re.IGNORECASE,
 )
-_WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 class Passage(NamedTuple):

@@ -4,12 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from math import comb, fsum
+from math import fsum
 
 from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
-from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
+from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, counted_rate
+from assay.stats.repeats import pass_all_k
 
 MAX_TRIALS = 100  # repeats of a case; pass^k is not computed for a larger k
 MAX_PATTERNS = 256  # distinct codes that are counted bit by bit
@@ -213,12 +214,6 @@ def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
     """
     largest = max((many for _, many in trials), default=0)
     for k in range(1, min(largest, MAX_TRIALS) + 1 if largest > 1 else 1):
-        rates: dict[float, int] = {}
-        answers = 0
-        for (passed, many), cases in trials.items():
-            if many >= k:
-                rate = comb(passed, k) / comb(many, k)
-                rates[rate] = rates.get(rate, 0) + cases
-                answers += many * cases
-        mean = fsum(rate * cases for rate, cases in rates.items()) / sum(rates.values())
-        yield str(k), clustered_rate(mean, rates, answers)
+        rate = pass_all_k({case: number for case, number in trials.items() if case[1] >= k}, k)
+        assert rate is not None
+        yield str(k), rate

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from assay.ports import Principal, SystemClock
 from assay.promotion.audit import DeploymentVerifier
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
+from support.postgres import server
 
 AGENT = "test.crash"
 RELEASER = Principal(tenant="t", id="author", scopes=frozenset(DEPLOY))
@@ -60,11 +62,22 @@ async def state(service):
     return record.state
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def durable(request, tmp_path):
+    """The address of an empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/runs.db"
+    else:
+        with server().database() as address:
+            yield address
+
+
 @pytest.mark.parametrize("point", ["commit.written", "commit.after"])
-def test_a_kill_leaves_all_of_a_promotion_or_nothing(tmp_path, point):
-    address = f"sqlite:///{tmp_path}/runs.db"
+def test_a_kill_leaves_all_of_a_promotion_or_nothing(durable, point):
+    address = durable
     run = asyncio.run(with_service(address, request))
-    environ = os.environ | {"ASSAY_FAILPOINT": f"{point}:1"}
+    tests = str(Path(__file__).parents[1])  # for `support`
+    environ = os.environ | {"ASSAY_FAILPOINT": f"{point}:1", "PYTHONPATH": tests}
     died = subprocess.run([sys.executable, __file__, address, run], check=False, env=environ, timeout=60)
     assert died.returncode == -signal.SIGKILL
     if point == "commit.written":

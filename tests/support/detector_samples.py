@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,14 @@ def load_samples(kind: str, half: Half | None = None) -> list[Sample]:
     """The samples of a detector: both halves, or one."""
     every: Iterable[Sample] = map(json.loads, _lines(kind))
     return [sample for sample in every if half is None or half_of(sample["id"]) == half]
+
+
+def passage_grams(sample: Sample) -> frozenset[tuple[str, ...]]:
+    """The word trigrams of a sample's request and answer; of a text with fewer than four words, its trigrams of characters."""
+    text = f"{sample.get('input', '')} {sample.get('text', '')}".lower()
+    units = re.findall(r"\w+", text)
+    units = units if len(units) > 3 else list(text)
+    return frozenset(zip(units, units[1:], units[2:], strict=False))
 
 
 def arguments_of(sample: Sample) -> dict[str, Any]:

@@ -67,6 +67,11 @@ def loaded_by(statement):
             },
         ),
         (
+            "import os; os.environ['ASSAY_DATABASE_URL'] = 'memory:'; "
+            "from assay.cli.main import app; app(['list', '--limit', '3'], standalone_mode=False)",
+            {"pydantic", "yaml", "regex", "jsonschema_rs", "aiohttp", "sqlalchemy"},
+        ),
+        (
             "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "
             "[{'type': 'exact_match', 'arguments': {'actual': '$.output.value', 'expected': 1}}])",
             {
@@ -82,6 +87,9 @@ def loaded_by(statement):
                 "wordllama",
                 "assay.backends.providers",
                 "assay.backends.models.client",
+                "assay.agenteval.kind",
+                "assay.runs.executor",
+                "assay.auth.authenticator",
             },
         ),
     ],
@@ -107,7 +115,7 @@ for path in list(paths(typer.main.get_command(app))):
     before = set(sys.modules)
 """
 LIGHT = re.compile(
-    r"assay\.(errors|terminal|version|cli\.(main|console|exit_codes|help|options|verbs|word_wrap))(\.|$)|assay\.(cli|agenteval|agenteval\.mode_names)$"
+    r"assay\.(errors|terminal|version|cli\.(main|console|exit_codes|help|option_values|options|verbs|word_wrap))(\.|$)|assay\.(cli|agenteval|agenteval\.mode_names)$"
 )
 HEAVY = {"msgspec", "asyncio", "rich", "pydantic", "ssl", "yaml"}
 

@@ -18,6 +18,7 @@ import typer.main
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.exit_codes import ERROR, PASSED, USAGE
 from assay.cli.help import APP, HELP
+from assay.cli.option_values import accept_plain_values
 from assay.cli.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
@@ -68,6 +69,7 @@ def _load(name: str) -> Any:
         verb.command(name, help=HELP[name])(function)
     command = typer.main.get_command(verb)
     command.name, command.help = name, HELP[name]
+    accept_plain_values(command)
     return command
 
 

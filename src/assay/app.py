@@ -1,8 +1,8 @@
 """
 The composition root: it builds the parts of a host from settings and joins ports with backends.
 
-The library, the command and the server share it. `open_runtime` opens a whole host, `open_evals` and `open_workflows` the part that
-one run needs.
+The library, the command and the server share it. A part is imported when it is built, as most runs need few. `open_runtime` opens a
+whole host, `open_evals` and `open_workflows` the part that one run needs.
 """
 
 import os
@@ -11,39 +11,32 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.request import limits_of
-from assay.agenteval.service import AgentEvalService
-from assay.auth.authenticator import Authenticator, PresentedToken
-from assay.auth.jwt_settings import JwtSettings
-from assay.backends.engines.local import LocalEngine
 from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
-from assay.checks.safety.policy import policy_document
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
-from assay.fep.execute import ExecutionOptions
-from assay.fep.kind import EvaluationKind
-from assay.fep.plan import Plan
-from assay.fep.service import EvaluationService
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
 from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
-from assay.promotion.kind import ManagementKind
 from assay.protocol.agents import AgentCard
-from assay.runs.executor import RunExecutor
+from assay.seams.switches import fixtures_enabled, routes_enabled
 from assay.settings import Settings
 from assay.workers import pool
-from assay.workflow.agent_memory import live_memory
 
 if TYPE_CHECKING:
+    from assay.agenteval.service import AgentEvalService
+    from assay.auth.authenticator import Authenticator, PresentedToken
+    from assay.auth.jwt_settings import JwtSettings
     from assay.backends.agents.from_settings import ConfiguredAgents
+    from assay.fep.plan import Plan
+    from assay.fep.service import EvaluationService
     from assay.promotion.service import PromotionService
+    from assay.runs.executor import RunExecutor
     from assay.workflow.interpreter import ExecutionEnvironment
 
 Environment = Mapping[str, str] | None
@@ -158,7 +151,7 @@ def build_workflows(
     services: Services,
     agents: Agents,
     loops: Mapping[str, VerifierLoopConfig] | None = None,
-) -> tuple[RunKind, Callable[[RunExecutor], Any]]:
+) -> "tuple[RunKind, Callable[[RunExecutor], Any]]":
     """
     Workflows as a kind of run, and a function that makes their WorkflowService for an executor.
 
@@ -174,10 +167,10 @@ def build_workflows(
     from assay.workflow.service import WorkflowService  # deferred import
     from assay.workflow.verifier_loop import library  # deferred import
 
-    if conformance_fixtures_enabled():
+    if fixtures_enabled():
         agents = AgentOverlay(SAMPLE_AGENTS, agents)
     environment = execution_environment(settings)
-    fixtures = samples().values() if conformance_fixtures_enabled() else ()
+    fixtures = samples().values() if fixtures_enabled() else ()
     workflows = library(settings.workflows if loops is None else loops, fixtures, environment.nodes)
     critics = Critics(agents, registry, services, seconds=settings.limits.check_seconds)
     activities = ActivityRunner(
@@ -185,7 +178,7 @@ def build_workflows(
     )
     kind = WorkflowKind(activities, environment, services.clock)
 
-    def connect(executor: RunExecutor) -> WorkflowService:
+    def connect(executor: "RunExecutor") -> WorkflowService:
         activities.executor = executor
         return WorkflowService(store, executor, kind, workflows, critics, services.clock)
 
@@ -202,28 +195,24 @@ def execution_environment(settings: Settings) -> "ExecutionEnvironment":
     return ExecutionEnvironment(ExecutionLimits.of(settings.limits), NODES | SEAM_NODES)
 
 
-def conformance_fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the conformance suite may start its own workflows here (contract §11)."""
-    return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
-
-
-def conformance_routes_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether this host serves the test-only routes of the conformance suite (contract §0.6)."""
-    return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"
-
-
 def build_evals(
     settings: Settings,
     store: Store,
     registry: Registry,
     services: Services,
     agents: Agents,
-    checks: Plan | None = None,
+    checks: "Plan | None" = None,
     *,
     pack_tools: bool = True,
     policy: SafetyPolicy | None = None,
-) -> AgentEvalService:
+) -> "AgentEvalService":
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
+    from assay.agenteval.kind import EvalDependencies  # deferred import
+    from assay.agenteval.request import limits_of  # deferred import
+    from assay.agenteval.service import AgentEvalService  # deferred import
+    from assay.checks.safety.policy import policy_document  # deferred import
+    from assay.workflow.agent_memory import live_memory  # deferred import
+
     dependencies = EvalDependencies(
         agents=agents,
         packs=pack_agents(settings, store, services.providers),
@@ -241,8 +230,11 @@ def build_evals(
 
 def build_executor(
     settings: Settings, store: Store, kinds: Iterable[RunKind], *, attempts: int | None = None
-) -> RunExecutor:
+) -> "RunExecutor":
     """An executor in this process for these kinds of run; it is not open yet."""
+    from assay.backends.engines.local import LocalEngine  # deferred import
+    from assay.runs.executor import RunExecutor  # deferred import
+
     by_name = {kind.name: kind for kind in kinds}
     engine = LocalEngine(lambda name, unit: by_name[name].perform(unit), settings.concurrency)
     return RunExecutor(store, engine, by_name, attempts=attempts)
@@ -252,7 +244,7 @@ class WorkflowRuntime(NamedTuple):
     """The parts that run workflows in this process."""
 
     service: Any  # a `workflow.service.WorkflowService`
-    executor: RunExecutor
+    executor: "RunExecutor"
 
 
 @asynccontextmanager
@@ -282,10 +274,10 @@ class Runtime(NamedTuple):
     """The parts of a whole host, which the transports serve."""
 
     store: Store
-    executor: RunExecutor
-    evaluations: EvaluationService
-    evals: AgentEvalService
-    authenticator: Authenticator
+    executor: "RunExecutor"
+    evaluations: "EvaluationService"
+    evals: "AgentEvalService"
+    authenticator: "Authenticator"
     workflows: Any  # a `workflow.service.WorkflowService`
     promotions: Any  # a `promotion.service.PromotionService`
 
@@ -308,6 +300,13 @@ async def open_runtime(
 
     A request may name a provider that is configured here, and nothing else outside this host (decision 39).
     """
+    from assay.agenteval.kind import AgentEvalKind  # deferred import
+    from assay.auth.authenticator import Authenticator  # deferred import
+    from assay.fep.execute import ExecutionOptions  # deferred import
+    from assay.fep.kind import EvaluationKind  # deferred import
+    from assay.fep.service import EvaluationService  # deferred import
+    from assay.promotion.kind import ManagementKind  # deferred import
+
     policy = ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False)
     checks, deps = registry(settings, modules), services(settings, policy)
     options = ExecutionOptions(
@@ -342,7 +341,7 @@ async def open_runtime(
             await deps.close()
 
 
-async def close_evals(evals: AgentEvalService) -> None:
+async def close_evals(evals: "AgentEvalService") -> None:
     """Close the agents and the tools of a service."""
     await evals.dependencies.agents.close()
     if evals.dependencies.tools is not None:
@@ -351,7 +350,7 @@ async def close_evals(evals: AgentEvalService) -> None:
 
 def _with_conformance_agents(agents: Agents) -> Agents:
     """Adds the sample agents of the conformance suite, where its routes are enabled."""
-    if not (conformance_routes_enabled() or conformance_fixtures_enabled()):
+    if not (routes_enabled() or fixtures_enabled()):
         return agents
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
     from assay.seams.evals import SAMPLES  # deferred import
@@ -359,7 +358,7 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     return AgentOverlay(SAMPLES, agents)
 
 
-async def tokens(jwt_settings: JwtSettings) -> Callable[[str], Awaitable[PresentedToken]] | None:
+async def tokens(jwt_settings: "JwtSettings") -> "Callable[[str], Awaitable[PresentedToken]] | None":
     """
     The verifier for JWTs of the trusted issuer, if the settings name one.
 

@@ -3,8 +3,9 @@
 from socket import socket
 from typing import Any, Protocol
 
-from assay.app import Runtime, conformance_routes_enabled
+from assay.app import Runtime
 from assay.extras import missing_extra
+from assay.seams.switches import routes_enabled
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
 from assay.settings import Settings
@@ -65,7 +66,7 @@ def http_server(
         settings.pack_keys,
         runtime.promotions,
     )
-    routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
+    routes = [*ROUTES, *SEAMS] if routes_enabled() else ROUTES
     authenticate = runtime.authenticator.authenticate
     app = http_app(runtime.executor, runtime.evaluations, openwop, authenticate, settings.serving, routes)
     return server(app, settings.serving, host=host, port=port, tls=tls)

@@ -48,7 +48,7 @@ types: $(MADE)
 	$(BIN)/pyright
 
 suite: $(MADE)
-	$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --processes 4 $(ARGS)
 
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)

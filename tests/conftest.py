@@ -7,8 +7,10 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import forkserver
 from support.command import Command
 from support.forkserver import Zygote
+from support.processes import ForkedTests
 
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -27,12 +29,16 @@ SERIES = "series"  # the fixture of tests that have a long form
 
 
 def pytest_addoption(parser):
+    parser.addoption("--processes", type=int, default=0, help="run the tests in this many forked processes")
     parser.addoption(
         "--soak", action="store_true", help="run only the tests that have a long series or a sample, in full"
     )
 
 
 def pytest_configure(config):
+    if number := config.getoption("--processes"):
+        config.pluginmanager.register(ForkedTests(config, number))
+    config.addinivalue_line("markers", "together(name): all tests of that name run in one process")
     config.addinivalue_line(
         "markers",
         "sample(n): `make test` runs one of n cases, so that every value of every parameter is in one; `make soak` runs all",
@@ -80,6 +86,9 @@ def series(request):
 @pytest.fixture(scope="session")
 def zygote():
     """Forks a process of its own in milliseconds: `zygote.start("evaluate", …, folder=tmp_path)`."""
+    if forkserver.shared is not None:
+        yield forkserver.shared
+        return
     running = Zygote()
     yield running
     running.close()

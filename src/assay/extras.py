@@ -38,6 +38,7 @@ EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.to
         "prometheus-client": "prometheus_client",
         "structlog": "structlog",
     },
+    "workers": {"dbos": "dbos"},
     "store": {
         "alembic": "alembic",
         "psycopg": "psycopg",

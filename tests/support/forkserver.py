@@ -14,6 +14,7 @@ from support import zygote
 
 COMMAND = "assay.cli.main:main"
 SECONDS = 60
+shared = None  # the zygote of all processes that run tests side by side
 
 
 class Process:

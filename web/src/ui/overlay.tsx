@@ -1,0 +1,67 @@
+/** Dialog and drawer on the browser's own modal dialog: it holds the focus, closes with Escape and hides the rest. */
+import "./overlay.css";
+import { type ReactNode, useEffect, useId, useRef } from "react";
+import { Button } from "./controls";
+
+interface OverlayProps {
+  title: ReactNode;
+  onClose: () => void;
+  children: ReactNode;
+  actions?: ReactNode; // beside the title
+  foot?: ReactNode;
+  wide?: boolean;
+}
+
+function Overlay({ kind, title, onClose, children, actions, foot, wide }: OverlayProps & { kind: "dialog" | "drawer" }) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  const close = useRef(onClose);
+  close.current = onClose;
+  useEffect(() => {
+    const dialog = element.current;
+    const before = document.activeElement;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+    };
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      className={`${kind}${wide ? " wide" : ""}`}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        close.current();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === element.current) close.current(); // on the backdrop
+      }}
+    >
+      <div className="overlay">
+        <header className="overlay-head">
+          <h2 id={id} className="truncate">
+            {title}
+          </h2>
+          {actions}
+          <Button kind="plain" icon="close" aria-label="Close" onClick={onClose} />
+        </header>
+        <div className="overlay-body" tabIndex={-1}>
+          {children}
+        </div>
+        {foot && <footer className="overlay-foot">{foot}</footer>}
+      </div>
+    </dialog>
+  );
+}
+
+/** Show it while it is rendered: `{open && <Dialog title="…" onClose={…}>…</Dialog>}`. */
+export function Dialog(props: OverlayProps) {
+  return <Overlay kind="dialog" {...props} />;
+}
+
+/** A panel at the right edge. On a phone it fills the screen. */
+export function Drawer(props: OverlayProps) {
+  return <Overlay kind="drawer" {...props} />;
+}

@@ -192,7 +192,7 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
             [MATCH],
             ["--min-pass-rate", "0.6"],
             3,
-            ["assay: pass rate 50.0% (15.0–85.0%) over 4 cases, below the bar of 60.0%"],
+            ["assay: pass rate 50.0% (15.0–85.0%, Wilson) over 4 cases, below the bar of 60.0%"],
         ),
         (
             [MATCH, ABSENT],
@@ -431,12 +431,12 @@ def test_the_table_tells_what_passed_and_how_sure_that_is(run):
     assert (
         said[1:]
         == [
-            "check | passed | failed | error | skip | cases | pass rate (95% interval) | values",
+            "check | passed | failed | error | skip | cases | pass rate (95% Wilson) | values",
             "exact_match #1 | 2 | 2 | 0 | 0 | 4 | 50.0% (15.0–85.0%)",
             "contains | 3 | 1 | 0 | 0 | 4 | 75.0% (30.1–95.4%)",
             "exact_match #2 | 0 | 0 | 4 | 0 | – | –",  # errors are never failures
-            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2907–1.209) of 4; mood: good 2, bad 2",
-            "pass rate 62.5% (25.8–88.9%) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
+            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2907–1.209, t) of 4; mood: good 2, bad 2",
+            "pass rate 62.5% (25.8–88.9%, clustered Wilson) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
             "not measured: 4 errored of 16 checks",
             "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
         ]
@@ -502,7 +502,10 @@ def test_only_some_checks_tell_why_they_errored(run):
 
 @pytest.mark.parametrize(
     ("many", "rate"),
-    [(1, "100.0% (20.7–100.0%)"), (10_000, ">99.9% (99.9–>99.9%)")],  # not quite all never reads as all
+    [
+        (1, "100.0% (20.7–100.0%, Wilson)"),
+        (10_000, ">99.9% (99.9–>99.9%, Wilson)"),
+    ],  # not quite all never reads as all
 )
 def test_a_rate_says_how_sure_it_is(run, many, rate):
     pairs = PAIRS[:1] * many if many == 1 else PAIRS[:1] * (many - 1) + PAIRS[3:]
@@ -591,12 +594,12 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
         code=0,
     )
     told = [line.rstrip() for line in table_of(re.sub(r"\x1b\[[0-9;]*[mK]|\r(?=\n)", "", said))]
-    beside = "  words: mean 1 (1–1) of 1,200; tone: x 600, xx 300, no 300"
+    beside = "  words: mean 1 (1–1, t) of 1,200; tone: x 600, xx 300, no 300"
     wide = [
-        "check        passed  failed  error  skip  cases  pass rate (95% interval)  values",
+        "check        passed  failed  error  skip  cases  pass rate (95% Wilson)  values",
         "exact_match     600     600      0     0  1,200        50.0% (47.2–52.8%)",
         f"tone              –       –      0     0      –                         –{beside}",
-        "pass rate 50.0% (47.2–52.8%) over 1,200 cases",
+        "pass rate 50.0% (47.2–52.8%, Wilson) over 1,200 cases",
     ]
     counts = [*wide[1:2], "tone              –       –      0     0      –                         –"]
     if columns == 40:  # nothing was in error or skipped, so these columns are left out

@@ -192,9 +192,48 @@ def test_trials_repeat_a_case_and_resume_asks_only_what_was_not_measured(evaluat
     assert second.code == 0, second.err
     assert "3 of 6 have a result" in second.err
     assert "pass^3 100.0%" in second.out
+    assert "pass@2 100.0%" in second.out
+    assert "pass@3 100.0%" in second.out
     assert asked(folder) == {"a": 3, "away": 6}
     assert len(results(folder)) == 6
     assert len((folder / "out.csv").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("k", "message"),
+    [
+        (
+            "4",
+            "--k 4: expected a number from 1 to 3, because the run has 3 trials of each case; use --trials 4",
+        ),
+        ("0", "--k '0': expected whole numbers of at least 1, such as 3 or 1,3,5"),
+        ("1,x", "--k '1,x': expected whole numbers of at least 1"),
+    ],
+)
+def test_a_k_that_the_trials_do_not_allow_is_refused_before_the_run(evaluate, folder, k, message):
+    write(folder, "cases.jsonl", [case("a", "a")])
+    refused = evaluate("--trials", 3, "--k", k)
+    assert (refused.code, message in refused.err) == (2, True), refused.err
+    assert not (folder / "asked.log").exists()
+
+
+def test_the_chosen_k_are_in_the_table_and_in_json(command, evaluate, folder):
+    write(folder, "cases.jsonl", [case("a", "a"), case("b", "away")])
+    ended = evaluate("--trials", 3, "--k", "1,3", "--k", "2", "--json", "--save", "--allow-errors")
+    told = json.loads(ended.out)
+    assert list(told["pass_k"]) == list(told["pass_at_k"]) == ["1", "2", "3"]
+    assert told["pass_at_k"]["3"] | {"low": 0, "high": 0} == {
+        "rate": 1.0, "low": 0, "high": 0, "of": 3, "cases": 1, "method": "clustered-wilson"
+    }  # fmt: skip
+    shown = command("show", "latest", "--k", "3", folder=folder)
+    assert "pass^3 100.0% (20.7–100.0%)" in shown.out
+    assert "pass@3 100.0% (20.7–100.0%)" in shown.out
+    assert "pass^2" not in shown.out
+    refused = command("show", "latest", "--k", "5", folder=folder)
+    assert refused.code == 2
+    assert (
+        "--k 5: expected a number from 1 to 3, because no case has more than 3 measured trials" in refused.err
+    )
 
 
 def test_an_answer_without_a_result_is_scored_again_and_not_asked_again(command, folder):

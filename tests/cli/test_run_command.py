@@ -60,7 +60,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     passed = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--tag", "k=v",
                    "-o", "card.json", "-o", "results.jsonl")  # fmt: skip
     assert passed.code == 0, passed.err
-    assert "score 1.000 (0.439–1.000) over 3 tasks  passed: at least the bar of 0.7" in passed.out
+    assert "score 1.000 (0.439–1.000, Wilson) over 3 tasks  passed: at least the bar of 0.7" in passed.out
     assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 1
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 3
     worse = suite_of(
@@ -75,6 +75,12 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert "-0.667 against run-" in failed.out
     assert "pass^2 33.3%" in failed.out
     assert "pass@2 33.3%" in failed.out
+    chosen = assay("show", "latest", "--k", "2")
+    assert "pass@2 33.3%" in chosen.out
+    assert "pass^1" not in chosen.out
+    report = json.loads(assay("show", "latest", "--k", "2", "--json").out)["report"]
+    assert (report["intervalMethod"], list(report["passAtKIntervals"])) == ("clustered-wilson", ["2"])
+    assert assay("show", "latest", "--k", "3").code == 2
     assert "ValueError: no" in failed.out
     listed = assay("list")
     assert [line.split()[0][:4] for line in listed.out.splitlines()[1:]] == ["run-", "run-"]

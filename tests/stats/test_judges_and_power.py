@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
-from assay.fep.statistics import pass_k
+from assay.fep.statistics import rates_by_k
 from assay.stats.agreement import cohen_kappa, interval_alpha, krippendorff_alpha
 from assay.stats.bootstrap import RESAMPLES, bootstrap_interval
 from assay.stats.corrected import Label, corrected_mean
@@ -115,7 +115,8 @@ def test_pass_at_k_and_pass_all_k_are_the_shares_of_draws(cases, k):
     assert every.rate == pytest.approx(np.mean([plain_share(passed, 5, k, all) for passed in cases]))
     assert at.low <= at.rate <= at.high
     assert at.cases == len(cases)
-    assert every == dict(pass_k(counts))[str(k)]  # what reports show
+    assert every == rates_by_k(counts, pass_all_k)[str(k)]  # what reports show
+    assert at == rates_by_k(counts, pass_at_k)[str(k)]
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,13 @@ def test_a_tally_is_the_plain_formula_however_it_was_made(rows, cut):
             ]
             assert whole.pass_k[str(k)].rate == pytest.approx(fmean(chances))
             assert whole.pass_k[str(k)].cases == len(chances)
+            any_pass = [
+                fmean(any(some) for some in combinations(found, k))
+                for found in trials.values()
+                if len(found) >= k
+            ]
+            assert whole.pass_at_k[str(k)].rate == pytest.approx(fmean(any_pass))
+            assert whole.pass_at_k[str(k)].cases == len(any_pass)
 
 
 @contextmanager
@@ -319,7 +326,7 @@ def test_every_way_gives_the_same_numbers(command, tmp_path, mixed):
     assert alone["pass_k"] == statistics["pass_k"]
     assert alone["checks"]["contains"]["pass_rate"] == statistics["checks"]["contains"]["pass_rate"]
     assert json.loads((tmp_path / "all.json").read_text())["metadata"]["statistics"] == statistics
-    some = ("pass_rate", "pass_k", "checks")
+    some = ("pass_rate", "pass_k", "pass_at_k", "checks")
     together = evaluate("--json", "--jobs", "2", "-o", "some.jsonl")
     assert [together[name] for name in some] == [alone[name] for name in some]
     kept = (tmp_path / "some.jsonl").read_text().splitlines(keepends=True)
@@ -329,19 +336,33 @@ def test_every_way_gives_the_same_numbers(command, tmp_path, mixed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "scores", "trials", "interval"),
+    ("kind", "scores", "trials", "interval", "name"),
     [
-        ("golden", [1.0, 1.0, 0.0, 0.0], 1, plain_wilson(0.5, 4)),
-        ("golden", [1.0, 0.0], 8, plain_wilson(0.5, 2)),  # eight trials that agree are one answer
-        ("golden", [0.5, 0.5], 8, plain_wilson(0.5, 2)),  # no spread: as many as there are tasks
-        ("rubric", [0.8, 0.6], 1, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1)),  # a mean, beyond 1 or not
-        ("rubric", [0.8], 3, (None, None)),
-        ("golden", [], 1, (None, None)),
+        ("golden", [1.0, 1.0, 0.0, 0.0], 1, plain_wilson(0.5, 4), "wilson"),
+        (
+            "golden",
+            [1.0, 0.0],
+            8,
+            plain_wilson(0.5, 2),
+            "clustered-wilson",
+        ),  # eight trials that agree are one answer
+        (
+            "golden",
+            [0.5, 0.5],
+            8,
+            plain_wilson(0.5, 2),
+            "clustered-wilson",
+        ),  # no spread: as many as there are tasks
+        ("rubric", [0.8, 0.6], 1, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1), "t"),  # a mean, beyond 1 or not
+        ("rubric", [0.8, 0.6], 3, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1), "clustered-t"),
+        ("rubric", [0.8], 3, (None, None), "none"),
+        ("golden", [], 1, (None, None), "none"),
     ],
 )
-def test_the_interval_of_a_score(kind, scores, trials, interval):
+def test_the_interval_of_a_score(kind, scores, trials, interval, name):
     tasks = [
         TaskReport(task_id=str(at), kind=kind, score=score, trials=trials) for at, score in enumerate(scores)
     ]
-    low, high = _interval(fmean(scores) if scores else 0.0, tasks)
+    low, high, method = _interval(fmean(scores) if scores else 0.0, tasks)
     assert (low, high) == (pytest.approx(interval, abs=1e-4) if interval[0] is not None else interval)
+    assert method == name

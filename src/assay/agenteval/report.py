@@ -1,7 +1,7 @@
 """The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from math import fsum
 from typing import Any
 
@@ -14,7 +14,7 @@ from assay.agenteval.safety import MODE, SAFETY, SafetyRecord, is_blocking, read
 from assay.agenteval.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of
-from assay.fep.statistics import pass_k
+from assay.fep.statistics import rates_by_k
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import TrialEnded
@@ -22,8 +22,8 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import EvalTask
 from assay.runs.paging import read_chunks, read_events
-from assay.stats.intervals import Rate, clustered_mean, clustered_rate
-from assay.stats.repeats import Trials, pass_at_k
+from assay.stats.intervals import MeanMethod, Rate, RateMethod, clustered_mean, clustered_rate
+from assay.stats.repeats import pass_all_k, pass_at_k
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -45,8 +45,8 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 46). If every task passes
     or fails, it is the interval of a rate. If a task has a rubric, it is the interval of a mean, which needs two tasks.
-    `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance that at least one of
-    them passes, for each k up to the trials that every task has.
+    `interval_method` names it. `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
+    that at least one of them passes. Both are over the tasks with at least k measured trials.
     """
 
     run: str
@@ -77,6 +77,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     pass_k: dict[int, float] = {}
     pass_k_intervals: dict[int, Rate] = {}
     pass_at_k_intervals: dict[int, Rate] = {}
+    interval_method: RateMethod | MeanMethod = "none"
     safety: SafetyReport | None = None  # in the mode adversarial
 
 
@@ -91,9 +92,9 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         async for _, line in read_tasks(store, run.id)
     ]
     done = [task for task in tasks if task.score is not None]
-    low, high = _interval(scorecard.score, done)
+    low, high, method = _interval(scorecard.score, done)
     repeats = Counter((task.trials_passed, task.trials) for task in done)
-    rates = {int(k): rate for k, rate in pass_k(repeats)}
+    rates = {int(k): rate for k, rate in rates_by_k(repeats, pass_all_k).items()}
     bars = request.thresholds
     return EvalReport(
         run=run.id,
@@ -123,16 +124,10 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         tasks=tuple(tasks),
         pass_k={k: rate.rate for k, rate in rates.items()},
         pass_k_intervals=rates,
-        pass_at_k_intervals=_pass_at(repeats, rates),
+        pass_at_k_intervals={int(k): rate for k, rate in rates_by_k(repeats, pass_at_k).items()},
+        interval_method=method,
         safety=(await fold_safety(store, run, scorecard.tasks)).report() if MODE in request.modes else None,
     )
-
-
-def _pass_at(repeats: Trials, ks: Iterable[int]) -> dict[int, Rate]:
-    """pass@k for the k of pass^k that every task has trials for."""
-    least = min((trials for _, trials in repeats), default=0)
-    found = {k: pass_at_k(repeats, k) for k in ks if k <= least}
-    return {k: rate for k, rate in found.items() if rate is not None}
 
 
 async def fold_safety(store: Store, run: Run, scored: Container[str], limit: int = 0) -> SafetyFold:
@@ -174,24 +169,25 @@ def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskRep
     )
 
 
-def _interval(score: float, tasks: list[TaskReport]) -> tuple[float | None, float | None]:
+Interval = tuple[float | None, float | None, RateMethod | MeanMethod]
+
+
+def _interval(score: float, tasks: list[TaskReport]) -> Interval:
     """The interval of the score. A task with its trials is one cluster."""
     scores = [task.score for task in tasks if task.score is not None]
     trials = sum(task.trials for task in tasks)
     return interval_of(score, scores, trials, rubric=any(task.kind == "rubric" for task in tasks))
 
 
-def interval_of(
-    score: float, scores: Sequence[float], trials: int, *, rubric: bool
-) -> tuple[float | None, float | None]:
+def interval_of(score: float, scores: Sequence[float], trials: int, *, rubric: bool) -> Interval:
     """The 95% interval of a score over these tasks: of a mean if a task has a rubric, else of a rate (decision 46)."""
     if not scores:
-        return None, None
+        return None, None, "none"
     if rubric:
         mean = clustered_mean(scores, trials)
-        return mean.low, mean.high
+        return mean.low, mean.high, mean.method
     rate = clustered_rate(score, Counter(scores), trials)
-    return rate.low, rate.high
+    return rate.low, rate.high, rate.method if trials > len(scores) else "wilson"
 
 
 class Reason(Struct, frozen=True, rename="camel"):

@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from assay.cli.evaluate_io import EvaluateOptions
+from assay.cli.repeats import validate_ks
 from assay.errors import UsageError
 
 
@@ -19,6 +20,7 @@ def validate_agent(options: EvaluateOptions) -> None:
         if options.trials != 1:
             raise UsageError("--trials needs --agent: without an agent there is nothing to repeat")
         return
+    validate_ks(options.ks, options.trials)
     if options.request is not None:
         raise UsageError(
             f"--agent answers the cases of --cases, and {options.request} is a request with outputs:"

@@ -254,7 +254,7 @@ def _report(
     if options.json:
         document: dict[str, Any] = {
             "evaluation_id": footer.evaluation_id,
-            **render_table.summary_of(tally),
+            **render_table.summary_of(tally, options.ks),
             **({"slices": [slice_document(one) for one in slices]} if slices else {}),
             **({"bars": as_document(bars)} if bars else {}),
             **_baseline_document(baseline),
@@ -270,7 +270,12 @@ def _report(
     elif "-" not in options.to:
         name = footer.experiment.name if footer.experiment and footer.experiment.name else None
         render_table.show(
-            tally, min_pass_rate=overall, seconds=seconds, experiment=name, trials=options.trials
+            tally,
+            min_pass_rate=overall,
+            seconds=seconds,
+            experiment=name,
+            trials=options.trials,
+            ks=options.ks,
         )
         render_slices.show_slices(slices)
         render_slices.show_bars(bars)

@@ -49,6 +49,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     columns: list[str] = []  # --map
     agent: str | None = None
     trials: int = 1
+    ks: tuple[int, ...] = ()  # --k
     checks: str | None = None
     to: list[str] = []
     modules: list[str] = []

@@ -1,6 +1,6 @@
 """The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -14,8 +14,8 @@ from assay.agenteval.task_checks import recorded_checks
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_safety import put_safety
-from assay.cli.render_table import rate
 from assay.cli.render_task_checks import checks_document, show_checks
+from assay.cli.repeats import repeat_line, select_ks
 from assay.cli.result_export import ResultExport
 from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
@@ -25,9 +25,9 @@ from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
+from assay.stats.intervals import METHOD_NAMES
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
-MAX_TRIALS = 4  # with more trials pass^k is shown for three k
 NOTHING: Mapping[str, object] = MappingProxyType({})
 FILE_WIDTH = 160  # columns where standard output is not a terminal
 
@@ -92,7 +92,9 @@ def correction_line(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
-    interval = "–" if report.low is None or report.high is None else f"{report.low:.3f}–{report.high:.3f}"
+    interval = "–"
+    if report.low is not None and report.high is not None:
+        interval = f"{report.low:.3f}–{report.high:.3f}, {METHOD_NAMES[report.interval_method]}"
     text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored_tasks, 'task')}  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
@@ -121,14 +123,27 @@ def _tasks(report: EvalReport, scored_tasks: int) -> str:
         else "no task was measured"
     )
     if report.pass_k:
-        ks = range(1, report.trials + 1) if report.trials <= MAX_TRIALS else (1, 2, report.trials)
-        text += "; " + ", ".join(f"pass^{k} {rate(report.pass_k_intervals[k])}" for k in ks)
-        if at_least_one := report.pass_at_k_intervals:
-            last = max(at_least_one)  # pass@1 is pass^1
-            text += f", pass@{last} {rate(at_least_one[last])}" if last > 1 else ""
+        text += "; " + ", ".join(repeat_lines(report))
     if report.baseline_score is not None:
         text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
     return text
+
+
+def repeat_lines(report: EvalReport, ks: Sequence[int] = ()) -> list[str]:
+    """pass^k and pass@k of a run with several trials."""
+    rates = (("pass^", report.pass_k_intervals), ("pass@", report.pass_at_k_intervals))
+    lines = [repeat_line(name, found, ks, "task") for name, found in rates]
+    return [line for line in lines if line is not None]
+
+
+def with_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
+    """The report with pass@k and pass^k of these k alone; all of them without a choice."""
+    return msgspec.structs.replace(
+        report,
+        pass_k={k: rate.rate for k, rate in select_ks(report.pass_k_intervals, ks).items()},
+        pass_k_intervals=select_ks(report.pass_k_intervals, ks),
+        pass_at_k_intervals=select_ks(report.pass_at_k_intervals, ks),
+    )
 
 
 def _spending(report: EvalReport) -> str:

@@ -15,7 +15,9 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
     for dimension in dict.fromkeys(one.dimension for one in slices):
         page, every = Page(), [one for one in slices if one.dimension == dimension]
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for at, name in enumerate((f"by {dimension}", "cases", "cases passed (95%)", "checks passed (95%)")):
+        for at, name in enumerate(
+            (f"by {dimension}", "cases", "cases passed (95% Wilson)", "checks passed (95% Wilson)")
+        ):
             table.add_column(cell(name), justify="right" if at else "left", no_wrap=True)
         for one in every[:MAX_ROWS]:
             rated = one.case_pass_rate

@@ -1,34 +1,36 @@
 """The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from assay.cli.console import case_count, count_of
 from assay.cli.console_table import Page, Table, cell
+from assay.cli.repeats import repeat_line, select_ks
 from assay.fep.spending import Spending, format_usd
 from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import CheckTally, Tally
-from assay.stats.intervals import Mean, Rate
+from assay.stats.intervals import METHOD_NAMES, Mean, Rate
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
-RATE, RATE_NARROW = "pass rate (95% interval)", "pass rate (95%)"
+RATE, RATE_NARROW = "pass rate (95% Wilson)", "pass rate (95%)"
 SHORTEST_LABEL = 12  # columns of a name that folds
 MAX_REASONS = 10  # checks whose first error is printed
 
 
-def rate(value: Rate | None) -> str:
-    """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
+def rate(value: Rate | None, *, named: bool = False) -> str:
+    """`83.3% (57.1–94.9%)`: a rate with its 95% interval, `named` by its method; a dash if nothing was measured."""
     if value is None:
         return "–"
-    return f"{percent(value.rate)} ({percent(value.low)[:-1]}–{percent(value.high)})"
+    method = f", {METHOD_NAMES[value.method]}" if named else ""
+    return f"{percent(value.rate)} ({percent(value.low)[:-1]}–{percent(value.high)}{method})"
 
 
 def mean(value: Mean) -> str:
-    """`mean 0.8 (0.61–0.99) of 12`, and the number of cases if some are repeated. One case has no interval."""
+    """`mean 0.8 (0.61–0.99, t) of 12`, and the number of cases if some are repeated. One case has no interval."""
     known = value.low is not None and value.high is not None
-    interval = f"{value.low:.4g}–{value.high:.4g}" if known else "–"
+    interval = f"{value.low:.4g}–{value.high:.4g}, {METHOD_NAMES[value.method]}" if known else "–"
     cases = "" if value.cases == value.of else f" in {count_of(value.cases, 'case')}"
     return f"mean {value.mean:.4g} ({interval}) of {value.of:,}{cases}"
 
@@ -51,9 +53,10 @@ def show(
     experiment: str | None = None,
     trials: int = 1,
     noun: str = "case",
+    ks: Sequence[int] = (),
 ) -> None:
-    """Print the table and what follows it on standard output. `trials` is the number of trials of each case."""
-    page = Page()
+    """Print the table and what follows it on standard output. `trials` is the number of trials of each case, `ks` are those of --k."""
+    page, repeated = Page(), repeat_lines(tally.statistics(), ks)
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
     cases = case_count(summary.total_test_cases, trials, noun)
@@ -64,8 +67,8 @@ def show(
         page.put(rated)
     if (cases := case_line(tally.statistics())) is not None:
         page.put(cases)
-    if (repeated := _pass_k(tally.statistics())) is not None:
-        page.put(repeated)
+    for line in repeated:
+        page.put(line)
     if (spending := cost(tally.spending)) is not None:
         page.put(spending)
     if (unmeasured := _unmeasured_line(tally)) is not None:
@@ -89,7 +92,7 @@ def _overall(tally: Tally, min_pass_rate: float | None) -> str | None:
         return None
     rated = statistics.pass_rate if statistics else None
     text = (
-        f"pass rate {rate(rated)} over {count_of(rated.cases, 'case')}"
+        f"pass rate {rate(rated, named=True)} over {count_of(rated.cases, 'case')}"
         if rated
         else f"pass rate {percent(share)}"
     )
@@ -106,16 +109,26 @@ def case_line(statistics: Statistics | None) -> str | None:
     passed = f"{round(rated.rate * rated.of):,} of"
     cases = count_of(rated.cases, "case")
     what = cases if rated.of == rated.cases else f"{rated.of:,} trials of {cases}"
-    return f"{passed} {what} passed all their checks: {rate(rated)}"
+    return f"{passed} {what} passed all their checks: {rate(rated, named=True)}"
 
 
-def _pass_k(statistics: Statistics | None) -> str | None:
-    """`pass^1 75.0% (…), pass^2 50.0% (…)` of repeated cases; of many k only the first, the second and the last."""
+def repeat_lines(statistics: Statistics | None, ks: Sequence[int]) -> list[str]:
+    """The lines of pass^k and pass@k of repeated cases."""
+    if statistics is None:
+        select_ks({}, ks)
+        return []
+    lines = [
+        repeat_line(name, select_ks(rates, ks), ks)
+        for name, rates in (("pass^", statistics.pass_k), ("pass@", statistics.pass_at_k))
+    ]
+    return [line for line in lines if line is not None]
+
+
+def _repeats_of(statistics: Statistics | None, ks: Sequence[int]) -> dict[str, Any]:
     if statistics is None or not statistics.pass_k:
-        return None
-    rates = statistics.pass_k
-    selected = rates if len(rates) <= MAX_VALUES else [*list(rates)[:2], list(rates)[-1]]
-    return ", ".join(f"pass^{k} {rate(rates[k])}" for k in selected)
+        select_ks({}, ks)
+        return {}
+    return {"pass_k": select_ks(statistics.pass_k, ks), "pass_at_k": select_ks(statistics.pass_at_k, ks)}
 
 
 def _unmeasured_line(tally: Tally) -> str | None:
@@ -189,15 +202,15 @@ def cost(spending: Spending) -> str | None:
     return f"cost {known} for {spending.calls:,} {'answer' if spending.calls == 1 else 'answers'}{tokens}"
 
 
-def summary_of(tally: Tally) -> dict[str, Any]:
-    """The table as a document for JSON."""
+def summary_of(tally: Tally, ks: Sequence[int] = ()) -> dict[str, Any]:
+    """The table as a document for JSON, with pass@k and pass^k of these k, or of all."""
     statistics, checks = tally.statistics(), _check_statistics(tally)
     return {
         "status": tally.status,
         "summary": tally.summary(),
         "pass_rate": statistics.pass_rate if statistics else None,
         "case_pass_rate": statistics.case_pass_rate if statistics else None,
-        **({"pass_k": statistics.pass_k} if statistics and statistics.pass_k else {}),
+        **_repeats_of(statistics, ks),
         "checks": {label: _row_of(row, checks.get(label)) for label, row in tally.rows.items()},
         **({"spending": tally.spending} if tally.spending else {}),
     }

@@ -63,13 +63,14 @@ def show_run(
     task: str | None,
     check: str | None,
     limit: int | None,
+    ks: tuple[int, ...],
     tenant: str | None,
     json: bool,
 ) -> None:
     """Print the cases, tasks or verdicts of one run, and their reasons."""
     if case is not None and task is not None:
         raise UsageError("--case and --task name the same thing: use one of them")
-    options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, json=json)
+    options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, ks=ks, json=json)
 
     async def show_run(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
@@ -135,7 +136,7 @@ def _document(run: Run) -> dict[str, Any]:
 async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"{run.id} is a transition: it has no cases, so --failed, --case, --task and --check do not apply"
+            f"{run.id} is a transition: it has no cases, so --failed, --case, --task, --check and --k do not apply"
         )
     await show_deployment(evaluations.store, run, json=options.json)
 
@@ -143,7 +144,7 @@ async def _show_deployment(evaluations: EvaluationService, run: Run, options: Sh
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task and --check do not apply"
+            f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task, --check and --k do not apply"
         )
     verification = await verification_of(evaluations.store, run, app.execution_environment(settings.load()))
     await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)

@@ -40,13 +40,17 @@ async def show_evaluation(
     selection.refuse_unknown(run.id, "case")
     erased = not await evaluations.store.chunk_infos(run.id, REQUEST, limit=1)
     if options.json:
-        document = msgspec.to_builtins(evaluations.operation(run)) | render_table.summary_of(tally)
+        document = msgspec.to_builtins(evaluations.operation(run)) | render_table.summary_of(
+            tally, options.ks
+        )
         _print_json(document, selection, "cases", erased=erased)
         return
-    page = Page()
+    repeated, page = render_table.repeat_lines(tally.statistics(), options.ks), Page()
     page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}")
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
+    for line in repeated:
+        page.put(line)
     if (spending := render_table.cost(tally.spending)) is not None:
         page.put(spending)
     cases = case_count(selection.total, run.metadata.get("trials", 1))
@@ -82,6 +86,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         selection.add(case)
     selection.refuse_unknown(run.id, "task")
     await add_trajectories(store, run, request, selection.cases)
+    card = msgspec.structs.replace(card, report=render_scorecard.with_ks(card.report, options.ks))
     if options.json:
         document = render_scorecard.document_of(card, await read_summary(store, run))
         document |= await checks_document(store, run)
@@ -95,6 +100,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     if card.effective is not UNSET:
         page.put(f"score {report.score:.3f} as recorded")
         page.put(render_scorecard.correction_line(card.effective))
+    for line in render_scorecard.repeat_lines(report, options.ks):
+        page.put(line)
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
     put_safety(page, card, FINDINGS)

@@ -22,11 +22,12 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
     case: str | None = None  # the id of a case or of a task
     check: str | None = None  # the name or the type of a check
     limit: int | None = None
+    ks: tuple[int, ...] = ()  # --k
     json: bool = False
 
     @property
     def selects(self) -> bool:
-        return self.failed or self.case is not None or self.check is not None
+        return self.failed or self.case is not None or self.check is not None or bool(self.ks)
 
 
 class Selection:

@@ -120,7 +120,7 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
 async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSummary) -> HistoryRow:
     scores = [task.score for task in summary.tasks]
     rubric = await _has_rubric(store, run)
-    low, high = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
+    low, high, _ = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
     looked = [task.safety_findings for task in summary.tasks if task.safety_findings is not UNSET]
     findings = Counter(finding.severity for task in looked for finding in task)
     return msgspec.structs.replace(

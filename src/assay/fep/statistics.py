@@ -1,7 +1,7 @@
-"""The statistics of a run: rates and means with their intervals, and pass^k (decision 46)."""
+"""The statistics of a run: rates and means with their intervals, pass@k and pass^k (decision 46)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import fsum
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, counted_rate
-from assay.stats.repeats import pass_all_k
+from assay.stats.repeats import Trials, pass_all_k, pass_at_k
 
-MAX_TRIALS = 100  # repeats of a case; pass^k is not computed for a larger k
+MAX_TRIALS = 100  # repeats of a case; pass@k and pass^k are not computed for a larger k
 MAX_PATTERNS = 256  # distinct codes that are counted bit by bit
 FEW = (
     32  # cases, or distinct outcomes, up to which statistics are cached: small runs often have equal outcomes
@@ -33,7 +33,8 @@ class Statistics(Struct, frozen=True, omit_defaults=True):
     `pass_rate` is the share of checks, `case_pass_rate` the share of cases that passed all their checks.
 
     A case with a check that was not measured is in no case rate. `pass_k[k]` is the probability that k repeats of a case
-    pass all their checks; it is empty if no case is repeated.
+    all pass all their checks, `pass_at_k[k]` the probability that at least one of them does. Both are empty if no case is
+    repeated.
     """
 
     confidence: float
@@ -41,6 +42,7 @@ class Statistics(Struct, frozen=True, omit_defaults=True):
     case_pass_rate: Rate | None = None
     checks: dict[str, CheckStatistics] = {}
     pass_k: dict[str, Rate] = {}
+    pass_at_k: dict[str, Rate] = {}
 
 
 def statistics_of(
@@ -152,9 +154,8 @@ class _OutcomeCounts:
                 checks[label] = check
         if not checks:
             return None
-        return Statistics(
-            CONFIDENCE, _rate(self._all), _rate(self._trials), checks, dict(pass_k(self._trials))
-        )
+        repeats = rates_by_k(self._trials, pass_all_k), rates_by_k(self._trials, pass_at_k)
+        return Statistics(CONFIDENCE, _rate(self._all), _rate(self._trials), checks, *repeats)
 
 
 def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
@@ -206,14 +207,16 @@ def _mean(values: Sequence[float]) -> float:
     return fsum(value / len(values) for value in values)
 
 
-def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
+def rates_by_k(trials: Trials, estimate: Callable[[Trials, int], Rate | None]) -> dict[str, Rate]:
     """
-    For every k, the probability that k repeats of a case all pass. If c of n repeats passed, it is C(c,k)/C(n,k).
+    pass^k or pass@k for every k up to the largest number of trials of a case. It is empty if no case is repeated.
 
-    The rate is the mean over the cases with at least k repeats. Yields nothing if no case is repeated.
+    The rate is the mean over the cases with at least k measured trials.
     """
     largest = max((many for _, many in trials), default=0)
+    rates: dict[str, Rate] = {}
     for k in range(1, min(largest, MAX_TRIALS) + 1 if largest > 1 else 1):
-        rate = pass_all_k({case: number for case, number in trials.items() if case[1] >= k}, k)
+        rate = estimate({case: number for case, number in trials.items() if case[1] >= k}, k)
         assert rate is not None
-        yield str(k), rate
+        rates[str(k)] = rate
+    return rates

@@ -8,6 +8,7 @@ independent answers. A mean has the interval of Student's t over the means of th
 from collections.abc import Iterable, Mapping
 from math import fsum, sqrt
 from statistics import NormalDist
+from typing import Literal
 
 from msgspec import Struct
 
@@ -17,24 +18,45 @@ CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
+RateMethod = Literal["wilson", "clustered-wilson"]
+MeanMethod = Literal["t", "clustered-t", "none"]
+METHOD_NAMES = {
+    "wilson": "Wilson",
+    "clustered-wilson": "clustered Wilson",
+    "t": "t",
+    "clustered-t": "clustered t",
+    "none": "no interval",
+}
+
+
 class Rate(Struct, frozen=True):
-    """A share with its 95% interval. `of` is the number of answers, `cases` the number of cases."""
+    """
+    A share with its 95% interval. `of` is the number of answers, `cases` the number of cases.
+
+    `method` names the interval: `wilson` over cases with one answer each, `clustered-wilson` over the effective number of answers.
+    """
 
     rate: float
     low: float
     high: float
     of: int
     cases: int
+    method: RateMethod = "wilson"
 
 
 class Mean(Struct, frozen=True):
-    """A mean with its 95% interval. One case alone has no interval."""
+    """
+    A mean with its 95% interval. One case alone has no interval.
+
+    `method` names the interval: `t` over cases with one number each, `clustered-t` over the means of the cases.
+    """
 
     mean: float
     low: float | None
     high: float | None
     of: int
     cases: int
+    method: MeanMethod = "t"
 
 
 def wilson(rate: float, size: float) -> tuple[float, float]:
@@ -64,7 +86,7 @@ def effective_size(rate: float, rates: Mapping[float, int], answers: int) -> flo
 def clustered_rate(rate: float, rates: Mapping[float, int], answers: int) -> Rate:
     """A rate of `answers` answers, from the rates of the cases."""
     low, high = wilson(rate, effective_size(rate, rates, answers))
-    return Rate(rate, low, high, answers, sum(rates.values()))
+    return Rate(rate, low, high, answers, sum(rates.values()), "clustered-wilson")
 
 
 def counted_rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
@@ -91,7 +113,8 @@ def clustered_mean(means: Iterable[float], answers: int) -> Mean:
     except OverflowError:  # the sum exceeds the range of a float, but the mean does not
         mean = fsum(one / cases for one in means)
     low, high = t_interval(mean, means, cases) or (None, None)
-    return Mean(mean, low, high, answers, cases)
+    method: MeanMethod = "none" if low is None else "t" if answers == cases else "clustered-t"
+    return Mean(mean, low, high, answers, cases, method)
 
 
 def t_interval(mean: float, means: Iterable[float], cases: int) -> tuple[float, float] | None:

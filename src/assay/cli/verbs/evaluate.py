@@ -28,8 +28,15 @@ def evaluate(
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(help="How often --agent is asked for each case.", metavar="K", min=1, max=100)
+        int, typer.Option(help="How often --agent is asked for each case.", metavar="N", min=1, max=100)
     ] = 1,
+    k: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show pass@k and pass^k for these k, such as 1,3; at most the trials (repeatable).",
+            metavar="K",
+        ),
+    ] = None,
     map: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,6 +136,7 @@ def evaluate(
     ] = False,
 ) -> None:
     from assay.cli.evaluate import EvaluateOptions, main
+    from assay.cli.repeats import read_ks
 
     options = EvaluateOptions(
         request=request,
@@ -137,6 +145,7 @@ def evaluate(
         outputs=outputs,
         agent=agent,
         trials=trials,
+        ks=read_ks(k or []),
         columns=map or [],
         checks=checks,
         to=output or [],

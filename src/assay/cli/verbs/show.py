@@ -20,11 +20,24 @@ def show(
     limit: Annotated[
         int | None, typer.Option(help="At most N cases. Default: 5.", metavar="N", min=1)
     ] = None,
+    k: Annotated[
+        list[str] | None,
+        typer.Option(help="Show pass@k and pass^k for these k, such as 1,3 (repeatable).", metavar="K"),
+    ] = None,
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
     from assay.cli import runs
+    from assay.cli.repeats import read_ks
 
     runs.show_run(
-        run=run, failed=failed, case=case, task=task, check=check, limit=limit, tenant=tenant, json=json
+        run=run,
+        failed=failed,
+        case=case,
+        task=task,
+        check=check,
+        limit=limit,
+        ks=read_ks(k or []),
+        tenant=tenant,
+        json=json,
     )

@@ -13,6 +13,8 @@ from assay.backends.stores import transactions as rules
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, InvalidRequest, UsageError
 from assay.ports import (
+    CaseBlock,
+    CaseTotals,
     ChunkInfo,
     CreateRun,
     DeleteDocument,
@@ -21,6 +23,7 @@ from assay.ports import (
     PutDocument,
     RequireCount,
     RequireRun,
+    RunFacts,
     RunQuery,
     RunUpdate,
     Transaction,
@@ -268,6 +271,91 @@ async def test_runs_are_listed_newest_first_by_filter_and_page(store):
         seen += page
         before = page[-1].created, page[-1].id
     assert seen == everything
+
+
+async def test_runs_are_listed_in_any_order_counted_and_grouped(store):
+    scores = [0.5, None, 0.25, 0.5, 1.0, None]
+    for n, score in enumerate(scores):
+        facts = RunFacts(
+            score=score, cost=None if n % 2 else n / 10, passed=None if score is None else score > 0.3
+        )
+        kind, name = ("evaluation", "x") if n % 3 else ("agent-eval", "y")
+        status = "completed" if n else "failed"
+        await store.commit(opening(f"r{n}", kind=kind, name=name, status=status, facts=facts))
+    await store.commit(opening("other", tenant="b", status="completed", facts=RunFacts(score=0.1)))
+    mine = RunQuery(tenant="t")
+
+    async def pages(**query):
+        """The runs in pages of two, and all at once."""
+        query = msgspec.structs.replace(mine, **query)
+        seen, beyond = [], None
+        while page := await store.runs(msgspec.structs.replace(query, beyond=beyond, limit=2)):
+            seen += [int(run.id[1:]) for run in page]
+            last = page[-1]
+            number = {"score": last.facts.score, "cost": last.facts.cost}.get(query.order)
+            if query.order == "duration":
+                number = (last.ended - last.started) / timedelta(microseconds=1)
+            beyond = number, last.created, last.id
+        assert seen == [int(run.id[1:]) for run in await store.runs(query)]
+        return seen
+
+    assert await pages(order="created", ascending=True) == [0, 1, 2, 3, 4, 5]
+    assert await pages(order="score") == [4, 3, 0, 2, 5, 1]
+    assert await pages(order="score", ascending=True) == [2, 3, 0, 4, 5, 1]
+    assert await pages(order="cost", ascending=True) == [0, 2, 4, 5, 3, 1]
+    assert sorted(await pages(order="duration")) == [0, 1, 2, 3, 4, 5]
+    assert await pages(order="score", passed=True, kinds=frozenset({"evaluation"})) == [4]
+    assert await store.count_runs(mine) == {
+        ("agent-eval", "failed"): 1, ("agent-eval", "completed"): 1, ("evaluation", "completed"): 4
+    }  # fmt: skip
+    groups = await store.group_runs(mine)
+    assert [(one.kind, one.count, one.newest) for one in groups] == [
+        ("evaluation", 4, "r5"),
+        ("agent-eval", 2, "r3"),
+    ]
+    assert [run.id for run in await store.find(["r1", "other", "none", "\0"], tenant="t")] == ["r1"]
+    kept = await store.run("r0")
+    assert kept.facts == RunFacts(score=0.5, cost=0.0, passed=True)
+
+
+# The table of cases
+
+
+def block(first, last, **rest):
+    return CaseBlock(first=first, last=last, data=b"columns", **rest)
+
+
+async def test_rows_of_cases_are_written_with_their_unit_summed_and_erased_with_the_run(store):
+    await store.commit(opening(events=[event()]))
+    await store.commit(entry(events=[event(1)], cases=[block(10, 19, passed=10, spent=0.5, unknown=1)]))
+    await store.commit(
+        entry(cases=[block(0, 9, passed=4, failed=3, ungraded=1, error=1, skipped=1, spent=0.25)])
+    )
+    with pytest.raises(Conflict):  # all or nothing
+        await store.commit(entry(events=[event(2)], cases=[block(20, 20), block(10, 12)]))
+    assert (await store.run("r")).events == 2
+
+    rows = await store.case_blocks("r")
+    assert [(row.first, row.last, row.passed, row.sequence, row.data) for row in rows] == [
+        (0, 9, 4, 2, b"columns"), (10, 19, 10, 1, b"columns")
+    ]  # fmt: skip
+    assert [row.first for row in await store.case_blocks("r", holding="fe")] == [0]
+    assert [row.first for row in await store.case_blocks("r", start=10)] == [10]
+    assert [row.first for row in await store.case_blocks("r", start=9, limit=1)] == [0]
+    assert await store.case_blocks("r", start=20) == await store.case_blocks("none") == []
+    totals = await store.case_totals(["r", "none"])
+    assert totals == {
+        "r": CaseTotals(passed=14, failed=3, ungraded=1, error=1, skipped=1, spent=0.75, unknown=1)
+    }
+    assert totals["r"].results == 20
+
+    with pytest.raises(InvalidRequest, match="expected first to last, got 3 to 2"):
+        await store.commit(entry(cases=[block(3, 2)]))
+    await store.commit(entry(status="completed"))
+    while await store.erase("r"):
+        pass
+    assert await store.case_blocks("r") == []
+    assert await store.case_totals(["r"]) == {}
 
 
 # Evidence

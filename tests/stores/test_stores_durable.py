@@ -326,7 +326,7 @@ async def test_the_migrations_make_the_tables_the_code_knows(address):
 
 
 async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_path):
-    """From the first shape to ours; the one after that is made up here: 0004 adds a column and fills it."""
+    """From the first shape to ours; the one after that is made up here: 0005 adds a column and fills it."""
     with engine_of(address) as engine:
         migrate.bring_up(engine, passing, head="0001")
     async with opened(address) as store:
@@ -339,20 +339,21 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
         "versions/r0001_initial.py",
         "versions/r0002_audit.py",
         "versions/r0003_takeovers.py",
+        "versions/r0004_cases.py",
     ):
         (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
-    (scripts / "versions" / "r0004_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0004', '0003'\n"
+    (scripts / "versions" / "r0005_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0005', '0004'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
     )
     with engine_of(address) as engine:
-        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
-        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0005")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0005")
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
     with pytest.raises(
-        UsageError, match="schema version 0004 of a newer assay; this assay supports up to 0003"
+        UsageError, match="schema version 0005 of a newer assay; this assay supports up to 0004"
     ):
         await SqlStore.open(address)
 

@@ -11,6 +11,11 @@ from typing import Protocol
 
 import msgspec
 
+from assay.ports.cases import CaseBlock as CaseBlock
+from assay.ports.cases import CaseTotals as CaseTotals
+from assay.ports.cases import RunFacts as RunFacts
+from assay.ports.cases import RunGroup as RunGroup
+from assay.ports.cases import Unfilled as Unfilled
 from assay.ports.encryption import Cipher as Cipher
 from assay.ports.encryption import ReencryptStep as ReencryptStep
 from assay.ports.limits import Limits as Limits
@@ -37,6 +42,7 @@ from assay.ports.store import PutDocument as PutDocument
 from assay.ports.store import RequireCount as RequireCount
 from assay.ports.store import RequireRun as RequireRun
 from assay.ports.store import Run as Run
+from assay.ports.store import RunOrder as RunOrder
 from assay.ports.store import RunQuery as RunQuery
 from assay.ports.store import RunStatus as RunStatus
 from assay.ports.store import RunUpdate as RunUpdate

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from assay.ports.audit import AuditEntry, AuditLog
+from assay.ports.cases import NO_FACTS, CaseBlock, CaseTable, RunFacts, RunGroup
 from assay.ports.encryption import Reencryptable
 
 RunStatus = Literal[
@@ -43,6 +44,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     leased: datetime | None = None
     granted: datetime | None = None  # when the lease was granted or renewed
     takeovers: int = 0  # from executors that died, since the last recorded event
+    facts: RunFacts = NO_FACTS
 
     @property
     def erased(self) -> str:
@@ -140,6 +142,8 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     events: Sequence[Event] = ()
     evidence: Sequence[EvidenceChunk] = ()
+    cases: Sequence[CaseBlock] = ()
+    facts: RunFacts | None = None  # None: as before
     erases: bool = False  # mark the run, which has ended, as erased; only `metadata` may be added
 
 
@@ -169,20 +173,33 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     requires: Sequence[RequireRun | RequireCount] = ()
 
 
+RunOrder = Literal["created", "score", "cost", "duration"]
+
+
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter for runs, newest first. `before` is (created, id) of the last run of the previous page."""
+    """
+    A filter for runs, newest first. `before` is (created, id) of the last run of the previous page.
+
+    In another order, runs without its number come last, and equal ones newest first. `beyond` is then (number, created, id) of the last
+    run of the previous page; the number of a duration is in microseconds.
+    """
 
     tenant: str | None = None
     kind: str | None = None
+    kinds: frozenset[str] | None = None
     name: str | None = None
     statuses: frozenset[RunStatus] | None = None
     since: datetime | None = None
     until: datetime | None = None  # not included
     before: tuple[datetime, str] | None = None
+    passed: bool | None = None  # the verdict
+    order: RunOrder = "created"
+    ascending: bool = False
+    beyond: tuple[float | None, datetime, str] | None = None
     limit: int = 50
 
 
-class Store(AuditLog, Reencryptable, Protocol):
+class Store(AuditLog, Reencryptable, CaseTable, Protocol):
     """
     Stores runs with their events and evidence, and documents.
 
@@ -199,6 +216,18 @@ class Store(AuditLog, Reencryptable, Protocol):
         ...
 
     async def runs(self, query: RunQuery) -> list[Run]: ...
+
+    async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
+        """Those of these runs that exist and belong to the tenant."""
+        ...
+
+    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
+        """The number of runs by kind and status."""
+        ...
+
+    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
+        """The runs grouped by kind and name; the group with the newest run first."""
+        ...
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]: ...
 

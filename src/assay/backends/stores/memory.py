@@ -1,7 +1,8 @@
 """A store in memory: for tests and the library, and as the plain reference for the other stores."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -10,6 +11,8 @@ from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
 from assay.ports import (
     CLOSED,
+    CaseBlock,
+    CaseTotals,
     ChunkInfo,
     Clock,
     Document,
@@ -17,13 +20,18 @@ from assay.ports import (
     EvidenceChunk,
     ReencryptStep,
     Run,
+    RunFacts,
+    RunGroup,
     RunQuery,
     RunStatus,
     SystemClock,
     Transaction,
+    Unfilled,
 )  # fmt: skip
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 
+MICROSECOND = timedelta(microseconds=1)
 Place = tuple[str, str, int]  # kind, key, first
 
 
@@ -33,6 +41,7 @@ class MemoryStore:
         self._runs: dict[str, Run] = {}
         self._events: dict[str, list[Event]] = {}
         self._evidence: dict[str, dict[Place, EvidenceChunk]] = {}
+        self._blocks: dict[str, dict[int, CaseBlock]] = {}
         self._documents: dict[rules.Name, Document] = {}
         self._audit: list[AuditRecord] = []
         self._lane_heads: dict[str, LaneHead] = {}
@@ -49,11 +58,14 @@ class MemoryStore:
         }
         settled = rules.apply(batch, self._runs, self._documents, self._clock.now(), counts)
         self._refuse_taken(settled.pieces)
+        self._refuse_taken_blocks(settled.blocks)
         settled.merge_into(self._runs, self._documents)
         for run, sequence, event in settled.events:
             self._events.setdefault(run, []).append(msgspec.structs.replace(event, sequence=sequence))
         for run, piece in settled.pieces:
             self._evidence.setdefault(run, {})[_chunk_key(piece)] = piece
+        for run, block in settled.blocks:
+            self._blocks.setdefault(run, {})[block.first] = block
         for line in settled.lines:
             self._write_line(line)
         for run in settled.runs:
@@ -65,8 +77,54 @@ class MemoryStore:
         return found if found and tenant in (None, found.tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        found = [run for run in self._runs.values() if _matches(run, query)]
-        return sorted(found, key=_age, reverse=True)[: query.limit]
+        found = sorted((run for run in self._runs.values() if _matches(run, query)), key=_age, reverse=True)
+        if query.order == "created":
+            ordered = found[::-1] if query.ascending else found
+        else:
+            sign = 1 if query.ascending else -1
+            ordered = sorted(found, key=lambda run: _rank(_number(run, query), sign))
+        if query.beyond is not None:
+            ordered = [run for run in ordered if _is_beyond(run, query)]
+        return ordered[: query.limit]
+
+    async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
+        found = [self._runs[run] for run in sorted(set(runs)) if run in self._runs]
+        return [run for run in found if run.tenant == tenant]
+
+    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
+        return dict(Counter((run.kind, run.status) for run in self._runs.values() if _matches(run, query)))
+
+    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
+        groups: dict[tuple[str, str], list[Run]] = {}
+        for run in self._runs.values():
+            if _matches(run, query):
+                groups.setdefault((run.kind, run.name), []).append(run)
+        newest = {key: max(runs, key=_age) for key, runs in groups.items()}
+        order = sorted(sorted(groups), key=lambda key: newest[key].created, reverse=True)[: query.limit]
+        return [RunGroup(kind=key[0], count=len(groups[key]), newest=newest[key].id) for key in order]
+
+    async def case_blocks(
+        self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
+    ) -> list[CaseBlock]:
+        blocks = self._blocks.get(run, {})
+        found = [blocks[first] for first in sorted(blocks) if blocks[first].last >= start]
+        return [block for block in found if not holding or _holds(block, holding)][:limit]
+
+    async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
+        found: dict[str, CaseTotals] = {}
+        for run in runs:
+            if blocks := list(self._blocks.get(run, {}).values()):
+                names = CaseTotals.__struct_fields__
+                found[run] = CaseTotals(**{name: sum(getattr(one, name) for one in blocks) for name in names})
+        return found
+
+    async def unfilled(self, *, after: str = "", limit: int = 100) -> list[Unfilled]:
+        return []  # no version before this one wrote to this memory
+
+    async def fill(
+        self, run: str, blocks: Sequence[CaseBlock], *, next: int | None, facts: RunFacts | None = None
+    ) -> None:
+        """No run is unfilled."""
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         start = max(0, after + 1)
@@ -101,6 +159,8 @@ class MemoryStore:
         gone = [place for place in kept if kind in (None, place[0])][:limit]
         for place in gone:
             del kept[place]
+        if not gone and kind is None:
+            return len(self._blocks.pop(run, {}))
         return len(gone)
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
@@ -191,6 +251,13 @@ class MemoryStore:
                 raise Conflict("exists", f"run {run}", "it has that chunk of evidence already")
             seen.add((run, place))
 
+    def _refuse_taken_blocks(self, blocks: Iterable[tuple[str, CaseBlock]]) -> None:
+        seen: set[tuple[str, int]] = set()
+        for run, block in blocks:
+            if (run, block.first) in seen or block.first in self._blocks.get(run, {}):
+                raise Conflict("exists", f"run {run}", "it has that row of cases already")
+            seen.add((run, block.first))
+
     def _claim_all(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
         """Take the leases of the free runs."""
         now = self._clock.now()
@@ -217,10 +284,41 @@ def _age(run: Run) -> tuple[datetime, str]:
     return run.created, run.id
 
 
+def _number(run: Run, query: RunQuery) -> float | None:
+    """The number that the order compares."""
+    if query.order == "duration":
+        lasted = run.ended - run.started if run.ended and run.started else None
+        return None if lasted is None else lasted / MICROSECOND
+    return run.facts.score if query.order == "score" else run.facts.cost
+
+
+def _rank(number: float | None, sign: int) -> tuple[bool, float]:
+    return number is None, 0.0 if number is None else sign * number
+
+
+def _is_beyond(run: Run, query: RunQuery) -> bool:
+    assert query.beyond is not None
+    value, created, id = query.beyond
+    if query.order == "created":
+        return _age(run) > (created, id)
+    sign = 1 if query.ascending else -1
+    here, there = _rank(_number(run, query), sign), _rank(value, sign)
+    return here > there or (here == there and _age(run) < (created, id))
+
+
+def _holds(block: CaseBlock, outcomes: str) -> bool:
+    counts = {
+        PASSED: block.passed, FAILED: block.failed, UNGRADED: block.ungraded, ERROR: block.error, SKIPPED: block.skipped
+    }  # fmt: skip
+    return any(counts[outcome] for outcome in outcomes)
+
+
 def _matches(run: Run, query: RunQuery) -> bool:
     return (
         query.tenant in (None, run.tenant)
         and query.kind in (None, run.kind)
+        and (query.kinds is None or run.kind in query.kinds)
+        and query.passed in (None, run.facts.passed)
         and query.name in (None, run.name)
         and (query.statuses is None or run.status in query.statuses)
         and (query.since is None or run.created >= query.since)

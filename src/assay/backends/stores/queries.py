@@ -18,7 +18,7 @@ from assay.ports import (
     EvidenceChunk,
     RequireCount,
     Run,
-    RunQuery,
+    RunFacts,
 )
 
 T = TypeVar("T")
@@ -56,35 +56,6 @@ def find_runs(
 ) -> list[Run]:
     query = _RUNS_LOCKED if lock else _RUNS
     return [run for some in _portions(ids) for run in _read_runs(connection, codec, query, {"ids": some})]
-
-
-def list_runs(connection: Connection, codec: RecordCodec, run_query: RunQuery) -> list[Run]:
-    conditions: list[ColumnElement[bool]] = [
-        column == value
-        for column, value in (
-            (runs.c.tenant, run_query.tenant),
-            (runs.c.kind, run_query.kind),
-        )
-        if value is not None
-    ]
-    if run_query.name is not None:
-        conditions.append(runs.c.name.in_(codec.names(run_query.name)))
-    if run_query.statuses is not None:
-        conditions.append(runs.c.status.in_(sorted(run_query.statuses)))
-    if run_query.since is not None:
-        conditions.append(runs.c.created >= stamp(run_query.since))
-    if run_query.until is not None:
-        conditions.append(runs.c.created < stamp(run_query.until))
-    if run_query.before is not None:
-        created, id = run_query.before
-        conditions.append(tuple_(runs.c.created, runs.c.id) < tuple_(stamp(created), id))
-    query = (
-        select(runs)
-        .where(*conditions)
-        .order_by(runs.c.created.desc(), runs.c.id.desc())
-        .limit(run_query.limit)
-    )
-    return _read_runs(connection, codec, query)
 
 
 def held_runs(connection: Connection, codec: RecordCodec, holder: str, *, lock: bool) -> list[Run]:
@@ -263,6 +234,9 @@ def read_run(row: Row[Any], codec: RecordCodec) -> Run:
         leased=None if row.leased is None else moment(row.leased),
         granted=None if row.granted is None else moment(row.granted),
         takeovers=row.takeovers,
+        facts=RunFacts(
+            score=row.score, cost=row.cost, passed=None if row.passed is None else bool(row.passed)
+        ),
     )
 
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import audit_log as chain
+from assay.backends.stores import case_rows, queries, run_lists
 from assay.backends.stores import key_markers as markers
-from assay.backends.stores import queries
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.codec import RecordCodec
@@ -27,6 +27,8 @@ from assay.backends.stores.sql_writer import SqlWriter
 from assay.errors import EnvironmentFailure, StoreLocked
 from assay.ports import (
     CLOSED,
+    CaseBlock,
+    CaseTotals,
     ChunkInfo,
     Cipher,
     Clock,
@@ -35,10 +37,13 @@ from assay.ports import (
     EvidenceChunk,
     ReencryptStep,
     Run,
+    RunFacts,
+    RunGroup,
     RunQuery,
     RunStatus,
     SystemClock,
     Transaction,
+    Unfilled,
     store_patience,
 )  # fmt: skip
 from assay.ports.audit import AuditRecord, LaneHead
@@ -119,7 +124,36 @@ class SqlStore:
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(lambda connection: queries.list_runs(connection, self._codec, query))
+        return await self._read(lambda connection: run_lists.list_runs(connection, self._codec, query))
+
+    async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
+        ids = [run for run in runs if "\0" not in run]
+        found = await self._read(lambda connection: queries.find_runs(connection, self._codec, ids))
+        return [run for run in found if run.tenant == tenant]
+
+    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
+        return await self._read(lambda connection: run_lists.count_runs(connection, self._codec, query))
+
+    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
+        return await self._read(lambda connection: run_lists.group_runs(connection, self._codec, query))
+
+    async def case_blocks(
+        self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
+    ) -> list[CaseBlock]:
+        return await self._read(
+            lambda connection: case_rows.list_blocks(connection, run, start, limit, holding)
+        )
+
+    async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
+        return await self._read(lambda connection: case_rows.sum_blocks(connection, runs))
+
+    async def unfilled(self, *, after: str = "", limit: int = 100) -> list[Unfilled]:
+        return await self._read(lambda connection: case_rows.list_unfilled(connection, after, limit))
+
+    async def fill(
+        self, run: str, blocks: Sequence[CaseBlock], *, next: int | None, facts: RunFacts | None = None
+    ) -> None:
+        await self._execute(lambda connection: case_rows.fill(connection, run, blocks, next, facts))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))

@@ -15,19 +15,40 @@ from sqlalchemy.exc import DBAPIError
 from assay.backends.stores import queries
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
+from assay.backends.stores.case_rows import block_row, delete_blocks, facts_columns, integer
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.connect import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
-from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
+from assay.backends.stores.tables import (
+    audit,
+    audit_heads,
+    case_blocks,
+    documents,
+    events,
+    evidence,
+    moment,
+    runs,
+    stamp,
+)
 from assay.errors import Conflict, EnvironmentFailure, StoreLocked
-from assay.ports import Clock, Document, Event, EvidenceChunk, RequireCount, Run, Transaction
+from assay.ports import (
+    Clock,
+    Document,
+    Event,
+    EvidenceChunk,
+    RequireCount,
+    Run,
+    Transaction,
+)
 
 Outcome = rules.Changes | Conflict | StoreLocked
 
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
 TOGETHER = (64, *range(32, 0, -1))
 
-_CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers")
+_CHANGING = (
+    "status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers", "score", "cost", "passed",
+)  # fmt: skip
 _UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
 _NAMED = (
     documents.c.tenant == bindparam("b_tenant"),
@@ -62,7 +83,7 @@ class SqlWriter:
         self._chain = AuditChain()
         self._insert = {
             table: _Insertion(table, engine.dialect)
-            for table in (runs, events, evidence, documents, audit, audit_heads)
+            for table in (runs, events, evidence, documents, case_blocks, audit, audit_heads)
         }
 
     def write(self, batches: Sequence[Transaction], uncertain: UncertainCommit) -> list[Outcome]:
@@ -110,6 +131,7 @@ class SqlWriter:
             runs: [self._run(run) for one in done for run in one.runs.values()],
             events: [_event(*added) for one in done for added in one.events],
             evidence: [self._piece(*added) for one in done for added in one.pieces],
+            case_blocks: [block_row(*added) for one in done for added in one.blocks],
             audit: [line_row(line) for line in lines],
             audit_heads: [head_row(head) for head, _ in lanes.values()],
         }
@@ -143,7 +165,10 @@ class SqlWriter:
         where = [evidence.c.run == run] + ([] if kind is None else [evidence.c.kind == kind])
         place = evidence.c.run, evidence.c.kind, evidence.c.key, evidence.c.first
         some = select(*place).where(*where).order_by(*place).limit(limit)
-        return connection.execute(delete(evidence).where(tuple_(*place).in_(some))).rowcount
+        count = connection.execute(delete(evidence).where(tuple_(*place).in_(some))).rowcount
+        if count or kind is not None:
+            return count
+        return delete_blocks(connection, run)
 
     def sweep(self, connection: Connection, kind: str, before: datetime, limit: int) -> int:
         name = documents.c.tenant, documents.c.kind, documents.c.key
@@ -180,6 +205,7 @@ class SqlWriter:
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
         self._add(connection, evidence, [self._piece(*added) for one in done for added in one.pieces])
+        self._add(connection, case_blocks, [block_row(*added) for one in done for added in one.blocks])
         changed = {name: kept.get(name) for one in done for name in one.documents}
         self._put_documents(connection, changed, old_documents)
         return outcomes
@@ -274,6 +300,9 @@ class SqlWriter:
             run.leased and stamp(run.leased),
             run.granted and stamp(run.granted),
             run.takeovers,
+            run.facts.score,
+            run.facts.cost,
+            integer(run.facts.passed),
         )
 
     def _changed_run(self, run: Run) -> dict[str, Any]:
@@ -288,6 +317,7 @@ class SqlWriter:
             "leased": run.leased and stamp(run.leased),
             "granted": run.granted and stamp(run.granted),
             "takeovers": run.takeovers,
+            **facts_columns(run.facts),
         }
 
     def _piece(self, run: str, piece: EvidenceChunk) -> Row:

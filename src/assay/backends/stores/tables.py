@@ -1,10 +1,11 @@
-"""The tables: runs, events, evidence, documents, audit log. Times are microseconds since 1970, which both databases compare alike."""
+"""The tables: runs, events, evidence, documents, cases, audit log. Times are microseconds since 1970, which both databases compare alike."""
 
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -37,9 +38,16 @@ runs = Table(
     Column("leased", BigInteger),
     Column("granted", BigInteger),
     Column("takeovers", Integer, nullable=False),
+    Column("score", Double),
+    Column("cost", Double),
+    Column("passed", Integer),
     Index("runs_by_age", "created", "id"),
     Index("runs_by_tenant", "tenant", "created", "id"),
     Index("runs_by_name", "tenant", "name", "created", "id"),
+    Index(
+        "runs_by_facts",
+        *("tenant", "kind", "status", "created", "id", "score", "cost", "passed", "started", "ended"),
+    ),
     Index(
         "runs_at_work",
         "created",
@@ -85,6 +93,31 @@ documents = Table(
     Column("key_id", Name, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Index("documents_by_age", "kind", "updated"),
+)
+
+case_blocks = Table(
+    "case_blocks",
+    metadata,
+    Column("run", Name, ForeignKey("runs.id"), primary_key=True),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+    Column("passed", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("ungraded", BigInteger, nullable=False),
+    Column("error", BigInteger, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+    Column("spent", Double, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+unfilled = Table(
+    "unfilled",
+    metadata,
+    Column("run", Name, ForeignKey("runs.id"), primary_key=True),
+    Column("next", BigInteger, nullable=False),
 )
 
 audit = Table(

@@ -11,6 +11,7 @@ from assay.ports import (
     ACTIVE,
     CLOSED,
     ERASED,
+    CaseBlock,
     CreateRun,
     DeleteDocument,
     Document,
@@ -37,6 +38,7 @@ class Changes(msgspec.Struct):
     documents: dict[Name, Document | None] = {}
     events: list[tuple[str, int, Event]] = []  # with the sequence of each
     pieces: list[tuple[str, EvidenceChunk]] = []
+    blocks: list[tuple[str, CaseBlock]] = []
     ends: list[int] = []
     lines: Sequence[AuditEntry] = ()
 
@@ -78,6 +80,8 @@ def apply(
         run = _create(entry, entry.opens, there, now) if entry.opens else _check_admission(entry, there)
         out.events += [(run.id, sequence, event) for sequence, event in enumerate(entry.events, run.events)]
         out.pieces += [(run.id, piece) for piece in entry.evidence]
+        for block in entry.cases:
+            out.blocks.append((run.id, msgspec.structs.replace(block, sequence=run.events)))
         out.runs[run.id] = run = _advance(run, entry, now)
         out.ends.append(run.events)
     for change in batch.documents:
@@ -157,6 +161,12 @@ def check(batch: Transaction) -> None:
         for entry in batch.entries
         for piece in entry.evidence
         if not 0 <= piece.first <= piece.last
+    ]
+    problems += [
+        Problem("cases", f"expected first to last, got {block.first} to {block.last}")
+        for entry in batch.entries
+        for block in entry.cases
+        if not 0 <= block.first <= block.last
     ]
     if problems:
         raise InvalidRequest(problems)
@@ -256,6 +266,7 @@ def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
         leased=run.leased if held else None,
         granted=run.granted if held else None,
         takeovers=0 if held and entry.holder and entry.events else run.takeovers,
+        facts=run.facts if entry.facts is None else entry.facts,
     )
 
 

@@ -1,0 +1,107 @@
+"""The table of cases in a database: rows by run and number, their sums, and the runs of older versions that lack them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from assay.backends.stores.tables import case_blocks, runs, unfilled
+from assay.ports import CaseBlock, CaseTotals, RunFacts, Unfilled
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+
+COUNTS = {PASSED: "passed", FAILED: "failed", UNGRADED: "ungraded", ERROR: "error", SKIPPED: "skipped"}
+SUMS = (*COUNTS.values(), "spent", "unknown")
+MOST = 500  # runs in one statement
+ERASED = 1_000  # rows that one step of an erasure deletes
+_NAMES = [column.name for column in case_blocks.columns]
+
+
+def list_blocks(connection: Connection, run: str, start: int, limit: int, holding: str) -> list[CaseBlock]:
+    table = case_blocks.c
+    reaching = select(func.max(table.first)).where(table.run == run, table.first <= start).scalar_subquery()
+    query = select(*case_blocks.columns).where(
+        table.run == run, table.first >= func.coalesce(reaching, 0), table.last >= start
+    )
+    if holding:
+        query = query.where(or_(*(table[COUNTS[outcome]] > 0 for outcome in holding)))
+    rows = connection.execute(query.order_by(table.first).limit(limit))
+    return [CaseBlock(**dict(zip(_NAMES[1:], row[1:], strict=True))) for row in rows]
+
+
+def sum_blocks(connection: Connection, ids: Sequence[str]) -> dict[str, CaseTotals]:
+    sums = [func.sum(case_blocks.c[name]).label(name) for name in SUMS]
+    found: dict[str, CaseTotals] = {}
+    for at in range(0, len(ids), MOST):
+        where = case_blocks.c.run.in_(ids[at : at + MOST])
+        for row in connection.execute(
+            select(case_blocks.c.run, *sums).where(where).group_by(case_blocks.c.run)
+        ):
+            counts = {name: int(getattr(row, name)) for name in SUMS if name != "spent"}
+            found[row.run] = CaseTotals(**counts, spent=float(row.spent))
+    return found
+
+
+def list_unfilled(connection: Connection, after: str, limit: int) -> list[Unfilled]:
+    query = select(unfilled).where(unfilled.c.run > after).order_by(unfilled.c.run).limit(limit)
+    return [Unfilled(row.run, row.next) for row in connection.execute(query)]
+
+
+def fill(
+    connection: Connection,
+    run: str,
+    blocks: Sequence[CaseBlock],
+    following: int | None,
+    facts: RunFacts | None,
+) -> None:
+    """Write rows that do not exist. A run that was erased meanwhile is no longer listed as unfilled: nothing is written."""
+    listed = select(unfilled.c.run).where(unfilled.c.run == run)
+    if connection.execute(listed.with_for_update()).first() is None:
+        return
+    if blocks:
+        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        rows = [dict(zip(_NAMES, block_row(run, block), strict=True)) for block in blocks]
+        connection.execute(insert(case_blocks).on_conflict_do_nothing(), rows)
+    if facts is not None:
+        connection.execute(
+            update(runs).where(runs.c.id == bindparam("b_id")).values(facts_columns(facts)), {"b_id": run}
+        )
+    if following is None:
+        connection.execute(delete(unfilled).where(unfilled.c.run == run))
+    else:
+        connection.execute(update(unfilled).where(unfilled.c.run == run).values(next=following))
+
+
+def delete_blocks(connection: Connection, run: str) -> int:
+    """Delete some rows of a run whose evidence is gone; return their number. Repeat until it is 0."""
+    connection.execute(delete(unfilled).where(unfilled.c.run == run))
+    some = select(case_blocks.c.first).where(case_blocks.c.run == run).limit(ERASED)
+    return connection.execute(
+        delete(case_blocks).where(case_blocks.c.run == run, case_blocks.c.first.in_(some))
+    ).rowcount
+
+
+def block_row(run: str, block: CaseBlock) -> tuple[Any, ...]:
+    return (
+        run,
+        block.first,
+        block.last,
+        block.passed,
+        block.failed,
+        block.ungraded,
+        block.error,
+        block.skipped,
+        block.spent,
+        block.unknown,
+        block.sequence,
+        block.data,
+    )
+
+
+def facts_columns(facts: RunFacts) -> dict[str, Any]:
+    return {"score": facts.score, "cost": facts.cost, "passed": integer(facts.passed)}
+
+
+def integer(value: bool | None) -> int | None:
+    """A truth value as a number, which both databases store alike."""
+    return None if value is None else int(value)

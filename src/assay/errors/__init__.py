@@ -47,7 +47,7 @@ All errors.
     foreign_code.py                               foreign code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
-    backends/stores/*                             a database and its driver
+    backends/stores/*, backends/engines/dbos/*    a database and its driver; a unit of work on a worker
     backends/telemetry/*                          a traced block: recorded and raised again
     ports/supervise.py                            a background task: its crash is logged and counted
     runs/off_loop.py                                work in a thread: its exception goes to the caller

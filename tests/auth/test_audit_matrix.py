@@ -58,6 +58,8 @@ ROWS = {
     "readinessProbe": (None, []),
     "livenessProbe": (None, []),
     "compareEvaluation": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
+    "getComparison": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
+    "listComparedCases": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "getMetrics": (None, []),
     "getOpenAPI": (None, []),
     "getDocs": (None, []),
@@ -141,6 +143,8 @@ class Asked:
         }
         for name, value in naming.items():
             path = path.replace(name, value)
+        if "/host/assay/comparison" in path:
+            return f"{path}?runs={self.evaluation},{self.evaluation}"
         if path.endswith("/comparison"):
             return f"{path}?baseline={self.evaluation}"
         return f"{path}?against={self.run}" if path.endswith(":diff") else path

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.render_comparison import about_cases
 from assay.comparison.compare import DifferenceInterval, compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.wording import verdict_line
+from assay.comparison.wording import about_cases, verdict_line
 from assay.errors import InvalidRequest, UsageError
 from assay.fep.slices import read_dimension
 from assay.stats.paired import paired_interval

@@ -8,10 +8,9 @@ import msgspec
 
 from assay.cli.compare_sources import open_sources
 from assay.cli.console import echo, echo_err
-from assay.cli.render_comparison import about_cases
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.wording import verdict_line
+from assay.comparison.wording import about_cases, verdict_line
 from assay.errors import Refusal
 from assay.extras import require
 

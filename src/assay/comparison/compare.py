@@ -7,9 +7,9 @@ from heapq import nsmallest
 from msgspec import Struct
 
 from assay.comparison.metric import Metric
-from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, Pairing
+from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, PairedRuns, Pairing
 from assay.comparison.quantiles import quantile_interval
-from assay.comparison.run_scores import RunScores, Series, chosen_metric
+from assay.comparison.run_scores import RunScores, Series
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
 from assay.stats.holm import holm
@@ -155,16 +155,21 @@ def compare_runs(
 
     `limit` is the number of changed cases that are listed. Raises InvalidRequest if there is nothing to compare.
     """
-    metric, index = chosen_metric(runs), CaseIndex(runs)
+    return compare_paired(PairedRuns(runs), margin=margin, limit=limit, level=level)
+
+
+def compare_paired(
+    paired: PairedRuns, *, margin: float | None = None, limit: int = 10, level: float = LEVEL
+) -> RunComparison:
+    """Compare runs whose cases are paired already."""
+    runs, metric, index, pairings = paired.runs, paired.metric, paired.index, paired.pairings
     span = _span(runs, metric)
     if margin is not None and span is not None and margin >= span:
         raise InvalidRequest(
             Problem("--margin", f"expected a number below {span:g}, the largest difference, got {margin:g}")
         )
-    values = [CaseValues(index, at, run.metrics[metric.name]) for at, run in enumerate(runs)]
-    pairings = [Pairing(index, values[0], other) for other in values[1:]]
     samples: dict[int, _Sample] = {}
-    for at, pairing in enumerate(pairings, 1):
+    for at, pairing in pairings.items():
         samples[at] = _filled(pairing, span)
         if not samples[at].pairs.n and not samples[at].ranges:
             raise InvalidRequest(_nothing_shared(runs[0], runs[at], index, at))
@@ -172,12 +177,12 @@ def compare_runs(
         results = holm({at: sample.pairs for at, sample in samples.items()}, level)
     else:
         _require_two_runs(runs, metric)
-        results = {1: quantile_interval(metric.name, metric.quantile, pairings[0].pairs(), level)}
-    slices = _slices(runs, index, values, span, margin, metric, level)
+        results = {1: quantile_interval(metric.name, metric.quantile, pairings[1].pairs(), level)}
+    slices = _slices(runs, index, paired.values, span, margin, metric, level)
     comparisons = tuple(
         _pair(index, at, pairing, samples[at].result(results[at], margin, metric), samples[at],
               metric, margin, limit, slices[at])
-        for at, pairing in enumerate(pairings, 1)
+        for at, pairing in pairings.items()
     )  # fmt: skip
     return RunComparison(
         metric=metric.name, lower_is_better=metric.lower_is_better, margin=margin, comparisons=comparisons
@@ -249,7 +254,7 @@ def _pair(
         unmeasured=_case_list(index, [case for case, _ in pairing.unmeasured()]),
         only_in_baseline=_case_list(index, only_before),
         only_in_run=_case_list(index, only_after),
-        other_inputs=_case_list(index, _other_inputs(index, at)),
+        other_inputs=_case_list(index, other_inputs(index, at)),
         smallest_effect=None if power is None else power.smallest_effect,
         more_cases=None if power is None else power.more_cases,
         changes=tuple(
@@ -271,7 +276,7 @@ def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
     return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
 
 
-def _other_inputs(index: CaseIndex, at: int) -> list[int]:
+def other_inputs(index: CaseIndex, at: int) -> list[int]:
     """The cases with one id and two inputs: they are probably not the same case."""
     first, second = index.runs[0].inputs, index.runs[at].inputs
     found: list[int] = []

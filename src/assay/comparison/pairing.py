@@ -7,7 +7,7 @@ from math import isnan
 
 from msgspec import Struct
 
-from assay.comparison.run_scores import RunScores, Series
+from assay.comparison.run_scores import RunScores, Series, chosen_metric
 
 ABSENT, MEASURED, UNMEASURED = 0, 1, 2
 
@@ -37,6 +37,10 @@ class CaseIndex:
     def row_of(self, run: int, case: int) -> int:
         """The first row of a case in a run; -1 if the run does not have it."""
         return self._first_rows[run][case]
+
+    def cases_in(self, run: int) -> int:
+        """How many cases a run has."""
+        return sum(row >= 0 for row in self._first_rows[run])
 
     def id_of(self, case: int) -> str:
         for run, rows in zip(self.runs, self._first_rows, strict=True):
@@ -101,6 +105,10 @@ class CaseValues:
         """For each case its trials, those that were measured, and the sum of their values."""
         return zip(self._trials, self._measured, self._sums, strict=True)
 
+    def mean(self, case: int) -> float | None:
+        """The mean of a case; None: it was not measured, or the run does not have it."""
+        return self._sums[case] / self._trials[case] if self.status(case) == MEASURED else None
+
     def bounds(self, case: int) -> tuple[float, float]:
         """The least and the largest mean that an unmeasured case between 0 and 1 could have."""
         trials = self._trials[case]
@@ -157,3 +165,17 @@ class Pairing:
             elif there and not here and before.has_case(case):
                 here = UNMEASURED
             yield here, there
+
+
+class PairedRuns:
+    """Runs beside the first of them, case by case. `pairings[at]` has the run number `at`, from 1."""
+
+    def __init__(self, runs: Sequence[RunScores]) -> None:
+        """Raises InvalidRequest if the runs have no metric in common."""
+        self.runs, self.metric, self.index = runs, chosen_metric(runs), CaseIndex(runs)
+        self.values = [
+            CaseValues(self.index, at, run.metrics[self.metric.name]) for at, run in enumerate(runs)
+        ]
+        self.pairings = {
+            at: Pairing(self.index, self.values[0], other) for at, other in enumerate(self.values[1:], 1)
+        }

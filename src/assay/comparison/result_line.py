@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.check_names import result_label
 from assay.fep.reasons import number_of, passed_of, score_of
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.results import Status
@@ -23,9 +22,8 @@ class CheckLine(Struct):
 
     @property
     def label(self) -> str:
-        if self.metadata is None:
-            return self.check_type
-        return result_label({"check_type": self.check_type, "metadata": self.metadata})
+        name = self.metadata.get("check_name") if is_object(self.metadata) else None
+        return name if isinstance(name, str) and name else self.check_type
 
     @property
     def document(self) -> JSON:
@@ -61,7 +59,7 @@ class ResultLine(Struct):
     def is_beside(self) -> bool:
         """Whether it has only checks that do not count for the score."""
         checks = self.check_results
-        if not checks or checks[0].metadata is None:
+        if not checks or not checks[0].label.startswith(BESIDE):
             return False
         return all(check.label.startswith(BESIDE) for check in checks)
 

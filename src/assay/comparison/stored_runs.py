@@ -1,6 +1,6 @@
 """Reads stored runs: the result lines of an evaluation, and the scores and the evidence of an eval run."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from assay.agenteval.report import read_results, report_of
 from assay.agenteval.run_header import KIND as EVAL
@@ -8,7 +8,7 @@ from assay.agenteval.safety import read_records
 from assay.agenteval.task_checks import recorded_checks
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.fep.run_header import KIND
+from assay.fep.run_header import KIND, RESULTS
 from assay.fep.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 
@@ -35,6 +35,23 @@ async def result_lines(evaluations: EvaluationService, run: Run) -> AsyncIterato
         yield line
     async for line in recorded_checks(evaluations.store, run.id):
         yield line
+
+
+async def result_rows(evaluations: EvaluationService, run: Run, rows: Sequence[int]) -> AsyncIterator[bytes]:
+    """The result lines of an evaluation with these numbers, in ascending order. A chunk that has several is read once."""
+    at = 0
+    while at < len(rows):
+        row = rows[at]
+        chunks = await evaluations.store.chunks(run.id, RESULTS, start=row, stop=row + 1, limit=1)
+        if not chunks:  # it was skipped
+            async for line in evaluations.results(run, row, row + 1):
+                yield line
+            at += 1
+            continue
+        lines = chunks[0].lines()
+        while at < len(rows) and rows[at] <= chunks[0].last:
+            yield lines[rows[at] - chunks[0].first]
+            at += 1
 
 
 def new_scores(run: Run, options: ReadOptions) -> RunScores:

@@ -1,14 +1,16 @@
-"""The verdict of a comparison in one line."""
+"""A comparison in words: the verdict in one line, the counts, and what a reader must know about the cases."""
 
-from assay.comparison.compare import DifferenceInterval
+from assay.comparison.compare import CaseList, DifferenceInterval, PairComparison, RunComparison
+from assay.stats.unmeasured import UnmeasuredBounds
 from assay.stats.verdict import interval_verdict
 
 MAX_DIGITS = 12
+MAX_IDS = 5
 
 
 def verdict_line(result: DifferenceInterval) -> str:
     """`0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved`."""
-    cases = f"{result.cases:,} case{'' if result.cases == 1 else 's'}"
+    cases = _count(result.cases, "case")
     if result.before is None or result.after is None or result.difference is None:
         return f"no case was measured in both runs: {result.verdict}"
     digits = _digits(result)
@@ -24,6 +26,66 @@ def interval_text(result: DifferenceInterval) -> str:
         return "–"
     digits = _digits(result)
     return f"{_difference(result.difference, digits)} ({_limits(result, digits)})"
+
+
+def counts_line(pair: PairComparison, compared: RunComparison) -> str:
+    """`passed: 2 worse, 16 better, 102 unchanged`."""
+    return (
+        f"{compared.metric}{' (lower is better)' if compared.lower_is_better else ''}:"
+        f" {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged"
+    )
+
+
+def about_cases(pair: PairComparison) -> list[str]:
+    """What a reader must know about the cases: unmeasured ones, those of one run alone, other inputs, other checks."""
+    lines: list[str] = []
+    bounds = pair.result.unmeasured
+    if pair.unmeasured.count:
+        reach = "the difference has no known limits"
+        if bounds is not None and bounds.worst is not None and bounds.best is not None:
+            reach = (
+                f"if they were, the difference would be between {bounds.worst:+.2f} and {bounds.best:+.2f}"
+                f"{_interval_bounds(bounds)}"
+            )
+        lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
+    if pair.only_in_baseline.count:
+        lines.append(f"only in {pair.baseline}: {_names(pair.only_in_baseline)}, not compared")
+    if pair.only_in_run.count:
+        lines.append(f"only in {pair.run}: {_names(pair.only_in_run)}, not compared")
+    if pair.other_inputs.count:
+        lines.append(f"another input under the same id: {_names(pair.other_inputs)}")
+    return [*lines, *(f"note: {note}" for note in pair.notes)]
+
+
+def _interval_bounds(bounds: UnmeasuredBounds) -> str:
+    """The limits that decide whether unmeasured cases take the verdict away."""
+    if bounds.low is None or bounds.high is None:
+        return ""
+    return f", and its interval between {bounds.low:+.2f} and {bounds.high:+.2f}"
+
+
+def power_line(pair: PairComparison, margin: float | None) -> str | None:
+    """The smallest difference that this many cases can show, and how many more would settle the margin."""
+    cases = _count(pair.result.cases, "case")
+    if pair.result.method == "bca":  # the power is that of means
+        return None
+    if pair.smallest_effect is None:
+        return f"{cases} cannot show a difference reliably" if pair.verdict == "not enough data" else None
+    line = f"{cases} can show a difference of {pair.smallest_effect:.2g} or more (80% power)"
+    if margin is None or pair.more_cases is None:
+        return line
+    if pair.more_cases == 0:
+        return f"{line}; they are enough for the margin of {margin:g}"
+    return f"{line}; the margin of {margin:g} needs about {pair.more_cases:,} more"
+
+
+def _names(cases: CaseList) -> str:
+    more = f" and {cases.count - MAX_IDS:,} more" if cases.count > MAX_IDS else ""
+    return f"{_count(cases.count, 'case')} ({', '.join(cases.ids[:MAX_IDS])}{more})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _limits(result: DifferenceInterval, digits: int) -> str:

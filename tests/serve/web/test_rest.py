@@ -108,6 +108,45 @@ def test_two_evaluations_are_compared(client):
         assert (refused.status_code, message in refused.text) == (status, True), refused.text
 
 
+BAD_VIEWS = [
+    ("", "runs: expected 2 to 8 ids of runs, separated by commas, got 0"),
+    ("runs={0}", "got 1"),
+    ("runs={0},{0}&change=odd", "change: expected one of changed, worse"),
+    ("runs={0},{0}&of=eval_x", "of: expected one of"),
+    ("runs={0},{0}&limit=0", "limit: expected 1 to 200"),
+    ("runs={0},{0}&slice_by=tag", "slice_by: expected one of the names in `by`"),
+]
+
+
+def test_a_comparison_for_a_page_has_the_words_of_the_command_and_pages_of_cases(client):
+    def scored(*phrases):
+        check = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": list(phrases)}}
+        return client.post("/v1/evaluate", json=request_of(20, [check])).json()["evaluation_id"]
+
+    good, bad = scored("Paris"), scored("London")
+    plain = client.get(f"/v1/evaluations/{bad}/comparison?baseline={good}&limit=0").json()
+    path = "/v1/host/assay/comparison"
+    view = client.get(f"{path}?runs={good},{bad},{good}").json()
+    first, same = view["comparison"]["comparisons"]
+    assert first["result"]["difference"] == plain["comparisons"][0]["result"]["difference"]
+    assert (first["run"], same["run"], same["unchanged"]) == (bad, good, 20)
+    alone = client.get(f"{path}?runs={good},{bad}").json()
+    assert alone["comparison"] == plain
+    words = alone["pairs"][0]
+    assert words["headline"].startswith("1.00 → 0.00 (−1.00, 95% −1.00…")
+    assert words["headline"].endswith("20 cases) regressed")
+    assert words["counts"] == "passed: 20 worse, 0 better, 0 unchanged"
+    assert words["charts"]["points"] == [{"before": 1.0, "after": 0.0, "cases": 20}]
+    page = client.get(f"{path}/cases?runs={good},{bad}&change=worse&first=15&limit=10").json()
+    assert (page["total"], page["first"], len(page["cases"])) == (20, 15, 5)
+    assert (page["cases"][0]["before"], page["cases"][0]["reason_before"]) == (1.0, "passed")
+    assert "expected a text that contains 'London'" in page["cases"][0]["reason_after"]
+    assert client.get(f"{path}/cases?runs={good},{bad}&change=better").json()["cases"] == []
+    for query, message in BAD_VIEWS:
+        refused = client.get(f"{path}/cases?{query.format(good)}")
+        assert (refused.status_code, message in refused.text) == (400, True), refused.text
+
+
 @pytest.mark.parametrize("many", [30, 1_200], ids=["at once", "in units"])
 def test_statistics_are_those_of_the_library(client, many):
     """Decision 46: repeats of a case are one cluster, also where they lie in different units."""

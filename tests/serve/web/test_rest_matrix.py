@@ -29,6 +29,8 @@ ROWS = {
     "listEvaluations": ("evaluations:read", None, False),
     "getEvaluation": ("evaluations:read", None, True),
     "compareEvaluation": ("evaluations:read", None, True),
+    "getComparison": ("evaluations:read", None, True),
+    "listComparedCases": ("evaluations:read", None, True),
     "followEvaluation": ("evaluations:read", None, True),
     "cancelEvaluation": ("evaluations:cancel", {}, True),
     "getOperation": ("evaluations:read", None, True),
@@ -130,6 +132,8 @@ class Ours(NamedTuple):
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
         path = path.replace("{suite_id}", SUITE["suiteId"])
         path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
+        if "/host/assay/comparison" in path:
+            return f"{path}?runs={self.evaluation},{self.evaluation}"
         if path.endswith("/comparison"):
             return f"{path}?baseline={self.evaluation}"
         return f"{path}?against={self.run}" if path.endswith(":diff") else path

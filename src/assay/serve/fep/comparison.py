@@ -1,44 +1,44 @@
 """Comparisons over HTTP: an evaluation or an eval run beside another of the same tenant."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 
 from assay.comparison.compare import PairComparison, RunComparison, compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.reasons import CaseReasons, with_reasons
-from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions, RunScores
-from assay.comparison.stored_runs import add_report, new_scores, require_comparable, result_lines
+from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
+from assay.comparison.stored_runs import require_comparable, result_lines
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
 from assay.fep.slices import read_dimension
 from assay.ports import Run
 from assay.runs.off_loop import LARGE, off_loop
+from assay.serve.fep.comparison_cache import stored_scores, use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
 
 MAX_RESULTS = 20_000  # of one run; `assay compare` has no limit
 MAX_CHANGES = 100
-BATCH = 200  # lines that the thread takes at a time
 
 
 async def compare_evaluation(call: HttpRequest) -> Response:
     """GET /v1/evaluations/{id}/comparison: the run beside `baseline`."""
     params = call.query("baseline", "metric", "by", "margin", "limit")
-    run = await _run(call, call.run_id)
+    run = await comparable_run(call, call.run_id)
     if missing_packages("compare"):
         raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
-    options, margin = _options(params), _number(params, "margin", None)
-    limit = int(_number(params, "limit", 10.0) or 0)
+    options, margin = query_options(params), query_number(params, "margin", None)
+    limit = int(query_number(params, "limit", 10.0) or 0)
     if not 0 <= limit <= MAX_CHANGES:
         raise InvalidRequest(Problem("limit", f"expected 0 to {MAX_CHANGES}, got {params['limit'][:50]}"))
     if "baseline" not in params:
         raise InvalidRequest(Problem("baseline", "expected the id of the run to compare with"))
-    runs = [await _run(call, params["baseline"]), run]
+    runs = [await comparable_run(call, params["baseline"]), run]
     for one in runs:
         await call.audit_read(one)
     evaluations = fep_of(call).evaluations
-    scores = [await _scores(evaluations, run, options) for run in runs]
+    scores = [await stored_scores(evaluations, run, options) for run in runs]
     compared = await off_loop(LARGE + 1, lambda: compare_runs(scores, margin=margin, limit=limit))
     pair = await _explained(evaluations, runs, compared.comparisons[0])
     return answer(
@@ -51,7 +51,8 @@ async def compare_evaluation(call: HttpRequest) -> Response:
     )
 
 
-def _options(params: dict[str, str]) -> ReadOptions:
+def query_options(params: dict[str, str]) -> ReadOptions:
+    """The metric and the groupings of a query."""
     names = [name for name in params.get("by", "").split(",") if name]
     groupings: tuple[Grouping, ...] = tuple(one for one in GROUPINGS if one in names)
     try:
@@ -66,7 +67,8 @@ def _options(params: dict[str, str]) -> ReadOptions:
     return ReadOptions(metric, tuple(dimensions.values()), groupings)
 
 
-def _number(params: dict[str, str], name: str, default: float | None) -> float | None:
+def query_number(params: dict[str, str], name: str, default: float | None) -> float | None:
+    """A number of a query that is not negative."""
     text = params.get(name)
     if text is None:
         return default
@@ -79,24 +81,17 @@ def _number(params: dict[str, str], name: str, default: float | None) -> float |
     return number
 
 
-async def _run(call: HttpRequest, id: str) -> Run:
-    """A run of the caller's tenant that can be compared here."""
+async def comparable_run(call: HttpRequest, id: str, most: int = MAX_RESULTS) -> Run:
+    """A run of the caller's tenant that can be compared here. It has at most `most` results."""
     if not NAME.fullmatch(id):
         raise NotFound(f"there is no run {id[:128]!r}")
     run = await call.server.executor.get(id, call.tenant)
     require_comparable(run)
     results = run.metadata.get("total", 0) * run.metadata.get("trials", 1)
-    if results > MAX_RESULTS:
-        message = f"{run.id} has {results:,} results; over HTTP at most {MAX_RESULTS:,} are compared"
+    if results > most:
+        message = f"{run.id} has {results:,} results; over HTTP at most {most:,} are compared"
         raise InvalidRequest(f"{message}: use `assay compare`")
     return run
-
-
-async def _scores(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
-    scores = new_scores(run, options)
-    await _each(result_lines(evaluations, run), lambda line: scores.add(line, run.id))
-    await add_report(evaluations.store, run, scores)
-    return scores
 
 
 async def _explained(
@@ -108,25 +103,6 @@ async def _explained(
     texts: list[dict[str, str]] = []
     for run in runs:
         reasons = CaseReasons(change.id for change in pair.changes)
-        await _each(result_lines(evaluations, run), lambda line, to=reasons, of=run: to.add(line, of.id))
+        await use_lines(result_lines(evaluations, run), lambda line, to=reasons, of=run: to.add(line, of.id))
         texts.append(reasons.texts())
     return with_reasons(pair, *texts)
-
-
-async def _each(lines: AsyncIterator[bytes], use: Callable[[bytes], object]) -> None:
-    """Use every line, in batches, off the event loop."""
-    batch: list[bytes] = []
-    async for line in lines:
-        batch.append(line)
-        if len(batch) == BATCH:
-            await _use(batch, use)
-            batch = []
-    await _use(batch, use)
-
-
-async def _use(batch: Sequence[bytes], use: Callable[[bytes], object]) -> None:
-    def work() -> None:
-        for line in batch:
-            use(line)
-
-    await off_loop(sum(map(len, batch)), work)

@@ -2,7 +2,7 @@
 
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
-from assay.serve.fep.comparison import MAX_CHANGES, compare_evaluation
+from assay.serve.fep.comparison_routes import COMPARISONS
 from assay.serve.fep.evaluations import (
     cancel_evaluation,
     erase_evaluation,
@@ -124,33 +124,7 @@ FEP = [
         responses={200: ResponseSpec("The content is gone.", "EraseEvaluationResponse")},
         errors=(400, 404, 409),
     ),
-    RouteSpec(
-        method="GET",
-        path="/v1/evaluations/{evaluation_id}/comparison",
-        endpoint=compare_evaluation,
-        scope=READ,
-        id="compareEvaluation",
-        summary="Compare a run with a baseline, case by case, and get a verdict",
-        responses={200: ResponseSpec("The comparison.", "RunComparison")},
-        errors=(400, 404),
-        parameters=(
-            Parameter("baseline", {"type": "string"}, "The id of the run to compare with. It is required."),
-            Parameter("metric", {"type": "string"}, "What is compared, as for `assay compare`."),
-            Parameter(
-                "by", {"type": "string"}, "Groupings, separated by commas: tag, check, criterion or a member."
-            ),
-            Parameter(
-                "margin",
-                {"type": "number", "exclusiveMinimum": 0},
-                "A difference below this does not matter.",
-            ),
-            Parameter(
-                "limit",
-                {"type": "integer", "minimum": 0, "maximum": MAX_CHANGES},
-                "How many changed cases are listed. Default: 10.",
-            ),
-        ),
-    ),
+    *COMPARISONS,
     RouteSpec(
         method="GET",
         path="/v1/evaluations/{evaluation_id}/events",

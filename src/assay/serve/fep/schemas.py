@@ -3,7 +3,9 @@
 from typing import Any
 
 from assay.comparison.compare import RunComparison
+from assay.comparison.view import ComparisonView
 from assay.protocol import evaluation, operations, results, runs
+from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.web.openapi import components
 
 CHECK = {"$ref": "#/components/schemas/Check"}
@@ -38,6 +40,8 @@ def fep_schemas() -> dict[str, Any]:
             operations.ErrorResponse,
             runs.CancelRequest,
             RunComparison,
+            ComparisonView,
+            ComparedCases,
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {

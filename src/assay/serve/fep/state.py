@@ -1,9 +1,10 @@
-"""What FEP's routes share on a server, over HTTP and gRPC: the evaluation service, the plan cache and the event feeds."""
+"""What FEP's routes share on a server, over HTTP and gRPC: the evaluation service, caches and the event feeds."""
 
 from assay.errors import NotFound
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
 from assay.ports import Run
+from assay.serve.fep.comparison_cache import ComparisonCache
 from assay.serve.fep.events_feed import EvaluationFeeds
 from assay.serve.fep.plan_cache import PlanCache
 from assay.serve.web.request import NAME, HttpRequest, RequestContext
@@ -15,6 +16,7 @@ class FepState:
     def __init__(self, evaluations: EvaluationService) -> None:
         self.evaluations = evaluations
         self.plans = PlanCache(evaluations)
+        self.comparisons = ComparisonCache()
         self.feeds = EvaluationFeeds(evaluations.store)
 
     def stop(self) -> None:

@@ -1,0 +1,93 @@
+"""The numbers of stored runs for comparisons: read line by line off the event loop, and stored while they are in use."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+
+from assay.comparison.case_lists import CaseLists
+from assay.comparison.pairing import PairedRuns
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.comparison.stored_runs import add_report, new_scores, result_lines
+from assay.comparison.view import ComparisonView, comparison_view
+from assay.fep.service import EvaluationService
+from assay.ports import Run
+from assay.runs.off_loop import LARGE, off_loop
+from assay.serve.web.keyed_lock import KeyedLock
+
+BATCH = 200  # lines that the thread takes at a time
+MAX_ROWS = 1_000_000  # results of all comparisons that are stored, about 100 bytes each
+MAX_LISTS = 8  # of one comparison
+
+
+class StoredComparison:
+    """The numbers of some runs, and the lists that were read of them."""
+
+    def __init__(self, paired: PairedRuns) -> None:
+        self.paired, self.rows = paired, sum(run.rows for run in paired.runs)
+        self._lists: OrderedDict[tuple[int, str, str], CaseLists] = OrderedDict()
+        self._view: tuple[float | None, ComparisonView] | None = None  # the last, and its margin
+
+    def view(self, margin: float | None) -> ComparisonView:
+        if self._view is None or self._view[0] != margin:
+            self._view = margin, comparison_view(self.paired, margin)
+        return self._view[1]
+
+    def lists(self, at: int, by: str, slice: str) -> CaseLists:
+        key = at, by, slice
+        if key not in self._lists:
+            self._lists[key] = CaseLists(self.paired, at, by, slice)
+            while len(self._lists) > MAX_LISTS:
+                self._lists.popitem(last=False)
+        return self._lists[key]
+
+
+class ComparisonCache:
+    """The numbers of the comparisons that were read last. A run that has ended never changes, so its id stands for them."""
+
+    def __init__(self) -> None:
+        self._stored: OrderedDict[Hashable, StoredComparison] = OrderedDict()
+        self._locks = KeyedLock()
+
+    async def get(
+        self, evaluations: EvaluationService, runs: Sequence[Run], options: ReadOptions
+    ) -> StoredComparison:
+        """The numbers of these runs, which have one tenant. A tenant reads the results of one comparison at a time."""
+        tenant = runs[0].tenant
+        names = options.metric and options.metric.name, tuple(one.name for one in options.dimensions)
+        key = tenant, tuple(run.id for run in runs), names, options.groupings
+        async with self._locks.hold(tenant):
+            stored = self._stored.get(key)
+            if stored is None:
+                scores = [await stored_scores(evaluations, run, options) for run in runs]
+                stored = await off_loop(LARGE + 1, lambda: StoredComparison(PairedRuns(scores)))
+                self._stored[key] = stored
+            self._stored.move_to_end(key)
+            while len(self._stored) > 1 and sum(one.rows for one in self._stored.values()) > MAX_ROWS:
+                self._stored.popitem(last=False)
+            return stored
+
+
+async def stored_scores(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
+    """The numbers of a stored run."""
+    scores = new_scores(run, options)
+    await use_lines(result_lines(evaluations, run), lambda line: scores.add(line, run.id))
+    await add_report(evaluations.store, run, scores)
+    return scores
+
+
+async def use_lines(lines: AsyncIterator[bytes], use: Callable[[bytes], object]) -> None:
+    """Use every line, in batches, off the event loop."""
+    batch: list[bytes] = []
+    async for line in lines:
+        batch.append(line)
+        if len(batch) == BATCH:
+            await _use(batch, use)
+            batch = []
+    await _use(batch, use)
+
+
+async def _use(batch: Sequence[bytes], use: Callable[[bytes], object]) -> None:
+    def work() -> None:
+        for line in batch:
+            use(line)
+
+    await off_loop(sum(map(len, batch)), work)

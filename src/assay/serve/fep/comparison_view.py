@@ -1,0 +1,119 @@
+"""Comparisons for a page: several runs beside the first of them, their charts, and the cases that changed, in pages."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from assay.agenteval.run_header import KIND as EVAL
+from assay.comparison.case_lists import FILTERS, ComparedCase
+from assay.comparison.reasons import CaseReasons
+from assay.comparison.stored_runs import result_lines, result_rows
+from assay.comparison.view import ComparisonView
+from assay.errors import Forbidden, InvalidRequest, Problem
+from assay.extras import missing_packages
+from assay.fep.service import EvaluationService
+from assay.ports import Run
+from assay.runs.off_loop import LARGE, off_loop
+from assay.serve.fep.comparison import (
+    comparable_run,
+    query_number,
+    query_options,
+)
+from assay.serve.fep.comparison_cache import use_lines
+from assay.serve.fep.state import fep_of
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+
+MAX_RUNS = 8
+MAX_RESULTS = 250_000  # of one run
+MAX_PAGE = 200
+
+
+class ComparedCases(Struct, frozen=True, kw_only=True):
+    """One page of a list of cases. `total` is the length of the list."""
+
+    total: int
+    first: int
+    cases: tuple[ComparedCase, ...]
+
+
+async def show_comparison(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison: every run of `runs` beside the first."""
+    params = call.query("runs", "metric", "by", "margin")
+    options, margin = query_options(params), query_number(params, "margin", None)
+    fep, runs = fep_of(call), await _runs(call, params)
+
+    async def work() -> ComparisonView:
+        stored = await fep.comparisons.get(fep.evaluations, runs, options)
+        return await off_loop(LARGE + 1, lambda: stored.view(margin))
+
+    return answer(await call.until_disconnect(work()))
+
+
+async def list_compared_cases(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison/cases: one page of the cases of a pair, the worst first, with reasons."""
+    params = call.query("runs", "of", "metric", "by", "change", "slice_by", "slice", "first", "limit")
+    change = params.get("change", "changed")
+    if change not in FILTERS:
+        raise InvalidRequest(Problem("change", f"expected one of {', '.join(FILTERS)}, got {change[:40]!r}"))
+    first, limit = int(query_number(params, "first", 0.0) or 0), int(query_number(params, "limit", 50.0) or 0)
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(Problem("limit", f"expected 1 to {MAX_PAGE}, got {params['limit'][:50]}"))
+    options = query_options(params)
+    fep, runs = fep_of(call), await _runs(call, params)
+    ids = [run.id for run in runs]
+    of = params.get("of", ids[1])
+    if of not in ids[1:]:
+        raise InvalidRequest(Problem("of", f"expected one of {', '.join(ids[1:])}, got {of[:128]!r}"))
+
+    async def work() -> ComparedCases:
+        stored = await fep.comparisons.get(fep.evaluations, runs, options)
+        at = ids.index(of, 1)
+        by, slice = params.get("slice_by", ""), params.get("slice", "")
+        lists = await off_loop(LARGE + 1, lambda: stored.lists(at, by, slice))
+        total = await off_loop(LARGE + 1, lambda: lists.count(change))
+        numbers = list(lists.numbers(change, min(first, total), limit))
+        cases = [lists.case(number) for number in numbers]
+        before, after = [
+            await _reasons(fep.evaluations, run, cases, lists.rows(numbers, baseline=baseline))
+            for run, baseline in ((runs[0], True), (runs[at], False))
+        ]
+        explained = tuple(
+            msgspec.structs.replace(
+                case, reason_before=before.get(case.id, ""), reason_after=after.get(case.id, "")
+            )
+            for case in cases
+        )
+        return ComparedCases(total=total, first=first, cases=explained)
+
+    return answer(await call.until_disconnect(work()))
+
+
+async def _runs(call: HttpRequest, params: dict[str, str]) -> list[Run]:
+    """The runs that `runs` names, in its order."""
+    if missing_packages("compare"):
+        raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
+    ids = [id for id in params.get("runs", "").split(",") if id]
+    if not 2 <= len(ids) <= MAX_RUNS:
+        raise InvalidRequest(
+            Problem("runs", f"expected 2 to {MAX_RUNS} ids of runs, separated by commas, got {len(ids)}")
+        )
+    runs = [await comparable_run(call, id, MAX_RESULTS) for id in ids]
+    if any(run.kind == EVAL for run in runs) and not call.principal.may("runs:read"):
+        raise Forbidden("runs:read")
+    for run in runs:
+        await call.audit_read(run)
+    return runs
+
+
+async def _reasons(
+    evaluations: EvaluationService, run: Run, cases: Sequence[ComparedCase], rows: Sequence[int]
+) -> dict[str, str]:
+    """The reasons of these cases. Those of an evaluation are read by the numbers of their rows."""
+    if not cases:
+        return {}
+    reasons = CaseReasons(case.id for case in cases)
+    lines = result_lines(evaluations, run) if run.kind == EVAL else result_rows(evaluations, run, rows)
+    await use_lines(lines, lambda line: reasons.add(line, run.id))
+    return reasons.texts()

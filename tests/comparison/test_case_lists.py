@@ -1,0 +1,87 @@
+"""Lists of cases and charts of a comparison: the same cases and counts as the comparison itself, in a bounded size."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.comparison.case_lists import BARS, GRID, MAX_POINTS, CaseLists
+from assay.comparison.compare import compare_runs
+from assay.comparison.pairing import PairedRuns
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.comparison.view import comparison_view
+from assay.comparison.wording import verdict_line
+from assay.errors import InvalidRequest
+from test_compare_runs import passes, scores
+
+NUMBERS = st.one_of(st.none(), st.floats(-3, 3, width=32))
+CASES = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), NUMBERS, st.sampled_from(["", "x", "y"])), min_size=1, max_size=12
+)
+
+
+def run(name, cases):
+    """A run whose cases have these scores. None: it was not measured."""
+    found = RunScores(name, ReadOptions(), is_eval=True)
+    for id, score, _ in cases:
+        found.add_score(id, score, None)
+    return found
+
+
+@settings(max_examples=60)
+@given(CASES, CASES)
+def test_the_lists_are_those_of_the_comparison(before, after):
+    runs = [run("a", before), run("b", after)]
+    try:
+        (pair,) = compare_runs(runs, limit=100).comparisons
+    except InvalidRequest:
+        return
+    lists = CaseLists(PairedRuns(runs), 1)
+    worse, better = ([one.id for one in pair.changes if one.better is gain] for gain in (False, True))
+    expected = {"worse": worse, "better": better, "changed": worse + better}
+    expected |= {
+        name: list(getattr(pair, name).ids) for name in ("unmeasured", "only_in_baseline", "only_in_run")
+    }
+    for change, ids in expected.items():
+        found = [lists.case(number) for number in lists.numbers(change, 0, 100)]
+        assert [one.id for one in found] == ids
+        assert all(one.change == change for one in found) or change == "changed"
+    assert lists.count("unchanged") == pair.unchanged
+    charts = lists.charts()
+    assert sum(point.cases for point in charts.points) == pair.result.cases
+    assert sum(bar.cases for bar in charts.bars) == pair.result.cases
+    assert sum(bar.cases for bar in charts.bars if bar.low == bar.high == 0) == pair.unchanged
+
+
+def test_a_page_starts_anywhere_and_the_rows_of_every_trial_are_found():
+    trials = [passes([True, True, False]) + passes([True, False, False]), passes([False, True, True])]
+    lists = CaseLists(PairedRuns([scores("a", trials[0]), scores("b", trials[1])]), 1)
+    (second,) = lists.numbers("changed", 1, 1)
+    assert lists.case(second).id == "c2"
+    assert lists.rows([second], baseline=True) == [2, 5]
+    assert lists.rows([second], baseline=False) == [2]
+    assert list(lists.numbers("changed", 3, 5)) == []
+
+
+def test_a_slice_has_its_cases_and_a_check_its_scores():
+    lines = passes([True, False, True, False])
+    for at, line in enumerate(lines):
+        line["execution_context"]["test_case"]["metadata"] = {"tags": ["even" if at % 2 == 0 else "odd"]}
+    runs = [scores("a", lines, by=("tag", "check")), scores("b", passes([False] * 4), by=("tag", "check"))]
+    paired = PairedRuns(runs)
+    assert [CaseLists(paired, 1, "tag", name).count("worse") for name in ("even", "odd", "none")] == [2, 0, 0]
+    name = next(iter(runs[0].checks))
+    assert CaseLists(paired, 1, "check", name).count("worse") == 2
+    with pytest.raises(InvalidRequest, match="slice_by"):
+        CaseLists(paired, 1, "language", "de")
+
+
+def test_charts_of_many_values_are_bounded_and_the_words_are_those_of_the_command():
+    runs = [run("a", [(f"c{at}", at / 5000, "") for at in range(5000)])]
+    runs += [run("b", [(f"c{at}", (at * 7919 % 5000) / 5000, "") for at in range(5000)])]
+    view = comparison_view(PairedRuns(runs), None)
+    charts = view.pairs[0].charts
+    assert charts.grid
+    assert MAX_POINTS / 4 < len(charts.points) <= GRID * GRID
+    assert len(charts.bars) <= 2 * BARS + 1
+    assert view.pairs[0].headline == verdict_line(compare_runs(runs).comparisons[0].result)
+    assert view.comparison.comparisons[0].changes == ()

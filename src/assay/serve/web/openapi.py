@@ -43,7 +43,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "evaluations": (
         "FEP: run, read and erase evaluations.",
-        ("/v1/evaluat", "/v1/operations", "/v1/checks"),
+        ("/v1/evaluat", "/v1/operations", "/v1/checks", "/v1/host/assay/comparison"),
     ),
     "host": ("Health, probes and metrics.", ("/v1/health", "/v1/ready", "/v1/live", "/metrics")),
     "documents": (

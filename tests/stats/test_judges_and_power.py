@@ -19,10 +19,8 @@ from assay.stats.distributions import normal_quantile
 from assay.stats.intervals import clustered_mean
 from assay.stats.paired import PairedSample
 from assay.stats.power import (
-    binary_cases,
     mean_cases,
     sensitivity,
-    smallest_binary_effect,
     smallest_effect,
     t_power,
 )
@@ -51,15 +49,6 @@ def test_the_cases_that_settle_a_margin():
     assert cases == pytest.approx(both**2, rel=0.01)
     assert t_power(0.05, 0.3, cases, 0.95) > 0.8
     assert smallest_effect(cases, 0.3) < 0.05
-    binary = binary_cases(0.05, 0.2)
-    assert sqrt(binary) * 0.05 >= (normal_quantile(0.975) + normal_quantile(0.9)) * sqrt(0.2)
-    assert sqrt(binary - 1) * 0.05 < (normal_quantile(0.975) + normal_quantile(0.9)) * sqrt(0.2)
-    # Connor 1987 at the smallest effect: n = (z sqrt(share) + z' sqrt(share - effect²))² / effect²
-    effect = smallest_binary_effect(300, 0.2)
-    needed = (
-        normal_quantile(0.975) * sqrt(0.2) + normal_quantile(0.8) * sqrt(0.2 - effect**2)
-    ) ** 2 / effect**2
-    assert needed == pytest.approx(300, rel=1e-6)
 
 
 def test_sensitivity_never_depends_on_the_observed_effect():

@@ -6,10 +6,11 @@ computed for it only repeats the p value.
 """
 
 from collections.abc import Callable
-from math import isfinite, sqrt
+from math import floor, isfinite, sqrt
 
 from msgspec import Struct
 
+from assay.stats.binary_power import show_power, within_power
 from assay.stats.distributions import normal_quantile, special, student_quantile
 from assay.stats.paired import FEW, LEVEL, PairedSample
 from assay.stats.tango import bisect
@@ -40,7 +41,6 @@ def sensitivity(
         raise ValueError(f"margin: expected a number above 0, got {margin:g}")
     if sample.n < 2:
         return Sensitivity(power, None)
-    can_show = 2 ** (1 - sample.n) <= 1 - level  # else no pattern of signs is rare enough to exclude 0
     if sample.is_binary:
         share = discordant_share(sample)
         smallest = smallest_binary_effect(sample.n, share, level, power)
@@ -49,9 +49,10 @@ def sensitivity(
         deviation = spread(sample)
         if deviation is None:
             return Sensitivity(power, None)
-        smallest = smallest_effect(sample.n, deviation, level, power)
+        few = sample.n < FEW
+        smallest = (smallest_sign_flip_effect if few else smallest_effect)(sample.n, deviation, level, power)
         needed = None if margin is None else mean_cases(margin, deviation, level, power)
-    if not can_show or (sample.span is not None and smallest is not None and smallest > sample.span):
+    if sample.span is not None and smallest is not None and smallest > sample.span:
         smallest = None
     return Sensitivity(power, smallest, needed, None if needed is None else max(0, needed - sample.n))
 
@@ -104,34 +105,49 @@ def mean_cases(margin: float, deviation: float, level: float = LEVEL, power: flo
     return _first(is_enough, FEW)
 
 
+def smallest_sign_flip_effect(
+    cases: int, deviation: float, level: float = LEVEL, power: float = POWER
+) -> float | None:
+    """
+    The true mean difference that sign flips show with the power, for differences like those of a normal distribution.
+
+    With one pattern in the tail, all differences must have one sign. With more patterns, the effect is that of t at the
+    level that sign flips attain, increased by 20% / patterns: the simulated power is then at least the one that was asked for.
+    None if no pattern is rare enough.
+    """
+    patterns = floor((1 - level) / 2 * 2**cases * (1 + 1e-12))
+    if not patterns:
+        return None
+    if patterns == 1:
+        return deviation * normal_quantile(power ** (1 / cases))
+    attained = 1 - 2 * patterns / 2**cases
+    return (1 + 0.2 / patterns) * smallest_effect(cases, deviation, attained, power)
+
+
 def smallest_binary_effect(
     cases: int, share: float, level: float = LEVEL, power: float = POWER
 ) -> float | None:
     """
-    The difference of two paired rates that the score test shows with the power, if a share of the cases changes.
+    The difference of two paired rates that the interval shows with the power, if a share of the cases changes.
 
-    R. J. Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43 (1987).
     None if even changes in one direction alone would not show.
     """
-    if not _shows(share, share, cases, level, power):
+    if show_power(share, share, cases, level) < power:
         return None
-    return bisect(lambda effect: not _shows(effect, share, cases, level, power), 0.0, share)
+    return bisect(lambda effect: show_power(effect, share, cases, level) < power, 0.0, share)
 
 
 def binary_cases(margin: float, share: float, level: float = LEVEL, power: float = POWER) -> int:
-    """The number of cases at which the score test settles the margin."""
-    share = max(share, margin)  # a difference of the margin needs as many changed cases
-    both = normal_quantile((1 + level) / 2) + normal_quantile((1 + power) / 2)
+    """The number of cases at which Tango's interval settles the margin."""
+    share = max(share, min(margin, 1.0))  # a difference of the margin needs as many changed cases
 
     def is_enough(cases: int) -> bool:
-        return margin * sqrt(cases) >= both * sqrt(share) and _shows(margin, share, cases, level, power)
+        return (
+            within_power(margin, share, cases, level) >= power
+            and show_power(min(margin, 1.0), share, cases, level) >= power
+        )
 
     return _first(is_enough, FEW)
-
-
-def _shows(effect: float, share: float, cases: int, level: float, power: float) -> bool:
-    limit = normal_quantile((1 + level) / 2) * sqrt(share)
-    return effect * sqrt(cases) >= limit + normal_quantile(power) * sqrt(max(0.0, share - effect**2))
 
 
 def _first(is_enough: Callable[[int], bool], least: int) -> int:

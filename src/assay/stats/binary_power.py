@@ -1,0 +1,117 @@
+"""
+The power of a comparison of cases that pass or fail once, computed for the interval that is really used.
+
+A share of the cases changes. Of those, the gains are a binomial number. The power is the probability of all outcomes
+whose interval gives the answer: Tango's interval from 15 cases on, sign flips below. Sign flips of cases that pass or
+fail exclude 0 exactly if McNemar's exact test does.
+"""
+
+from math import floor, sqrt
+from typing import Any
+
+from assay.stats.distributions import normal_quantile, numpy, special
+from assay.stats.paired import FEW
+
+MAX_EXACT = 10**6  # cases up to which outcomes are summed; above, the normal distribution is as exact
+WINDOW = 6  # standard deviations of the number of changed cases that are summed
+
+
+def show_power(effect: float, share: float, cases: int, level: float) -> float:
+    """The probability that the interval excludes 0 on the side of a true effect, if this share of the cases changes."""
+    if cases > MAX_EXACT:
+        spread = sqrt(max(0.0, share - effect**2))
+        distance = effect * sqrt(cases) - normal_quantile((1 + level) / 2) * sqrt(share)
+        return _normal(distance, spread)
+    changed, weights = _changed(share, cases)
+    least = _least_gains(changed, cases, level)
+    gain = min(1.0, (share + effect) / (2 * share))
+    return float((weights * _binomial_above(least - 1, changed, gain)).sum())
+
+
+def within_power(margin: float, share: float, cases: int, level: float) -> float:
+    """The probability that Tango's interval is within the margin, if the true difference is 0. From 15 cases on."""
+    if margin >= 1:
+        return 1.0
+    z = normal_quantile((1 + level) / 2)
+    if cases > MAX_EXACT:
+        distance = margin * sqrt(cases) - z * sqrt(_variance_at(share, margin))
+        return max(0.0, 2 * _normal(distance, sqrt(share)) - 1)
+    np = numpy()
+    changed, weights = _changed(share, cases)
+    # The largest number of gains with an upper limit below the margin, by bisection for every number of changed cases.
+    fits, exceeds = np.ceil(changed / 2), changed + 1
+    possible = _score(fits, changed - fits, cases, margin) < -z
+    while ((exceeds - fits) > 1).any():
+        middle = np.floor((fits + exceeds) / 2)
+        inside = _score(middle, changed - middle, cases, margin) < -z
+        fits, exceeds = np.where(inside, middle, fits), np.where(inside, exceeds, middle)
+    inside = 1 - 2 * _binomial_above(fits, changed, 0.5)
+    return float((weights * np.where(possible, inside, 0.0)).sum())
+
+
+def _normal(distance: float, spread: float) -> float:
+    if not spread:
+        return 1.0 if distance > 0 else 0.0
+    return float(special().ndtr(distance / spread))
+
+
+def _changed(share: float, cases: int) -> tuple[Any, Any]:
+    """The likely numbers of changed cases, with their probabilities."""
+    np, functions = numpy(), _functions()
+    if share >= 1:
+        return np.array([float(cases)]), np.array([1.0])
+    reach = WINDOW * sqrt(cases * share * (1 - share)) + WINDOW
+    first, last = max(0, floor(cases * share - reach)), min(cases, floor(cases * share + reach) + 1)
+    changed = np.arange(first, last + 1, dtype=float)
+    logarithm = (
+        functions.gammaln(cases + 1) - functions.gammaln(changed + 1) - functions.gammaln(cases - changed + 1)
+    )
+    return changed, np.exp(
+        logarithm + functions.xlogy(changed, share) + functions.xlog1py(cases - changed, -share)
+    )
+
+
+def _least_gains(changed: Any, cases: int, level: float) -> Any:
+    """For each number of changed cases, the smallest number of gains whose interval excludes 0."""
+    np = numpy()
+    if cases >= FEW:
+        return np.floor((changed + normal_quantile((1 + level) / 2) * np.sqrt(changed)) / 2) + 1
+    tail = floor((1 - level) / 2 * 2**cases * (1 + 1e-12)) / 2**cases  # the level that sign flips attain
+    least = changed + 1
+    for losses in range(cases, -1, -1):
+        shows = (losses <= changed) & (
+            1 - _binomial_above(np.full_like(changed, losses), changed, 0.5) <= tail * (1 + 1e-12)
+        )
+        least = np.where(shows & (least > changed), changed - losses, least)
+    return least
+
+
+def _binomial_above(successes: Any, trials: Any, probability: float) -> Any:
+    """The probability of more successes, for each pair."""
+    np = numpy()
+    inside = np.clip(successes, 0, np.maximum(trials - 1, 0))
+    above = _functions().betainc(inside + 1, np.maximum(trials - inside, 1), probability)
+    return np.where(successes < 0, 1.0, np.where(successes >= trials, 0.0, above))
+
+
+def _score(gains: Any, losses: Any, cases: int, difference: float) -> Any:
+    """`tango_score` for arrays, for a difference between 0 and 1."""
+    np = numpy()
+    linear = -(gains + losses) + (2 * cases - gains + losses) * difference
+    constant = -losses * difference * (1 - difference)
+    share = (np.sqrt(np.maximum(0.0, linear * linear - 8 * cases * constant)) - linear) / (4 * cases)
+    return (gains - losses - cases * difference) / np.sqrt(
+        cases * (2 * share + difference * (1 - difference))
+    )
+
+
+def _variance_at(share: float, margin: float) -> float:
+    """The variance of a case in Tango's score at the margin, if the shares of gains and losses are as expected at 0."""
+    linear = -share + 2 * margin
+    losses = (sqrt(linear**2 + 4 * share * margin * (1 - margin)) - linear) / 4
+    return 2 * losses + margin * (1 - margin)
+
+
+def _functions() -> Any:
+    """The functions of scipy for arrays."""
+    return special()

@@ -19,6 +19,11 @@ export const ROUTES: Route[] = [
     nav: { label: "Runs", key: "r" },
     screen: lazy(() => import("~/screens/runs/RunsScreen")),
   },
+  {
+    path: "/runs/:id",
+    title: "Run",
+    screen: lazy(() => import("~/screens/run/RunScreen")),
+  },
 ];
 
 export const HOME = "/runs";

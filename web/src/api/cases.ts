@@ -1,0 +1,196 @@
+/** One run and its cases: the types and the requests of `overview`, `cases:query`, `cases:search` and `cases/{position}`. */
+import { request } from "./client";
+import type { CaseCounts, Kind, RunRow, Status } from "./runs";
+
+export interface Bar {
+  name: string;
+  required: number;
+  observed: number | null;
+  met: boolean;
+  decided: boolean; // it made the verdict "failed"
+}
+
+export interface CheckColumn {
+  index: number;
+  label: string;
+}
+
+export interface CheckStats extends CheckColumn, CaseCounts {}
+
+export interface Overview {
+  run: RunRow;
+  bars: Bar[];
+  columns: CheckColumn[];
+  latency: { medianMs: number | null; p95Ms: number | null; cases: number } | null;
+  cost: { totalUsd: number | null; knownUsd: number; judgeUsd: number | null; unknown: boolean } | null;
+  findings?: { kind: string; severity: string; count: number }[];
+  unmeasured: { error: number; skipped: number; neverReached: number };
+  progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
+  effective?: { score: number; passed: boolean | null; passedCount: number; corrected: string[] };
+  checks: CheckStats[];
+  passK?: { k: number; rate: number; low: number | null; high: number | null }[];
+  about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown };
+  links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string };
+}
+
+export type CaseStatus = "passed" | "failed" | "ungraded" | "error" | "skipped";
+export type CaseSort = "position" | "score" | "cost" | "latency" | "status";
+
+export interface CasesQuery {
+  filter?: {
+    status?: CaseStatus[];
+    check?: { index: number; outcome?: "failed" | "passed" | "error" | "skipped" | "ungraded" };
+    positions?: number[];
+    findings?: true;
+  };
+  sort?: { by: CaseSort; order?: "asc" | "desc" };
+  include?: "preview"[];
+  limit?: number;
+  cursor?: string;
+  offset?: number;
+}
+
+/** The outcomes of one check over the trials of a case. */
+export type CheckCell = CaseCounts;
+
+export interface CaseRow {
+  position: number;
+  caseId: string | null;
+  status: CaseStatus;
+  score: number | null;
+  costUsd: number | null;
+  latencyMs: number | null;
+  trials: { total: number; passed: number; failed: number; unmeasured: number };
+  cells: (CheckCell | null)[];
+  findings?: number;
+  preview?: { input: string; output: string; expected: string | null; reason: string | null };
+}
+
+export interface CasesAnswer {
+  cases: CaseRow[];
+  next?: string;
+  counts: CaseCounts & { all: number };
+  matching: number;
+  columns: CheckColumn[];
+}
+
+export interface CheckDetail {
+  label: string;
+  column: number | null;
+  checkType: string;
+  status: "completed" | "error" | "skip";
+  passed: boolean | null;
+  reason: string;
+  result: unknown;
+}
+
+export interface Usage {
+  provider?: string;
+  model?: string;
+  input_tokens?: number;
+  output_tokens?: number;
+  cost_usd?: number | null;
+  cached?: boolean;
+}
+
+export interface Step {
+  type: string;
+  at_ms?: number;
+  [member: string]: unknown;
+}
+
+export interface TrialDetail {
+  trial: number;
+  status: "completed" | "error" | "skip";
+  outcome?: string;
+  score: number | null;
+  costUsd: number | null;
+  latencyMs: number | null;
+  output?: unknown;
+  error?: string;
+  checks: CheckDetail[];
+  beside?: unknown[];
+  criteria?: { criterion: string; weight: number; met: boolean; reason: string }[];
+  trajectory?: Step[];
+  live?: boolean;
+  judge?: Usage[];
+  findings?: { kind: string; severity: string; detector?: string; detail?: unknown }[];
+}
+
+export interface Annotation {
+  annotationId: string;
+  target: { runId: string; eventId?: string; nodeId?: string };
+  signal: { kind: "rating" | "correction" | "label" | "flag"; rating?: number; label?: string; correction?: string };
+  actor: { principalRef: string };
+  createdAt: string;
+  note?: string;
+}
+
+export interface CaseDetail {
+  run: { runId: string; kind: Kind; status: Status };
+  row: CaseRow;
+  caseId: string;
+  eventId?: string;
+  input?: unknown;
+  expected?: unknown;
+  tags?: unknown;
+  trials: TrialDetail[];
+  recorded?: { score: number | null; passed: boolean | null };
+  effective?: { score: number; passed: boolean; annotationId: string };
+  annotations: Annotation[];
+  next: number | null;
+  previous: number | null;
+}
+
+export interface SearchMatch {
+  position: number;
+  trial: number;
+  caseId: string;
+  in: string;
+  snippet: string;
+  at: number;
+  length: number;
+}
+
+export interface SearchAnswer {
+  matches: SearchMatch[];
+  looked: { cases: number; bytes: number; from: number; to: number; total: number; complete: boolean };
+  next?: string;
+}
+
+const path = (run: string) => `/v1/host/assay/runs/${encodeURIComponent(run)}`;
+
+export function getOverview(run: string, signal?: AbortSignal): Promise<Overview> {
+  return request<Overview>(`${path(run)}/overview`, { signal });
+}
+
+export function queryCases(run: string, query: CasesQuery, signal?: AbortSignal): Promise<CasesAnswer> {
+  return request<CasesAnswer>(`${path(run)}/cases:query`, { method: "POST", body: query, signal });
+}
+
+export function getCase(run: string, position: number, signal?: AbortSignal): Promise<CaseDetail> {
+  return request<CaseDetail>(`${path(run)}/cases/${position}`, { signal });
+}
+
+export function searchCases(
+  run: string,
+  query: { text?: string; tags?: string[]; limit?: number; cursor?: string },
+  signal?: AbortSignal,
+): Promise<SearchAnswer> {
+  return request<SearchAnswer>(`${path(run)}/cases:search`, { method: "POST", body: query, signal });
+}
+
+/** Cancel a run. The results so far stay. */
+export function cancelRun(run: string, kind: Kind): Promise<unknown> {
+  const id = encodeURIComponent(run);
+  return request(kind === "evaluation" ? `/v1/evaluations/${id}:cancel` : `/v1/runs/${id}/cancel`, { method: "POST", body: {} });
+}
+
+/** Correct the score of a task. The recorded score stays; the last correction is the effective one. */
+export function correctScore(run: string, eventId: string, correction: { score?: number; passed?: boolean }, note: string): Promise<Annotation> {
+  const signal = { kind: "correction", correction: JSON.stringify(correction) };
+  return request<Annotation>(`/v1/runs/${encodeURIComponent(run)}/annotations`, {
+    method: "POST",
+    body: { target: { eventId }, signal, ...(note ? { note } : {}) },
+  });
+}

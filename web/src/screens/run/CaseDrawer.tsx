@@ -1,0 +1,222 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useMemo } from "react";
+
+import { getCase, type CaseDetail, type TrialDetail } from "~/api/cases";
+import { useKeys } from "~/state/keyboard";
+import { useParam } from "~/state/address";
+import { Button, CopyButton, Segments } from "~/ui/controls";
+import { Chip, ErrorState, Loading, NotMeasured, Stat, Tag } from "~/ui/display";
+import { duration, money, score as formatScore } from "~/ui/format";
+import { Drawer } from "~/ui/overlay";
+
+import { CaseChecks } from "./CaseChecks";
+import { Content, textOf } from "./Content";
+import { Correction } from "./Correction";
+import { Item } from "./Item";
+import { Timeline } from "./Timeline";
+import { STATUS_TONE, STATUS_WORD } from "./words";
+import { VisibleText } from "./VisibleText";
+
+const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
+
+interface Props {
+  run: string;
+  position: number;
+  onClose: () => void;
+  onMove: (by: 1 | -1) => void;
+  onNextFailure: () => void;
+}
+
+/** One case with all that the run has about it. Its address is `?case=POSITION`. */
+export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Props) {
+  const query = useQuery({
+    queryKey: ["run", run, "case", position],
+    queryFn: ({ signal }) => getCase(run, position, signal),
+    placeholderData: keepPreviousData,
+  });
+  useKeys("Case", [
+    { keys: "j", label: "Next case", run: () => onMove(1) },
+    { keys: "k", label: "Previous case", run: () => onMove(-1) },
+    { keys: "n", label: "Next failure", run: onNextFailure },
+    { keys: "Escape", label: "Close", run: onClose },
+  ]);
+  const detail = query.data;
+  const title = detail ? detail.caseId || `case ${detail.row.position}` : `case ${position}`;
+  return (
+    <Drawer
+      wide
+      title={<VisibleText text={title.slice(0, 300)} />}
+      onClose={onClose}
+      actions={
+        <>
+          <CopyButton text={() => window.location.href} label="Copy the link to this case" />
+          <Button kind="plain" icon="up" aria-label="Previous case (k)" onClick={() => onMove(-1)} />
+          <Button kind="plain" icon="down" aria-label="Next case (j)" onClick={() => onMove(1)} />
+        </>
+      }
+    >
+      {query.isError ? (
+        <ErrorState error={query.error} retry={() => void query.refetch()} />
+      ) : detail === undefined ? (
+        <Loading label="Loading the case" lines={8} />
+      ) : (
+        <CaseView key={detail.row.position} detail={detail} />
+      )}
+    </Drawer>
+  );
+}
+
+function CaseView({ detail }: { detail: CaseDetail }) {
+  const [chosen, setChosen] = useParam("trial");
+  const trial = detail.trials.find((one) => String(one.trial) === chosen) ?? firstFailing(detail);
+  const tags = useMemo(() => tagsOf(detail.tags), [detail.tags]);
+  return (
+    <div className="case">
+      <div className="case-head">
+        <Chip tone={STATUS_TONE[detail.row.status]}>{STATUS_WORD[detail.row.status]}</Chip>
+        {tags.map((tag) => (
+          <Tag key={tag}>
+            <VisibleText text={tag} />
+          </Tag>
+        ))}
+      </div>
+      <dl className="case-numbers">
+        <Stat label="Score">{detail.row.score === null ? <NotMeasured /> : formatScore(detail.row.score)}</Stat>
+        {detail.effective && <Stat label="Effective score">{formatScore(detail.effective.score)}</Stat>}
+        {detail.row.trials.total > 1 && <Stat label="Trials passed">{`${detail.row.trials.passed} of ${detail.row.trials.total}`}</Stat>}
+        <Stat label="Cost">{money(detail.row.costUsd)}</Stat>
+        <Stat label="Latency">{duration(detail.row.latencyMs)}</Stat>
+      </dl>
+      {detail.trials.length > 1 && (
+        <Segments
+          label="Trial"
+          value={String(trial?.trial ?? 0)}
+          options={detail.trials.map((one) => [String(one.trial), `Trial ${one.trial + 1}${trialMark(one)}`] as const)}
+          onChange={(value) => setChosen(value)}
+        />
+      )}
+      {trial ? <TrialView detail={detail} trial={trial} /> : <p className="quiet">This case has no result.</p>}
+      {detail.run.kind === "agent-eval" && (
+        <Item name="correction" title="Correct the score">
+          <Correction detail={detail} />
+        </Item>
+      )}
+    </div>
+  );
+}
+
+function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }) {
+  const reasons = useMemo(() => reasonsOf(trial), [trial]);
+  const rubric = isRubric(detail.expected);
+  const differs = reasons.length > 0 && isComparable(detail.expected, trial.output);
+  return (
+    <>
+      <Item name="output" title="Output" actions={<CopyButton text={() => textOf(trial.output)} label="Copy the output" />}>
+        {reasons.length > 0 && (
+          <ul className={`reasons ${trial.status === "completed" ? "" : "reasons-error"}`} aria-label="Why it did not pass">
+            {reasons.map((reason, at) => (
+              <li key={at}>
+                <VisibleText text={reason} />
+              </li>
+            ))}
+          </ul>
+        )}
+        <Content value={trial.output} label="Output" />
+        <TrialNumbers trial={trial} />
+      </Item>
+      {detail.expected !== undefined && !rubric && (
+        <Item name="expected" title={differs ? "Expected, and the difference" : "Expected"} actions={<CopyButton text={() => textOf(detail.expected)} label="Copy what was expected" />}>
+          {differs ? (
+            <Suspense fallback={<Loading label="Comparing" lines={2} />}>
+              <DifferenceView expected={detail.expected} actual={trial.output} />
+            </Suspense>
+          ) : (
+            <Content value={detail.expected} label="Expected" />
+          )}
+        </Item>
+      )}
+      <Item name="input" title="Input" actions={<CopyButton text={() => textOf(detail.input)} label="Copy the input" />}>
+        <Content value={detail.input} label="Input" />
+      </Item>
+      <Item name="checks" title="Checks">
+        <CaseChecks trial={trial} />
+      </Item>
+      {trial.findings && <Findings findings={trial.findings} />}
+      {trial.trajectory && trial.trajectory.length > 0 && (
+        <Item name="trajectory" title="Trajectory">
+          <Timeline steps={trial.trajectory} live={trial.live ?? false} />
+        </Item>
+      )}
+    </>
+  );
+}
+
+/** The numbers of one trial, below its output. */
+function TrialNumbers({ trial }: { trial: TrialDetail }) {
+  const parts = [
+    trial.outcome && trial.outcome !== "completed" ? `the agent ${trial.outcome}` : "",
+    trial.score === null ? "" : `score ${formatScore(trial.score)}`,
+    trial.latencyMs === null ? "" : duration(trial.latencyMs),
+    trial.costUsd === null ? "" : money(trial.costUsd),
+  ].filter(Boolean);
+  return parts.length === 0 ? null : <p className="faint num">{parts.join(" · ")}</p>;
+}
+
+function Findings({ findings }: { findings: NonNullable<TrialDetail["findings"]> }) {
+  return (
+    <Item name="findings" title={`Findings (${findings.length})`}>
+      {findings.length === 0 && <p className="quiet">The detectors looked and found nothing.</p>}
+      <ul className="findings">
+        {findings.map((one, at) => (
+          <li key={at}>
+            <Chip tone={one.severity === "low" || one.severity === "medium" ? "warn" : "fail"}>{one.severity}</Chip>
+            <strong>
+              <VisibleText text={one.kind} />
+            </strong>
+            {one.detector && (
+              <code className="faint">
+                <VisibleText text={one.detector} />
+              </code>
+            )}
+            {one.detail !== undefined && <Content value={one.detail} label={`Finding ${one.kind}`} />}
+          </li>
+        ))}
+      </ul>
+    </Item>
+  );
+}
+
+function firstFailing(detail: CaseDetail): TrialDetail | undefined {
+  return detail.trials.find((one) => reasonsOf(one).length > 0) ?? detail.trials[0];
+}
+
+/** Why a trial did not pass: the agent's error, the checks that did not pass, the criteria that are not met. */
+export function reasonsOf(trial: TrialDetail): string[] {
+  const unmet = trial.criteria?.filter((one) => !one.met).map((one) => `not met: ${one.criterion} (${one.reason})`) ?? [];
+  const checks = trial.checks
+    .filter((check) => check.status !== "completed" || check.passed === false)
+    .map((check) => `${check.label}: ${check.reason}`);
+  const own = [...checks, ...unmet];
+  const error = trial.error && !own.some((reason) => reason.includes(trial.error ?? "")) ? [trial.error] : [];
+  const found = trial.findings?.filter((one) => one.severity === "high" || one.severity === "critical").map((one) => `found ${one.kind} (${one.severity})`) ?? [];
+  return [...error, ...own, ...new Set(found)];
+}
+
+function trialMark(trial: TrialDetail): string {
+  if (trial.status !== "completed") return " ?";
+  return reasonsOf(trial).length > 0 ? " ✗" : " ✓";
+}
+
+function isRubric(expected: unknown): boolean {
+  return Array.isArray(expected) && expected.length > 0 && typeof expected[0] === "object" && expected[0] !== null && "criterion" in expected[0];
+}
+
+/** Two texts, or two JSON structures: then their difference says more than both. */
+function isComparable(expected: unknown, actual: unknown): boolean {
+  if (expected === undefined || actual === undefined || expected === null || actual === null) return false;
+  return typeof expected === typeof actual && (typeof expected === "string" || typeof expected === "object");
+}
+
+function tagsOf(tags: unknown): string[] {
+  return (Array.isArray(tags) ? tags : [tags]).filter((tag): tag is string => typeof tag === "string").slice(0, 12);
+}

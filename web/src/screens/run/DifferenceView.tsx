@@ -1,0 +1,63 @@
+import { useMemo, useState } from "react";
+
+import { comparableText, differenceOf, type Part } from "./difference";
+import { lengthText } from "./fold";
+import { VisibleText } from "./VisibleText";
+
+const CONTEXT = 160; // characters of equal text beside a change
+const MAX_PARTS = 600;
+
+/** What was expected and what came, as one text: what is missing is struck through, what is new is underlined. */
+export function DifferenceView({ expected, actual }: { expected: unknown; actual: unknown }) {
+  const [open, setOpen] = useState(false);
+  const difference = useMemo(() => differenceOf(comparableText(expected), comparableText(actual)), [expected, actual]);
+  const parts = difference.parts;
+  if (parts.every((part) => part.kind === "same")) return <p className="quiet">Equal, apart from what a check does not compare.</p>;
+  const shown = parts.slice(0, MAX_PARTS);
+  const long = shown.some((part) => part.text.length > 3 * CONTEXT);
+  return (
+    <div className="content">
+      <div className="content-text difference" dir="auto" tabIndex={0} role="group" aria-label="Difference">
+        {shown.map((part, at) => (
+          <DifferencePart key={at} part={part} open={open} first={at === 0} last={at === parts.length - 1} />
+        ))}
+        {parts.length > shown.length && <span className="quiet"> … {parts.length - shown.length} more changes</span>}
+      </div>
+      <div className="content-foot">
+        <span className="legend">
+          <del>expected</del> <ins>actual</ins>
+        </span>
+        {difference.bounded && <span className="quiet">The texts differ too much to compare word by word.</span>}
+        {long && (
+          <button type="button" className="button plain small" onClick={() => setOpen(!open)} aria-expanded={open}>
+            {open ? "Only changes" : "Show all of the text"}
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function DifferencePart({ part, open, first, last }: { part: Part; open: boolean; first: boolean; last: boolean }) {
+  if (part.kind === "same") return <VisibleText text={open ? part.text : shorten(part.text, first, last)} />;
+  const text = open ? part.text : cut(part.text);
+  const Tag = part.kind === "expected" ? "del" : "ins";
+  return (
+    <Tag>
+      <span className="sr">{part.kind === "expected" ? "expected: " : "actual: "}</span>
+      <VisibleText text={text} />
+    </Tag>
+  );
+}
+
+function cut(text: string): string {
+  return text.length <= 6 * CONTEXT ? text : `${text.slice(0, 6 * CONTEXT)} … ${lengthText(text.length)}`;
+}
+
+/** Equal text far from a change is left out. */
+function shorten(text: string, first: boolean, last: boolean): string {
+  if (text.length <= 3 * CONTEXT) return text;
+  const left = first ? "" : text.slice(0, CONTEXT);
+  const right = last ? "" : text.slice(-CONTEXT);
+  return `${left}${left ? " " : ""}⋯${right ? " " : ""}${right}`;
+}

@@ -1,0 +1,201 @@
+import type { Bar, Overview } from "~/api/cases";
+import { Chip, NotMeasured } from "~/ui/display";
+import { count, duration, money, plural, score as formatScore } from "~/ui/format";
+
+import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
+import { VisibleText } from "./VisibleText";
+
+/** The first thing to see: the score with its interval, the verdict and the bar that decided, cost, latency, findings, what is missing. */
+export function Headline({ overview, onFilter }: { overview: Overview; onFilter: (show: string) => void }) {
+  return (
+    <section className="headline" aria-label="Result">
+      <ScoreCard overview={overview} />
+      <VerdictCard overview={overview} />
+      <dl className="headline-numbers">
+        <CostNumber overview={overview} />
+        <LatencyNumber overview={overview} />
+        {overview.findings && <FindingsNumber findings={overview.findings} onFilter={onFilter} />}
+        <UnmeasuredNumber overview={overview} onFilter={onFilter} />
+        <CorrectionNumber overview={overview} />
+        <RepeatNumber overview={overview} />
+      </dl>
+    </section>
+  );
+}
+
+function ScoreCard({ overview }: { overview: Overview }) {
+  const { score, counts } = overview.run;
+  const bar = overview.bars.find((one) => one.name === "passScore");
+  return (
+    <div className="headline-card score-card">
+      <h2 className="headline-label">{score?.name ?? "score"}</h2>
+      {score === null ? (
+        <p className="headline-value">
+          <NotMeasured />
+        </p>
+      ) : (
+        <>
+          <p className="headline-value num">
+            {formatScore(score.value)}
+            {score.low !== null && score.high !== null && <small>{` ${rangeText(score.low, score.high)}`}</small>}
+          </p>
+          <ScoreScale score={score} bar={bar} />
+          <p className="quiet headline-note">
+            {score.low === null ? "No interval: there are too few " : "95 % interval"}
+            {score.low === null ? `${nounOf(overview)}s. ` : ` over ${plural(score.cases, nounOf(overview))}. `}
+            {counts && `${countsText(counts)}.`}
+          </p>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** The ends of an interval. A score is never outside of 0 to 1. */
+function rangeText(low: number, high: number): string {
+  return `${formatScore(Math.max(0, low))}–${formatScore(Math.min(1, high))}`;
+}
+
+/** The score and its interval on the scale from 0 to 1, with the bar. */
+function ScoreScale({ score, bar }: { score: NonNullable<Overview["run"]["score"]>; bar: Bar | undefined }) {
+  const at = (value: number) => `${Math.min(1, Math.max(0, value)) * 100}%`;
+  const { low, high, value } = score;
+  return (
+    <svg className="score-scale" width="100%" height="22" aria-hidden="true">
+      <line className="track" x1="0" x2="100%" y1="11" y2="11" />
+      {low !== null && high !== null && <line className="reach" x1={at(low)} x2={at(high)} y1="11" y2="11" />}
+      {bar && <line className="bar" x1={at(bar.required)} x2={at(bar.required)} y1="1" y2="21" />}
+      <circle className="point" cx={at(value)} cy="11" r="5" />
+    </svg>
+  );
+}
+
+function VerdictCard({ overview }: { overview: Overview }) {
+  const verdict = verdictOf(overview);
+  const others = overview.bars.filter((bar) => !bar.decided);
+  return (
+    <div className={`headline-card verdict-card ${verdict.tone}`}>
+      <h2 className="headline-label">verdict</h2>
+      <p className="headline-value">
+        <Chip tone={verdict.tone}>{verdict.word}</Chip>
+      </p>
+      <ul className="verdict-reasons">
+        {verdict.reasons.map((reason) => (
+          <li key={reason}>
+            <VisibleText text={reason} />
+          </li>
+        ))}
+        {isClose(overview) && <li className="quiet">The bar is inside the interval: another run could decide the other way.</li>}
+      </ul>
+      {overview.run.passed === false && others.length > 0 && (
+        <p className="quiet headline-note">Met: {others.filter((bar) => bar.met).map(barText).join(", ") || "no other bar"}.</p>
+      )}
+    </div>
+  );
+}
+
+function HeadlineNumber({ label, children, note }: { label: string; children: React.ReactNode; note?: React.ReactNode }) {
+  return (
+    <div className="stat">
+      <dt>{label}</dt>
+      <dd>
+        {children}
+        {note && <span className="stat-note">{note}</span>}
+      </dd>
+    </div>
+  );
+}
+
+function CostNumber({ overview: { cost } }: { overview: Overview }) {
+  if (cost === null) {
+    return (
+      <HeadlineNumber label="Cost">
+        <NotMeasured why="No cost was reported." />
+      </HeadlineNumber>
+    );
+  }
+  const judge = cost.judgeUsd ? `${money(cost.judgeUsd)} for judges` : "";
+  if (cost.totalUsd === null) {
+    return (
+      <HeadlineNumber label="Cost" note="some costs are not known">
+        {cost.knownUsd > 0 ? `at least ${money(cost.knownUsd)}` : "not known"}
+      </HeadlineNumber>
+    );
+  }
+  return (
+    <HeadlineNumber label="Cost" note={judge}>
+      {money(cost.totalUsd)}
+    </HeadlineNumber>
+  );
+}
+
+function LatencyNumber({ overview: { latency } }: { overview: Overview }) {
+  return (
+    <HeadlineNumber label="Latency, p95" note={latency?.medianMs == null ? "" : `median ${duration(latency.medianMs)}`}>
+      {latency?.p95Ms == null ? <NotMeasured why="No latency was recorded." /> : duration(latency.p95Ms)}
+    </HeadlineNumber>
+  );
+}
+
+const SEVERITY = ["critical", "high", "medium", "low"];
+
+function FindingsNumber({ findings, onFilter }: { findings: NonNullable<Overview["findings"]>; onFilter: (show: string) => void }) {
+  const total = findings.reduce((sum, one) => sum + one.count, 0);
+  const ordered = [...findings].filter((one) => one.count > 0).sort((a, b) => SEVERITY.indexOf(a.severity) - SEVERITY.indexOf(b.severity));
+  return (
+    <HeadlineNumber label="Findings" note={ordered.map((one) => `${one.kind} ${one.count} (${one.severity})`).join(", ")}>
+      {total === 0 ? (
+        "none"
+      ) : (
+        <button type="button" className="number-link" onClick={() => onFilter("findings")}>
+          {count(total)}
+        </button>
+      )}
+    </HeadlineNumber>
+  );
+}
+
+function UnmeasuredNumber({ overview, onFilter }: { overview: Overview; onFilter: (show: string) => void }) {
+  const { error, skipped, neverReached } = overview.unmeasured;
+  const total = unmeasuredCount(overview);
+  const live = overview.progress !== null;
+  const parts = [
+    ...(error > 0 ? [`${count(error)} with an error`] : []),
+    ...(skipped > 0 ? [`${count(skipped)} not run`] : []),
+    ...(neverReached > 0 ? [`${count(neverReached)} ${live ? "still to come" : "never reached"}`] : []),
+  ];
+  return (
+    <HeadlineNumber label="Not measured" note={parts.join(", ")}>
+      {error + skipped === 0 ? (
+        count(total)
+      ) : (
+        <button type="button" className="number-link" onClick={() => onFilter("unmeasured")}>
+          {count(total)}
+        </button>
+      )}
+    </HeadlineNumber>
+  );
+}
+
+function CorrectionNumber({ overview }: { overview: Overview }) {
+  const { effective, run } = overview;
+  if (effective === undefined) return null;
+  const verdict = effective.passed === null ? "" : effective.passed ? ", passes" : ", fails";
+  return (
+    <HeadlineNumber label="Effective score" note={`${plural(effective.corrected.length, "corrected task")}; recorded ${formatScore(run.score?.value)}`}>
+      {formatScore(effective.score)}
+      {verdict}
+    </HeadlineNumber>
+  );
+}
+
+function RepeatNumber({ overview: { passK, run } }: { overview: Overview }) {
+  const last = passK?.at(-1);
+  if (last === undefined || run.trials === undefined) return null;
+  const range = last.low === null || last.high === null ? "" : `, ${rangeText(last.low, last.high)}`;
+  return (
+    <HeadlineNumber label={`pass^${last.k}`} note={`all ${last.k} trials of a task pass${range}`}>
+      {formatScore(last.rate)}
+    </HeadlineNumber>
+  );
+}

@@ -1,0 +1,270 @@
+import "./run.css";
+
+import { useQuery } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+
+import type { ScreenProps } from "~/app/routes";
+import { getOverview, type CaseRow, type CaseSort, type Overview } from "~/api/cases";
+import { changeParams, formatAddress, useAddress } from "~/state/address";
+import { useKeys } from "~/state/keyboard";
+import { Button, CopyButton } from "~/ui/controls";
+import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
+import { ago, count, duration, moment, plural } from "~/ui/format";
+
+import { CaseDrawer } from "./CaseDrawer";
+import { Headline } from "./Headline";
+import { useLive } from "./live";
+import { LiveBar } from "./LiveBar";
+import { Matrix, type MatrixHandle } from "./Matrix";
+import { allRows, PAGE, useRows, type Rows } from "./rows";
+import { Toolbar } from "./Toolbar";
+import { viewOf } from "./view";
+import { nounOf } from "./words";
+import { VisibleText } from "./VisibleText";
+
+const MAX_EXPORT = 100_000; // rows
+const MAX_LOOK = 20; // pages that "next failure" looks through
+
+/** One run: the headline, then cases × checks, and a drawer for one case. */
+export default function RunScreen({ params }: ScreenProps) {
+  const id = params["id"] ?? "";
+  const overview = useQuery({ queryKey: ["run", id, "overview"], queryFn: ({ signal }) => getOverview(id, signal) });
+  if (overview.isPending) {
+    return (
+      <div className="screen">
+        <Loading label="Loading the run" lines={6} />
+      </div>
+    );
+  }
+  if (overview.data === undefined) return <ErrorState error={overview.error} retry={() => void overview.refetch()} />;
+  return <RunView key={id} overview={overview.data} />;
+}
+
+function RunView({ overview }: { overview: Overview }) {
+  const { run } = overview;
+  const connection = useLive(run);
+  const noun = nounOf(overview);
+  useEffect(() => {
+    document.title = `${run.name || run.runId} · assay`;
+  }, [run.name, run.runId]);
+  const cases = run.kind === "evaluation" || run.kind === "agent-eval";
+  return (
+    <div className="screen run-screen">
+      <RunHead overview={overview} />
+      {run.error?.message && run.status === "failed" && overview.bars.length === 0 && (
+        <Notice tone="fail">
+          <VisibleText text={run.error.message} />
+        </Notice>
+      )}
+      <LiveBar overview={overview} connection={connection} />
+      {run.erasedAt && <Notice tone="warn">The content of this run was erased {ago(run.erasedAt)}. Its log and its numbers remain.</Notice>}
+      {cases ? (
+        <Cases overview={overview} noun={noun} />
+      ) : (
+        <Empty title={`This run is a ${run.kind}`} icon="right" actions={<a className="button" href={formatAddress(`/verify/${encodeURIComponent(run.runId)}`)}>Open it</a>} />
+      )}
+    </div>
+  );
+}
+
+function RunHead({ overview: { run, about } }: { overview: Overview }) {
+  const facts = [
+    run.agentId ? `${run.agentId}${run.agentVersion ? ` ${run.agentVersion}` : ""}` : "",
+    ...(run.models ?? []),
+    (about.judges ?? []).length > 0 ? `judge ${about.judges?.join(", ")}` : "",
+    (run.modes ?? []).join(", "),
+    run.trials ? plural(run.trials, "trial") : "",
+    run.durationMs === null ? "" : duration(run.durationMs),
+  ].filter(Boolean);
+  return (
+    <header className="run-head">
+      <div className="row wrap">
+        <h1 className="truncate">
+          <VisibleText text={run.name || run.runId} />
+          {run.suiteVersion && <span className="faint"> {run.suiteVersion}</span>}
+        </h1>
+        <StatusChip status={run.status} />
+        <span className="grow" />
+        <a className="button" href={formatAddress("/compare", { runs: [run.baselineRunId, run.runId].filter(Boolean).join(",") })}>
+          Compare
+        </a>
+      </div>
+      <p className="run-facts">
+        <span className="mono">{run.runId}</span>
+        <CopyButton text={run.runId} label="Copy the id of the run" />
+        <span title={moment(run.createdAt)}>{ago(run.createdAt)}</span>
+        {facts.map((fact, at) => (
+          <span key={at}>
+            <VisibleText text={fact} />
+          </span>
+        ))}
+        {(run.tags ?? []).map((tag) => (
+          <Tag key={tag}>
+            <VisibleText text={tag} />
+          </Tag>
+        ))}
+        {run.baselineRunId && (
+          <a href={formatAddress(`/runs/${encodeURIComponent(run.baselineRunId)}`)}>
+            baseline{run.regressions != null && `: ${plural(run.regressions, "regression")}`}
+          </a>
+        )}
+      </p>
+    </header>
+  );
+}
+
+function Cases({ overview, noun }: { overview: Overview; noun: string }) {
+  const { run } = overview;
+  const { path, params } = useAddress();
+  const view = useMemo(() => viewOf(params), [params]);
+  const rows = useRows(run.runId, view);
+  const [active, setActive] = useState(0);
+  const [message, setMessage] = useState("");
+  const matrix = useRef<MatrixHandle>(null);
+  const open = caseOf(params);
+  const change = (next: Record<string, string | undefined>) => {
+    setActive(0);
+    changeParams(next, { replace: true });
+  };
+  const addressOf = useCallback(
+    (row: CaseRow) => {
+      const next = new URLSearchParams(params);
+      next.set("case", String(row.position));
+      next.delete("trial");
+      next.delete("item");
+      return formatAddress(path, next);
+    },
+    [path, params],
+  );
+  const openRow = (index: number, row: CaseRow | undefined) => {
+    if (row === undefined) return;
+    setActive(index);
+    changeParams({ case: String(row.position), trial: undefined, item: undefined }, { replace: true });
+  };
+  const place = () => indexOf(rows, open, active);
+  const move = (by: 1 | -1) => {
+    const next = Math.max(0, Math.min(rows.total - 1, place() + by));
+    if (open === null) {
+      setActive(next);
+      matrix.current?.focusRow(next);
+    } else {
+      void rows.load(next).then((row) => openRow(next, row));
+    }
+  };
+  const nextFailure = () => {
+    void findFailure(rows, open === null && active === 0 && document.activeElement === document.body ? -1 : place()).then((index) => {
+      setMessage(index === null ? `No further failure among the ${noun}s shown.` : "");
+      if (index === null) return;
+      if (open === null) {
+        setActive(index);
+        matrix.current?.focusRow(index);
+      } else {
+        void rows.load(index).then((row) => openRow(index, row));
+      }
+    });
+  };
+  const close = () => {
+    changeParams({ case: undefined, trial: undefined, item: undefined });
+    requestAnimationFrame(() => matrix.current?.focusRow(active));
+  };
+  useKeys("Run", [
+    { keys: "j", label: `Next ${noun}`, run: () => move(1) },
+    { keys: "ArrowDown", label: `Next ${noun}`, run: () => move(1) },
+    { keys: "k", label: `Previous ${noun}`, run: () => move(-1) },
+    { keys: "ArrowUp", label: `Previous ${noun}`, run: () => move(-1) },
+    { keys: "n", label: "Next failure", run: nextFailure },
+  ]);
+  const sortBy = (by: CaseSort) => {
+    const descending = view.sort === by ? !view.descending : by === "cost" || by === "latency";
+    change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
+  };
+  const collect = async () => (view.text ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
+  return (
+    <>
+      <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
+      <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
+      <SearchNote rows={rows} noun={noun} />
+      <div className="sr" role="status">
+        {message}
+      </div>
+      {rows.error !== null && rows.first === undefined ? (
+        <ErrorState error={rows.error} />
+      ) : rows.total === 0 && !rows.loading ? (
+        <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null} clear={() => change({ show: undefined, check: undefined, q: undefined })} />
+      ) : (
+        <Matrix
+          handle={matrix}
+          label={`${noun}s and checks`}
+          rows={rows}
+          columns={overview.columns}
+          stats={overview.checks}
+          view={view}
+          active={active}
+          onActive={setActive}
+          addressOf={addressOf}
+          onSort={sortBy}
+          onCheck={(index) => change({ check: view.check === index ? undefined : String(index) })}
+          repeated={run.trials !== undefined}
+          findings={overview.findings !== undefined}
+        />
+      )}
+      {open !== null && <CaseDrawer run={run.runId} position={open} onClose={close} onMove={move} onNextFailure={nextFailure} />}
+    </>
+  );
+}
+
+function NoRows({ overview, rows, noun, filtered, clear }: { overview: Overview; rows: Rows; noun: string; filtered: boolean; clear: () => void }) {
+  if (rows.search?.running) return <Loading label="Searching" />;
+  if (filtered || rows.search) {
+    return (
+      <Empty title={`No ${noun} matches`} actions={<Button onClick={clear}>Show all {noun}s</Button>}>
+        {rows.search && !rows.search.complete && <p>The search looked at {count(rows.search.looked)} of {count(rows.search.total)} results.</p>}
+      </Empty>
+    );
+  }
+  if (overview.run.erasedAt) return <Empty title="The content of this run was erased" icon="close" />;
+  return <Empty title={overview.progress ? "No result yet" : `This run has no ${noun}s`} icon="clock">{overview.progress && <p>Results appear here one by one.</p>}</Empty>;
+}
+
+/** How far a search has looked. */
+function SearchNote({ rows: { search }, noun }: { rows: Rows; noun: string }) {
+  if (search === null) return null;
+  const looked = search.complete ? `Looked at all ${plural(search.total, "result")}.` : `Looked at ${count(search.looked)} of ${count(search.total)} results.`;
+  return (
+    <p className="row wrap quiet" role="status">
+      {search.running ? "Searching…" : `${plural(search.matches, noun)} found.`} {looked}
+      {search.more && !search.running && (
+        <Button size="small" onClick={search.more}>
+          Search further
+        </Button>
+      )}
+    </p>
+  );
+}
+
+function caseOf(params: URLSearchParams): number | null {
+  const text = params.get("case") ?? "";
+  return /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+/** The index of the open case among the rows shown; without one, the active row. */
+function indexOf(rows: Rows, open: number | null, active: number): number {
+  if (open === null || rows.at(active)?.position === open) return active;
+  for (let index = Math.max(0, active - PAGE); index < Math.min(rows.total, active + 2 * PAGE); index += 1) {
+    if (rows.at(index)?.position === open) return index;
+  }
+  return active;
+}
+
+async function findFailure(rows: Rows, after: number): Promise<number | null> {
+  const last = Math.min(rows.total, after + 1 + MAX_LOOK * PAGE);
+  for (let index = after + 1; index < last; index += 1) {
+    const row = rows.at(index) ?? (await rows.load(index));
+    if (row && (row.status === "failed" || row.status === "error")) return index;
+  }
+  return null;
+}
+
+function present(rows: (CaseRow | undefined)[]): CaseRow[] {
+  return rows.filter((row) => row !== undefined);
+}

@@ -1,0 +1,96 @@
+import type { CaseRow, CasesAnswer, CheckColumn } from "~/api/cases";
+import { Button, SearchField, Segments, Select } from "~/ui/controls";
+import type { ExportColumn } from "~/ui/export";
+import { ExportMenu } from "~/ui/ExportMenu";
+import { count } from "~/ui/format";
+
+import type { Rows } from "./rows";
+import type { Show, View } from "./view";
+import { cellText } from "./words";
+
+const SORTS = [
+  ["status", "Failures first"],
+  ["position", "In order"],
+  ["score", "Lowest score first"],
+  ["-score", "Highest score first"],
+  ["-cost", "Most expensive first"],
+  ["-latency", "Slowest first"],
+] as const;
+
+interface Props {
+  run: string;
+  view: View;
+  rows: Rows;
+  columns: CheckColumn[];
+  findings: boolean;
+  noun: string;
+  change: (params: Record<string, string | undefined>) => void;
+  collect: () => Promise<CaseRow[]>;
+}
+
+/** Search, filter, order and export of the cases. */
+export function Toolbar({ run, view, rows, columns, findings, noun, change, collect }: Props) {
+  const counts = rows.first?.counts;
+  const sort = `${view.descending ? "-" : ""}${view.sort}`;
+  const sorts = SORTS.some(([value]) => value === sort) ? SORTS : [...SORTS, [sort, `By ${view.sort}`] as const];
+  return (
+    <div className="toolbar" role="group" aria-label={`Filter the ${noun}s`}>
+      <SearchField className="run-search" label={`Search ${noun}s`} placeholder="Search ids, inputs, outputs, reasons" value={view.text} hotkey="/" delay={300} onChange={(text) => change({ q: text || undefined })} />
+      <Segments label="Show" value={view.show} options={showOptions(counts, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      {columns.length > 1 && (
+        <Select
+          label="Only where this check failed"
+          value={view.check === null ? "" : String(view.check)}
+          options={[["", "Any check"], ...columns.map((column) => [String(column.index), `Fails ${column.label.slice(0, 60)}`] as const)]}
+          onChange={(value) => change({ check: value || undefined })}
+        />
+      )}
+      <Select label="Order" value={sort} options={sorts} onChange={(value) => change({ sort: value === "status" ? undefined : value })} />
+      {(view.show !== "all" || view.check !== null || view.text) && (
+        <Button kind="plain" icon="close" onClick={() => change({ show: undefined, check: undefined, q: undefined })}>
+          Clear
+        </Button>
+      )}
+      <span className="grow" />
+      <ExportMenu name={run} columns={exportColumns(columns)} rows={collect} />
+    </div>
+  );
+}
+
+function showOptions(counts: CasesAnswer["counts"] | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
+  const unmeasured = counts ? counts.error + counts.skipped : 0;
+  const options: [Show, string, number | undefined][] = [
+    ["all", "All", counts?.all],
+    ["failed", "Failed", counts?.failed],
+    ["passed", "Passed", counts?.passed],
+    ...(unmeasured > 0 || now === "unmeasured" ? [["unmeasured", "Not measured", unmeasured] as [Show, string, number]] : []),
+    ...((counts?.ungraded ?? 0) > 0 || now === "ungraded" ? [["ungraded", "No verdict", counts?.ungraded] as [Show, string, number | undefined]] : []),
+    ...(findings || now === "findings" ? [["findings", "With findings", undefined] as [Show, string, undefined]] : []),
+  ];
+  return options.map(([value, text, many]) => [
+    value,
+    <>
+      {text}
+      {many !== undefined && <span className="segment-count num"> {count(many)}</span>}
+    </>,
+  ]);
+}
+
+function exportColumns(columns: CheckColumn[]): ExportColumn<CaseRow>[] {
+  return [
+    { name: "position", value: (row) => row.position },
+    { name: "case", value: (row) => row.caseId },
+    { name: "status", value: (row) => row.status },
+    { name: "score", value: (row) => row.score },
+    { name: "trials", value: (row) => row.trials.total },
+    { name: "trials passed", value: (row) => row.trials.passed },
+    ...columns.map((column) => ({ name: column.label, value: (row: CaseRow) => cellText(row.cells[column.index] ?? null).text || null })),
+    { name: "cost in USD", value: (row) => row.costUsd },
+    { name: "latency in ms", value: (row) => row.latencyMs },
+    { name: "findings", value: (row) => row.findings },
+    { name: "input", value: (row) => row.preview?.input },
+    { name: "output", value: (row) => row.preview?.output },
+    { name: "expected", value: (row) => row.preview?.expected },
+    { name: "reason", value: (row) => row.preview?.reason },
+  ];
+}

@@ -1,0 +1,122 @@
+import { describe, expect, test } from "vitest";
+
+import { comparableText, differenceOf } from "./difference";
+import { blocksOf, foldPoint } from "./fold";
+import { timeLeftText } from "./progress";
+import { costOf, modelName, turnsOf } from "./trajectory";
+import { piecesOf, plainText } from "./visible";
+
+describe("invisible characters", () => {
+  test.each([
+    ["plain text\twith a tab\nand a line", "plain text\twith a tab\nand a line"],
+    ["pay\u200b\u200b\u200bpal", "pay⟨ZWSP×3⟩pal"],
+    ["a\u202egpj.exe", "a⟨RLO⟩gpj.exe"],
+    ["\u001b[31mred\u001b[0m", "⟨ESC[31m⟩red⟨ESC[0m⟩"],
+    ["\u001b]0;title\u0007x", "⟨ESC]0;title\\u{7}⟩x"],
+    ["\u001b alone", "⟨ESC⟩ alone"],
+    ["one\r\ntwo\rthree", "one\ntwo⟨CR⟩three"],
+    ["👩\u200d👧 family", "👩\u200d👧 family"],
+    ["❤\ufe0f", "❤\ufe0f"],
+    ["a\u200db", "a⟨ZWJ⟩b"],
+    ["\u{e0069}\u{e0067}", "⟨TAG i⟩⟨TAG g⟩"],
+    ["\ud800 lone", "⟨U+D800⟩ lone"],
+    ["\u0000\u0001", "⟨NUL⟩⟨U+0001⟩"],
+    ["العاصمة", "العاصمة"],
+    ["", ""],
+  ])("%j becomes %j", (text, expected) => expect(plainText(text)).toBe(expected));
+
+  test("marks are bounded, and what is beyond them is escaped", () => {
+    const pieces = piecesOf("a\u200bb\u200cc\u200d".repeat(10), 5);
+    expect(pieces.filter((piece) => piece.kind === "mark")).toHaveLength(5);
+    expect(plainText("a\u200bb\u200c".repeat(2_000))).toContain("\\u{200c}");
+  });
+});
+
+describe("difference", () => {
+  test.each([
+    ["Canberra", "Sydney", [["expected", "Canberra"], ["actual", "Sydney"]]],
+    ["the quick fox", "the slow fox", [["same", "the "], ["expected", "quick"], ["actual", "slow"], ["same", " fox"]]],
+    ["order 17", "order 170", [["same", "order "], ["expected", "17"], ["actual", "170"]]],
+    ["same", "same", [["same", "same"]]],
+    ["", "new", [["actual", "new"]]],
+    ["old", "", [["expected", "old"]]],
+    ["👩", "👧", [["expected", "👩"], ["actual", "👧"]]],
+  ])("%j and %j", (expected, actual, parts) => {
+    expect(differenceOf(expected, actual).parts.map((part) => [part.kind, part.text])).toEqual(parts);
+  });
+
+  test("both sides can be read back from the parts", () => {
+    const left = "a b c d\ne f g\n".repeat(50);
+    const right = left.replaceAll("c", "x").replace("e f g\n", "");
+    const { parts } = differenceOf(left, right);
+    expect(parts.filter((part) => part.kind !== "actual").map((part) => part.text).join("")).toBe(left);
+    expect(parts.filter((part) => part.kind !== "expected").map((part) => part.text).join("")).toBe(right);
+  });
+
+  test("two long texts with nothing in common end soon", () => {
+    const left = Array.from({ length: 30_000 }, (_, at) => `l${at}`).join(" ");
+    const right = Array.from({ length: 30_000 }, (_, at) => `r${at}`).join(" ");
+    expect(differenceOf(left, right).bounded).toBe(true);
+    expect(differenceOf("a".repeat(5_000_000), "b".repeat(5_000_000)).parts).toHaveLength(2);
+  });
+
+  test("JSON values are compared with their members in order", () => {
+    expect(comparableText({ b: 1, a: [{ d: 1, c: 2 }] })).toBe(comparableText({ a: [{ c: 2, d: 1 }], b: 1 }));
+    expect(comparableText(null)).toBe("null");
+  });
+});
+
+describe("long texts", () => {
+  test.each([
+    ["short", 5],
+    ["a".repeat(2_100), 2_100],
+    ["a".repeat(5_000), 2_000],
+    ["line\n".repeat(500), 24 * 5 - 1],
+  ])("fold %#", (text, point) => expect(foldPoint(text)).toBe(point));
+
+  test.each(["", "x", "👩".repeat(9_000), "line\n".repeat(9_000), "a".repeat(50_000)])("blocks %# are the text", (text) => {
+    const blocks = blocksOf(text);
+    expect(blocks.join("")).toBe(text);
+    expect(blocks.every((block) => !/\p{Surrogate}/u.test(block) && block.length <= 8_192)).toBe(true);
+  });
+});
+
+test.each([
+  [null, ""],
+  [3, "a few seconds left"],
+  [44, "about 40 s left"],
+  [57, "about 1 min left"],
+  [130, "about 2 min left"],
+  [3_590, "about 1 h left"],
+  [7_300, "about 2 h left"],
+])("%j seconds is %j", (seconds, text) => expect(timeLeftText(seconds)).toBe(text));
+
+describe("trajectory", () => {
+  const used = (cost: number | null) => ({ type: "used", usage: { provider: "acme", model: "m-1", cost_usd: cost } });
+  const turns = turnsOf([
+    { type: "reasoned", text: "look it up", at_ms: 1 },
+    used(0.25),
+    { type: "tool-called", tool: "shop:orders", call_id: "1", inputs: { id: 17 } },
+    { type: "tool-called", tool: "shop:stock", call_id: "2", inputs: {} },
+    { type: "tool-returned", tool: "shop:stock", call_id: "2", status: "error", error: { code: "gone" } },
+    { type: "tool-returned", tool: "shop:orders", call_id: "1", status: "ok", outcome: { state: "sent" }, duration_ms: 12 },
+    used(0.5),
+    { type: "handed-off", to_agent_id: "a.b", reason: "billing" },
+    { type: "danced", how: "well" },
+  ]);
+  test("a tool's call and its answer are one item of their turn", () => {
+    expect(turns.map((turn) => [turn.number, turn.items.length])).toEqual([[0, 1], [1, 2], [2, 2]]);
+    expect(turns[1]?.items[0]).toMatchObject({ tool: "shop:orders", answered: true, outcome: { state: "sent" }, duration: 12 });
+    expect(turns[1]?.items[1]).toMatchObject({ tool: "shop:stock", error: { code: "gone" }, status: "error" });
+    expect(turns[2]?.items[1]).toMatchObject({ kind: "other", title: "danced" });
+  });
+  test("cost", () => {
+    expect(costOf(turns)).toEqual({ usd: 0.75, unknown: false });
+    expect(costOf(turnsOf([used(null), used(1)]))).toEqual({ usd: 1, unknown: true });
+    expect(modelName({ provider: "openai", model: "openai:gpt-5" })).toBe("openai:gpt-5");
+    expect(modelName({ provider: "openai", model: "gpt-5" })).toBe("openai:gpt-5");
+  });
+  test("an answer without a call is shown", () => {
+    expect(turnsOf([{ type: "tool-returned", tool: "x", call_id: "9", outcome: 1 }])[0]?.items).toHaveLength(1);
+  });
+});

@@ -1,10 +1,10 @@
 """The table of cases in a database: rows by run and number, their sums, and the runs of older versions that lack them."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from assay.backends.stores.tables import case_blocks, runs, unfilled
 from assay.ports import CaseBlock, CaseTotals, RunFacts, Unfilled
@@ -59,7 +59,9 @@ def fill(
     if connection.execute(listed.with_for_update()).first() is None:
         return
     if blocks:
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        insert = import_module(
+            f"sqlalchemy.dialects.{connection.dialect.name}"
+        ).insert  # the other one stays unloaded
         rows = [dict(zip(_NAMES, block_row(run, block), strict=True)) for block in blocks]
         connection.execute(insert(case_blocks).on_conflict_do_nothing(), rows)
     if facts is not None:

@@ -6,10 +6,15 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from assay.backends.stores.connect import UNHURRIED
 from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.tables import create_all
 from assay.errors import UsageError
 
 SCRIPTS = Path(__file__).parent / "migrations"
 HEAD = "0004"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
+
+VERSION_TABLE = """
+    CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))
+"""  # as Alembic creates it
 
 _LOCK = 0x6173736179  # "assay"
 
@@ -27,13 +32,16 @@ def bring_up(engine: Engine, reach: Reach, *, scripts: Path = SCRIPTS, head: str
             )  # a large table takes its time, and so does another process at it
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         if not _in_shape(connection, head):
-            _upgrade(connection, scripts, head)
+            if head == HEAD and scripts == SCRIPTS and not _has_version(connection):
+                _create(connection)
+            else:
+                _upgrade(connection, scripts, head)
         reach("migrate.written")
     reach("migrate.after")
 
 
 def _in_shape(connection: Connection, head: str) -> bool:
-    if not inspect(connection).has_table("alembic_version"):
+    if not _has_version(connection):
         return False
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if found is not None and found != head and not inspect(connection).has_table("evidence"):
@@ -49,8 +57,19 @@ def _in_shape(connection: Connection, head: str) -> bool:
     return found == head
 
 
+def _has_version(connection: Connection) -> bool:
+    return inspect(connection).has_table("alembic_version")
+
+
+def _create(connection: Connection) -> None:
+    """Create the newest schema in an empty database, without Alembic and its steps."""
+    create_all(connection)
+    connection.execute(text(VERSION_TABLE))
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
+
+
 def _upgrade(connection: Connection, scripts: Path, head: str) -> None:
-    from alembic import command  # a database in shape does not pay for it
+    from alembic import command  # a new database, and one in shape, do not pay for it
     from alembic.config import Config
 
     config = Config()

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Double,
     ForeignKey,
     Index,
@@ -20,6 +21,8 @@ metadata = MetaData()
 
 # Bytewise order, as Python's and SQLite's, whatever the language of a PostgreSQL cluster is.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+AT_WORK = text("status IN ('pending', 'running', 'cancelling')")
 
 runs = Table(
     "runs",
@@ -37,7 +40,7 @@ runs = Table(
     Column("holder", Name),
     Column("leased", BigInteger),
     Column("granted", BigInteger),
-    Column("takeovers", Integer, nullable=False),
+    Column("takeovers", Integer, nullable=False, server_default="0"),
     Column("score", Double),
     Column("cost", Double),
     Column("passed", Integer),
@@ -48,12 +51,7 @@ runs = Table(
         "runs_by_facts",
         *("tenant", "kind", "status", "created", "id", "score", "cost", "passed", "started", "ended"),
     ),
-    Index(
-        "runs_at_work",
-        "created",
-        sqlite_where=text("status IN ('pending', 'running', 'cancelling')"),
-        postgresql_where=text("status IN ('pending', 'running', 'cancelling')"),
-    ),
+    runs_at_work := Index("runs_at_work", "created", sqlite_where=AT_WORK),
 )
 
 events = Table(
@@ -142,6 +140,16 @@ audit_heads = Table(
     Column("root", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
+
+
+def create_all(connection: Connection) -> None:
+    """Create all tables in an empty database. A test compares them with those of the migrations."""
+    if (
+        connection.dialect.name == "postgresql"
+    ):  # named here, as its name above would load that dialect for SQLite too
+        runs_at_work.dialect_kwargs["postgresql_where"] = AT_WORK
+    metadata.create_all(connection, checkfirst=False)
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

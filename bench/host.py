@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from assay import app as composition
+from assay import host as composition
 from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
 from assay.serve.grpc.server import RpcServer as GrpcServer

@@ -1,12 +1,12 @@
 """
 The composition root: it builds the parts of a host from settings and joins ports with backends.
 
-The library, the command and the server share it. A part is imported when it is built, as most runs need few. `open_runtime` opens a
-whole host, `open_evals` and `open_workflows` the part that one run needs.
+The library, the command and the server share it. A part is imported when it is built, as most runs need few. `open_evals` and
+`open_workflows` open the part that one run needs; `host` opens a whole host.
 """
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,26 +15,21 @@ from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
-from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
 from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
-from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
 from assay.protocol.agents import AgentCard
-from assay.seams.switches import fixtures_enabled, routes_enabled
+from assay.seams.switches import fixtures_enabled
 from assay.settings import Settings
 from assay.workers import pool
 
 if TYPE_CHECKING:
     from assay.agenteval.service import AgentEvalService
-    from assay.auth.authenticator import Authenticator, PresentedToken
-    from assay.auth.jwt_settings import JwtSettings
     from assay.backends.agents.from_settings import ConfiguredAgents
     from assay.fep.plan import Plan
-    from assay.fep.service import EvaluationService
     from assay.promotion.service import PromotionService
     from assay.runs.executor import RunExecutor
     from assay.workflow.interpreter import ExecutionEnvironment
@@ -270,18 +265,6 @@ async def open_workflows(
         await deps.close()
 
 
-class Runtime(NamedTuple):
-    """The parts of a whole host, which the transports serve."""
-
-    store: Store
-    executor: "RunExecutor"
-    evaluations: "EvaluationService"
-    evals: "AgentEvalService"
-    authenticator: "Authenticator"
-    workflows: Any  # a `workflow.service.WorkflowService`
-    promotions: Any  # a `promotion.service.PromotionService`
-
-
 def promotion_service(
     settings: Settings, store: Store, agents: Agents, services: Services, packs: PackAgents | None = None
 ) -> "PromotionService":
@@ -291,95 +274,11 @@ def promotion_service(
     return build_promotions(store, settings.promotion_policy, settings.limits, services.clock, agents, packs)
 
 
-@asynccontextmanager
-async def open_runtime(
-    settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
-) -> AsyncGenerator[Runtime]:
-    """
-    Open the store and an executor for every kind of run; it adopts the runs that a crashed process left.
-
-    A request may name a provider that is configured here, and nothing else outside this host (decision 39).
-    """
-    from assay.agenteval.kind import AgentEvalKind  # deferred import
-    from assay.auth.authenticator import Authenticator  # deferred import
-    from assay.fep.execute import ExecutionOptions  # deferred import
-    from assay.fep.kind import EvaluationKind  # deferred import
-    from assay.fep.service import EvaluationService  # deferred import
-    from assay.promotion.kind import ManagementKind  # deferred import
-
-    policy = ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False)
-    checks, deps = registry(settings, modules), services(settings, policy)
-    options = ExecutionOptions(
-        concurrency=settings.concurrency,
-        seconds=settings.limits.check_seconds,
-        run_seconds=settings.limits.run_seconds,
-    )
-    async with store(settings) as opened:
-        authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
-        all_agents = _with_conformance_agents(agents(settings, deps.providers))
-        kind, connect = build_workflows(settings, opened, checks, deps, all_agents)
-        evals = build_evals(settings, opened, checks, deps, all_agents, pack_tools=False)
-        promotions = promotion_service(settings, opened, all_agents, deps, evals.dependencies.packs)
-        kinds = (
-            EvaluationKind(opened, checks, deps, options),
-            AgentEvalKind(opened, evals.dependencies),
-            kind,
-            ManagementKind(deps.clock),
-        )
-        executor = build_executor(settings, opened, kinds, attempts=settings.limits.max_run_attempts)
-        workflows = connect(executor)
-        workflows.channels = promotions if settings.openwop.offer_deployments else None
-        await executor.open()
-        loops = [supervise("expiry", one.expire_loop) for one in (workflows, promotions)]
-        try:
-            evaluations = EvaluationService(opened, checks, deps)
-            yield Runtime(opened, executor, evaluations, evals, authenticator, workflows, promotions)
-        finally:
-            _ = [loop.cancel() for loop in loops]
-            await executor.close(stop)
-            await close_evals(evals)
-            await deps.close()
-
-
 async def close_evals(evals: "AgentEvalService") -> None:
     """Close the agents and the tools of a service."""
     await evals.dependencies.agents.close()
     if evals.dependencies.tools is not None:
         await evals.dependencies.tools.close()
-
-
-def _with_conformance_agents(agents: Agents) -> Agents:
-    """Adds the sample agents of the conformance suite, where its routes are enabled."""
-    if not (routes_enabled() or fixtures_enabled()):
-        return agents
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
-    from assay.seams.evals import SAMPLES  # deferred import
-
-    return AgentOverlay(SAMPLES, agents)
-
-
-async def tokens(jwt_settings: "JwtSettings") -> "Callable[[str], Awaitable[PresentedToken]] | None":
-    """
-    The verifier for JWTs of the trusted issuer, if the settings name one.
-
-    A key file that cannot be read is refused at once. An address that is down may come back, so it is only logged.
-    """
-    if not jwt_settings.issuer:
-        return None
-    try:
-        from assay.auth.jwks import KeySet, log  # deferred import: the extra `guard`
-        from assay.auth.tokens import Tokens  # deferred import
-        from assay.backends.jwks import source  # deferred import
-    except ModuleNotFoundError as error:
-        raise missing_extra("the setting jwt", "guard", error=error) from error
-    keys = KeySet(source(jwt_settings.jwks), jwt_settings)
-    try:
-        await keys.open()
-    except EnvironmentFailure as trouble:
-        if "://" not in jwt_settings.jwks:
-            raise UsageError(f"settings: jwt.jwks: {trouble}") from None
-        log.warning("the issuer's keys: %s; JWTs are refused until they load, API keys work", trouble)
-    return Tokens(jwt_settings, keys).read
 
 
 def tracing_enabled(environment: Mapping[str, str] | None = None) -> bool:

@@ -3,8 +3,8 @@
 from socket import socket
 from typing import Any, Protocol
 
-from assay.app import Runtime
 from assay.extras import missing_extra
+from assay.host import Runtime
 from assay.seams.switches import routes_enabled
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls

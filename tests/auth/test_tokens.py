@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from assay import settings
-from assay.app import tokens
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwks import KeySet, read_keys
 from assay.auth.jwt_settings import JwtSettings, validate
@@ -26,6 +25,7 @@ from assay.auth.tokens import MAX_CHARACTERS, Tokens
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError
+from assay.host import tokens
 from support.grpc_client import Both, connected, refused
 from support.rest_client import Server, request_of, sqlite
 from support.token_issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac

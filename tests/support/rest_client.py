@@ -17,7 +17,6 @@ from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.request import EvalLimits as EvalHost
 from assay.agenteval.service import AgentEvalService
 from assay.agents.versions import InstalledVersions
-from assay.app import tokens
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
@@ -31,6 +30,7 @@ from assay.comparison.policy import PromotionPolicy
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
+from assay.host import tokens
 from assay.packs.agents import InstalledAgents
 from assay.packs.store import PackStore
 from assay.ports import Limits, Services, SystemClock

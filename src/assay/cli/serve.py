@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from assay import app, servers, settings
+from assay import app, host, servers, settings
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
@@ -57,7 +57,7 @@ async def _serve(config: settings.Settings, options: ServeOptions) -> None:
     tls = servers.tls(config)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)
     with binding.listener:
-        async with app.open_runtime(config, options.modules) as runtime:
+        async with host.open_runtime(config, options.modules) as runtime:
             if not config.database_url:
                 key = await local_key(runtime.store, Path(config.home), datetime.now(UTC))
                 if key.created:

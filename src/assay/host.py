@@ -1,0 +1,136 @@
+"""A whole host: the store, every kind of run, and an executor for them. A server and a worker open it."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from assay import app
+from assay.agenteval.kind import AgentEvalKind
+from assay.agenteval.service import AgentEvalService
+from assay.auth.authenticator import Authenticator, PresentedToken
+from assay.auth.jwt_settings import JwtSettings
+from assay.backends.provider_config import ProviderPolicy
+from assay.checks.registry import Registry
+from assay.errors import EnvironmentFailure, UsageError
+from assay.extras import missing_extra
+from assay.fep.execute import ExecutionOptions
+from assay.fep.kind import EvaluationKind
+from assay.fep.service import EvaluationService
+from assay.ports import Services, Store
+from assay.ports.agents import Agents
+from assay.ports.kinds import RunKind
+from assay.ports.supervise import supervise
+from assay.promotion.kind import ManagementKind
+from assay.runs.executor import RunExecutor
+from assay.seams.switches import fixtures_enabled, routes_enabled
+from assay.settings import Settings
+
+
+class Runtime(NamedTuple):
+    """The parts of a whole host, which the transports serve."""
+
+    store: Store
+    executor: RunExecutor
+    evaluations: EvaluationService
+    evals: AgentEvalService
+    authenticator: Authenticator
+    workflows: Any  # a `workflow.service.WorkflowService`
+    promotions: Any  # a `promotion.service.PromotionService`
+
+
+@asynccontextmanager
+async def open_runtime(
+    settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
+) -> AsyncGenerator[Runtime]:
+    """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
+    checks, deps = app.registry(settings, modules), host_services(settings)
+    async with app.store(settings) as opened:
+        authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
+        kinds = build_kinds(settings, opened, checks, deps)
+        executor = app.build_executor(settings, opened, kinds.all, attempts=settings.limits.max_run_attempts)
+        workflows = kinds.connect(executor)
+        await executor.open()
+        loops = [supervise("expiry", one.expire_loop) for one in (workflows, kinds.promotions)]
+        try:
+            evaluations = EvaluationService(opened, checks, deps)
+            yield Runtime(
+                opened, executor, evaluations, kinds.evals, authenticator, workflows, kinds.promotions
+            )
+        finally:
+            _ = [loop.cancel() for loop in loops]
+            await executor.close(stop)
+            await app.close_evals(kinds.evals)
+            await deps.close()
+
+
+class HostKinds(NamedTuple):
+    """Every kind of run of a host, and the services behind them."""
+
+    all: tuple[RunKind, ...]
+    evals: AgentEvalService
+    promotions: Any  # a `promotion.service.PromotionService`
+    connect: Callable[[RunExecutor], Any]  # makes the WorkflowService
+
+
+def build_kinds(settings: Settings, store: Store, checks: Registry, services: Services) -> HostKinds:
+    """The kinds of run that a server and a worker execute alike."""
+    limits = settings.limits
+    options = ExecutionOptions(
+        concurrency=settings.concurrency, seconds=limits.check_seconds, run_seconds=limits.run_seconds
+    )
+    agents = _with_conformance_agents(app.agents(settings, services.providers))
+    kind, connect_workflows = app.build_workflows(settings, store, checks, services, agents)
+    evals = app.build_evals(settings, store, checks, services, agents, pack_tools=False)
+    promotions = app.promotion_service(settings, store, agents, services, evals.dependencies.packs)
+
+    def connect(executor: RunExecutor) -> Any:
+        workflows = connect_workflows(executor)
+        workflows.channels = promotions if settings.openwop.offer_deployments else None
+        return workflows
+
+    kinds = (
+        EvaluationKind(store, checks, services, options),
+        AgentEvalKind(store, evals.dependencies),
+        kind,
+        ManagementKind(services.clock),
+    )
+    return HostKinds(kinds, evals, promotions, connect)
+
+
+def host_services(settings: Settings) -> Services:
+    """The services of a host. A request may name a provider that is configured here, and no other (decision 39)."""
+    return app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False))
+
+
+def _with_conformance_agents(agents: Agents) -> Agents:
+    """Adds the sample agents of the conformance suite, where its routes are enabled."""
+    if not (routes_enabled() or fixtures_enabled()):
+        return agents
+    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.seams.evals import SAMPLES  # deferred import
+
+    return AgentOverlay(SAMPLES, agents)
+
+
+async def tokens(jwt_settings: "JwtSettings") -> Callable[[str], Awaitable[PresentedToken]] | None:
+    """
+    The verifier for JWTs of the trusted issuer, if the settings name one.
+
+    A key file that cannot be read is refused at once. An address that is down may come back, so it is only logged.
+    """
+    if not jwt_settings.issuer:
+        return None
+    try:
+        from assay.auth.jwks import KeySet, log  # deferred import: the extra `guard`
+        from assay.auth.tokens import Tokens  # deferred import
+        from assay.backends.jwks import source  # deferred import
+    except ModuleNotFoundError as error:
+        raise missing_extra("the setting jwt", "guard", error=error) from error
+    keys = KeySet(source(jwt_settings.jwks), jwt_settings)
+    try:
+        await keys.open()
+    except EnvironmentFailure as trouble:
+        if "://" not in jwt_settings.jwks:
+            raise UsageError(f"settings: jwt.jwks: {trouble}") from None
+        log.warning("the issuer's keys: %s; JWTs are refused until they load, API keys work", trouble)
+    return Tokens(jwt_settings, keys).read

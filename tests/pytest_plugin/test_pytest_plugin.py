@@ -77,7 +77,7 @@ def test_the_verdict_holds_without_the_sample_that_raised():
 
 class TestClass:
     @pytest.mark.assay(test_cases=[CASES[0] | {"checks": [EXACT, EXACT | {"arguments": {"actual": 1, "expected": 2}}]}],
-                       pass_mode="any")
+                       check_mode="any")
     def test_own_checks(self, input):
         return "Paris"
 
@@ -96,6 +96,18 @@ def test_fixture(evaluate):
     with pytest.raises(Exception, match="min_pass_rate: expected a number from 0 to 1, got 80"):
         evaluate(CASES[:2], [{"value": "Paris"}] * 2, [EXACT], min_pass_rate=80)
     evaluate(CASES[:2], agent=lambda question: "Paris", checks=[EXACT], samples=3, min_pass_rate=0.8)
+
+SAMPLES = {"paris": ["no", "Paris"], "rome": ["Rome", "no"], "one": ["Paris", "no"], "two": ["Rome", "no"]}
+OTHER = [CASES[0] | {"id": "one"}, CASES[1] | {"id": "two"}]
+
+@pytest.mark.assay(test_cases=CASES[:2], checks=[EXACT], samples=2, pass_threshold=0.5, pass_mode="sample")
+def test_each_sample_has_a_failure(test_case, input):
+    assert test_case.input == input
+    return SAMPLES[test_case.id].pop()
+
+@pytest.mark.assay(test_cases=OTHER, checks=[EXACT], samples=2, pass_threshold=0.5, pass_mode="sample")
+def test_one_sample_passes(test_case):
+    return SAMPLES[test_case.id].pop()
 
 def test_plain():
     pass
@@ -133,7 +145,7 @@ def stored(capsys):
 def test_marked_functions_and_the_fixture(pytester, session, capsys):
     pytester.makepyfile(test_bot=MARKED)
     done = session("--junitxml=junit.xml")
-    done.assert_outcomes(passed=5, failed=4, errors=1, skipped=1, xfailed=1)
+    done.assert_outcomes(passed=6, failed=5, errors=1, skipped=1, xfailed=1)
     done.stdout.fnmatch_lines_random(
         [
             "exact_match not measured: the function raised RuntimeError: no model (test_bot.py:*",
@@ -144,6 +156,9 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
             "exact_match failed: the agent failed: AssertionError: never ask this",
             "0 of 4 samples passed; expected 0.5",
             "3 of 6 results passed; expected 0.8",
+            "0 of 2 samples passed; expected 0.5; a sample passes if all 2 cases pass in it",
+            "FAILED test_bot.py::test_each_sample_has_a_failure[[]samples[]] - 0 of 2 samples*",
+            "test_bot.py::test_one_sample_passes: 4 results; details: assay show eval_*",
             "test_bot.py::test_agent: 4 results, 1 not measured; details: assay show eval_*",
             "test_bot.py::test_async: 8 results; details: assay show eval_*",
             "test_bot.py::test_fixture: 8 results; details: assay show eval_*",
@@ -159,9 +174,9 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
     assert cases["test_agent[rome]"] == ["failure"]
     assert cases["test_agent[paris]"] == []
     names = stored(capsys)
-    assert names.count('"test_bot.py::') == 6
+    assert names.count('"test_bot.py::') == 8
     again = session("--lf", "-k", "test_agent", "--assay-no-save")
-    again.assert_outcomes(failed=2, errors=1, deselected=4)
+    again.assert_outcomes(failed=2, errors=1, deselected=5)
     assert stored(capsys) == names
 
 
@@ -176,9 +191,14 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
         ({"cases": "a", "samples": 0}, "samples: expected a whole number from 1 to 100, got 0"),
         ({"cases": "a", "samples": True}, "got True"),
         ({"cases": "a", "min_pass_rate": 80}, "min_pass_rate: expected a number from 0 to 1, got 80"),
-        ({"cases": "a", "min_pass_rate": 1, "success_threshold": 1}, "another name of min_pass_rate"),
+        (
+            {"cases": "a", "min_pass_rate": 1, "success_threshold": 1},
+            "min_pass_rate and success_threshold are names of one number",
+        ),
         ({"cases": "a", "decide_by": "luck"}, "decide_by: expected 'estimate' or 'lower_bound', got 'luck'"),
-        ({"cases": "a", "pass_mode": "most"}, "pass_mode: expected 'all' or 'any', got 'most'"),
+        ({"cases": "a", "pass_mode": "all"}, "pass_mode: expected 'per_test_case' or 'sample', got 'all'"),
+        ({"cases": "a", "check_mode": "most"}, "check_mode: expected 'all' or 'any', got 'most'"),
+        ({"cases": "a", "pass_threshold": 2}, "pass_threshold: expected a number from 0 to 1, got 2"),
         ({"cases": "a", "decide_by": "lower_bound", "samples": 10}, "no case can pass"),
         ({"cases": "a", "judge": "m"}, "judge is an argument of suite"),
         ({"suite": "a", "checks": [], "min_pass_rate": 1}, "leave out checks, min_pass_rate"),

@@ -17,7 +17,8 @@ from assay.pytest_plugin.outcome import CLAIMS, RECORD, CaseNotPassed
 CASE = "assay_case"  # the parameter that holds the case of an item
 SUITES = ("suite.yaml", ".suite.yaml")
 MARK = (
-    "assay(cases=, test_cases=, checks=, samples=1, min_pass_rate=1.0, decide_by='estimate', pass_mode='all', suite=, judge=): "
+    "assay(cases=, test_cases=, checks=, samples=1, min_pass_rate=1.0, decide_by='estimate', pass_mode='per_test_case', "
+    "check_mode='all', suite=, judge=): "
     "the function is an agent; it is called for each case, and checks score what it returns"
 )
 

@@ -23,7 +23,7 @@ from assay.protocol.results import TestCaseResult
 from assay.pytest_plugin import CASE
 from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import call_samples, encode_result, score_samples
-from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of
+from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of, sample_outcomes
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
 
@@ -62,13 +62,42 @@ class CaseRun(Struct):
         judge_case(item, self.group, self.index, results)
 
 
+class SampleRun(Struct):
+    """All cases of a group, as the parameter of one item: a sample passes if every case passes in it (`pass_mode="sample"`)."""
+
+    group: CaseGroup
+
+    def run(self, item: pytest.Function) -> None:
+        """Call the function of the item for each case, record the results, and raise if too few samples pass."""
+        names = item._fixtureinfo.argnames  # pyright: ignore[reportPrivateUsage]  # as pytest itself calls the function
+        group, lines = self.group, list[str]()
+        for case in group.cases:
+            own = {"test_case": test_case_of(case), "input": case["input"]}
+            arguments = {name: own.get(name, item.funcargs[name]) for name in names}
+            samples = call_samples(item.obj, arguments, group.samples)
+            try:
+                lines += map(encode_result, score_samples(case, group.checks, samples))
+            except Refusal as refusal:
+                raise not_measured(refusal) from None
+        item.stash[RECORD] = record(item, group.name + variant_of(item, COLUMNS), group.checks, lines)
+        documents: list[JSON] = [msgspec.json.decode(line) for line in lines]
+        mode, size = group.bar.check_mode, group.samples
+        outcomes = [outcome_of(document, mode) for document in documents]
+        verdict = decide(
+            sample_outcomes([outcomes[at : at + size] for at in range(0, len(outcomes), size)]), group.bar
+        )
+        if not verdict.passed:
+            title = f"{verdict.headline}; a sample passes if all {len(group.cases)} cases pass in it"
+            raise CaseNotPassed(describe(documents, mode, title=title), measured=verdict.passed is False)
+
+
 def judge_case(item: pytest.Item, group: CaseGroup, index: int, results: Sequence[TestCaseResult]) -> None:
     """Record the results of a case on its item. Raise CaseNotPassed if they are below the bar."""
     lines = [encode_result(result) for result in results]
     name = group.name + variant_of(item, COLUMNS)
     item.stash[RECORD] = record(item, name, group.checks, lines, index)
     documents: list[JSON] = [msgspec.json.decode(line) for line in lines]
-    mode = group.bar.pass_mode
+    mode = group.bar.check_mode
     verdict = decide([outcome_of(document, mode) for document in documents], group.bar)
     if verdict.passed:
         return

@@ -9,13 +9,26 @@ from msgspec import Struct
 
 from assay.errors import Refusal
 from assay.pytest_plugin import CASE
-from assay.pytest_plugin.cases import CaseGroup, CaseRun, read_cases, read_checks, test_case_of, validate
+from assay.pytest_plugin.cases import (
+    CaseGroup,
+    CaseRun,
+    SampleRun,
+    read_cases,
+    read_checks,
+    test_case_of,
+    validate,
+)
 from assay.pytest_plugin.outcome import CLAIMS
-from assay.pytest_plugin.verdict import Bar, DecideBy, PassMode
+from assay.pytest_plugin.verdict import Bar, CheckMode, DecideBy, PassMode
 from assay.terminal import lines as terminal_lines
 
 MAX_SAMPLES = 100
-CHOICES = {"decide_by": get_args(DecideBy), "pass_mode": get_args(PassMode)}
+CHOICES = {
+    "decide_by": get_args(DecideBy),
+    "pass_mode": get_args(PassMode),
+    "check_mode": get_args(CheckMode),
+}
+RATES = ("min_pass_rate", "success_threshold", "pass_threshold")  # names of one number
 
 
 class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -27,18 +40,20 @@ class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
     samples: int = 1
     min_pass_rate: float | None = None
     success_threshold: float | None = None
+    pass_threshold: float | None = None
     decide_by: DecideBy | None = None
     pass_mode: PassMode | None = None
+    check_mode: CheckMode | None = None
     suite: Any = None
     judge: str | None = None
 
     @property
     def bar(self) -> Bar:
-        rate = self.success_threshold if self.min_pass_rate is None else self.min_pass_rate
+        rate = next((one for name in RATES if (one := getattr(self, name)) is not None), None)
         return Bar(
             min_pass_rate=1.0 if rate is None else rate,
             decide_by=self.decide_by or "estimate",
-            pass_mode=self.pass_mode or "all",
+            check_mode=self.check_mode or "all",
         )
 
 
@@ -63,13 +78,14 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         raise pytest.Collector.CollectError(f"@pytest.mark.assay on {text}") from None
     if isinstance(source := options.cases, str | Path):
         claim(metafunc.config, definition.path.parent / source)
-    ids = [str(case["id"]) for case in group.cases]
-    runs = [CaseRun(group, index) for index in range(len(ids))]
-    columns: dict[str, list[Any]] = {CASE: runs}
+    cases, ids = group.cases, [str(case["id"]) for case in group.cases]
+    columns: dict[str, list[Any]] = {CASE: [CaseRun(group, index) for index in range(len(ids))]}
+    if options.pass_mode == "sample":  # noqa: S105  # not a password
+        columns, cases, ids = {CASE: [SampleRun(group)]}, cases[:1], ["samples"]
     if "test_case" in metafunc.fixturenames:
-        columns["test_case"] = [test_case_of(run.case) for run in runs]
+        columns["test_case"] = [test_case_of(case) for case in cases]
     if "input" in metafunc.fixturenames:
-        columns["input"] = [run.case["input"] for run in runs]
+        columns["input"] = [case["input"] for case in cases]
     parametrize_columns(metafunc, columns, ids)
 
 
@@ -94,7 +110,7 @@ def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
     samples = options.samples
     if type(samples) is not int or not 1 <= samples <= MAX_SAMPLES:
         problems.append(f"samples: expected a whole number from 1 to {MAX_SAMPLES}, got {samples!r}")
-    for name in ("min_pass_rate", "success_threshold"):
+    for name in RATES:
         rate = getattr(options, name)
         if rate is not None and (type(rate) not in (int, float) or not 0 <= rate <= 1):
             problems.append(f"{name}: expected a number from 0 to 1, got {rate!r}")
@@ -123,9 +139,10 @@ def contradictions(options: MarkOptions) -> list[str]:
         if len(sources) > 1
         else []
     )
-    if options.min_pass_rate is not None and options.success_threshold is not None:
-        problems.append("success_threshold is another name of min_pass_rate: use one of them")
-    names = ("checks", "min_pass_rate", "success_threshold", "decide_by", "pass_mode")
+    rates = [name for name in RATES if getattr(options, name) is not None]
+    if len(rates) > 1:
+        problems.append(f"{' and '.join(rates)} are names of one number: use one of them")
+    names = ("checks", *RATES, *CHOICES)
     given = [name for name in names if getattr(options, name) is not None]
     if options.suite is not None and given:
         problems.append(f"a suite has its own expectations and thresholds: leave out {', '.join(given)}")

@@ -14,7 +14,8 @@ from assay.stats.intervals import counted_rate, wilson
 from assay.terminal import lines as terminal_lines
 
 DecideBy = Literal["estimate", "lower_bound"]
-PassMode = Literal["all", "any"]
+PassMode = Literal["per_test_case", "sample"]  # as in flex-evals
+CheckMode = Literal["all", "any"]
 MAX_TEXT = 1_000  # characters of an input, an expected value, an output or a reason
 SHOWN = 3  # samples of a case, and cases of an evaluation, whose texts are shown
 LABEL = 9
@@ -25,7 +26,7 @@ class Bar(Struct, frozen=True, kw_only=True):
 
     min_pass_rate: float = 1.0
     decide_by: DecideBy = "estimate"
-    pass_mode: PassMode = "all"  # noqa: S105  # not a password
+    check_mode: CheckMode = "all"
 
     def accepts(self, outcomes: Sequence[bool], cases: Sequence[str] = ()) -> bool:
         """`cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (decision 46)."""
@@ -52,12 +53,20 @@ class Verdict(NamedTuple):
     headline: str
 
 
-def outcome_of(result: JSON, mode: PassMode = "all") -> bool | None:
+def outcome_of(result: JSON, mode: CheckMode = "all") -> bool | None:
     """Whether a result passed; None if it was not measured, or if no check says pass or fail."""
     answers = [passed_of(check) for check in result["check_results"]]
     if result["status"] != "completed" or not any(answer is not None for answer in answers):
         return None
     return True in answers if mode == "any" else False not in answers
+
+
+def sample_outcomes(by_case: Sequence[Sequence[bool | None]]) -> list[bool | None]:
+    """The outcome of each sample over all cases: it failed if one case failed, and passed if all cases passed."""
+    return [
+        False if False in outcomes else None if None in outcomes else True
+        for outcomes in zip(*by_case, strict=True)
+    ]
 
 
 def decide(
@@ -76,7 +85,7 @@ def decide(
     return Verdict(True if worst else None if best else False, headline)
 
 
-def describe(results: Sequence[JSON], mode: PassMode, *, title: str = "") -> str:
+def describe(results: Sequence[JSON], mode: CheckMode, *, title: str = "") -> str:
     """The text of results that did not pass: those that failed first, and of equal reasons one."""
     ranked = sorted(
         (result for result in results if outcome_of(result, mode) is not True),

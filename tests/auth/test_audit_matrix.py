@@ -79,6 +79,7 @@ ROWS = {
     "getRunAncestry": (None, []),
     "getWorkflow": (None, []),
     "getVerification": (None, [("run.read", "flow")]),
+    "listTurns": (None, [("run.read", "flow")]),
     "diffRuns": (None, [("run.read", "run"), ("run.read", "run")]),
     "annotateRun": ({"signal": {"kind": "flag"}}, [("run.annotate", "run")]),
     "listAnnotations": (None, [("run.read", "run")]),
@@ -133,7 +134,9 @@ class Asked:
             naming = {"{evaluation_id}": self.slow}
         if route.id == "eraseEvaluation":
             naming = {"{evaluation_id}": self.done}
-        ours = flow if route.id in ENDS or route.id in ("getVerification", "eraseRun") else self.run
+        ours = (
+            flow if route.id in ENDS or route.id in ("getVerification", "listTurns", "eraseRun") else self.run
+        )
         naming |= {"{run_id}": ours, "{node_id}": "gate", "{agent_id}": AGENT}
         naming |= {
             "{workflow_id}": "conformance-noop",

@@ -59,6 +59,7 @@ ROWS = {
     "getRunAncestry": ("runs:read", None, True),
     "getWorkflow": ("manifest:read", None, False),
     "getVerification": ("runs:read", None, True),
+    "listTurns": ("runs:read", None, True),
     "diffRuns": ("runs:read", None, True),
     "annotateRun": ("", {"signal": {"kind": "flag"}}, True),
     "listAnnotations": ("runs:read", None, True),
@@ -126,7 +127,7 @@ class Ours(NamedTuple):
     def filled(self, path):
         for place in ("{evaluation_id}", "{operation_id}"):
             path = path.replace(place, self.evaluation)
-        if path.endswith(("{node_id}", "/verification")):
+        if path.endswith(("{node_id}", "/verification", "/turns")):
             path = path.replace("{run_id}", self.flow)
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")

@@ -12,7 +12,8 @@ from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, lis
 from assay.serve.openwop.listing import STATUSES, list_runs
 from assay.serve.openwop.packs import PACK_ROUTES
 from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, delete_run, get_run
-from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
+from assay.serve.openwop.turns import TURN_ROUTES
+from assay.serve.openwop.workflows import ancestry, get_workflow, respond
 from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
@@ -252,16 +253,7 @@ OPENWOP = [
         responses={200: ResponseSpec("The definition.", "WorkflowDefinition")},
         errors=(400, 404),
     ),
-    RouteSpec(
-        method="GET",
-        path="/v1/host/assay/runs/{run_id}/verification",
-        endpoint=verification,
-        scope=READ,
-        id="getVerification",
-        summary="Get the verification report of a workflow run: its verdicts, their subjects, and whether the goal was reached",
-        responses={200: ResponseSpec("The report.", "VerificationReport")},
-        errors=(400, 404),
-    ),
+    *TURN_ROUTES,
     RouteSpec(
         method="GET",
         path=f"{RUN}:diff",

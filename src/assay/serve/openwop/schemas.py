@@ -8,6 +8,7 @@ from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
 from assay.protocol import annotations, deployments, runs, scorecard, suite, verification
 from assay.serve.web.openapi import components
+from assay.workflow.turn_log import TurnLog
 
 
 def _list(schema: str) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def openwop_schemas() -> dict[str, Any]:
         PackRecord,
         suite.AgentEvalSuite,
         verification.VerificationReport,
+        TurnLog,
     )
     schemas = components(types)
     for name, example in EXAMPLES.items():

@@ -1,4 +1,4 @@
-"""Workflow runs over HTTP: start them, answer their interrupts, read their ancestry and verification (contract §1.3, §3.1, §8, §13.8)."""
+"""Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (contract §1.3, §3.1, §8.4, §13.8)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -147,11 +147,3 @@ async def ancestry(call: HttpRequest) -> Response:
     runs = workflows_of(host)
     run = await run_of(call, host)
     return answer(await runs.workflows.ancestry(run.id, call.tenant, runs.host.host_id))
-
-
-async def verification(call: HttpRequest) -> Response:
-    call.query()
-    host = host_of(call)
-    run = await run_of(call, host)
-    await call.audit_read(run)
-    return answer(await workflows_of(host).workflows.report(run.id, call.tenant))

@@ -1,4 +1,4 @@
-# Each target installs what it needs into .venv. It installs nothing outside this folder.
+# Each target installs what it needs into .venv and web/node_modules. Only `browser` installs something outside this folder.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,9 +7,11 @@ READY := $(VENV)/.ready
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
+PAGE := src/assay/serve/page/dist/index.html
+PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench soak docs lock clean
+.PHONY: demo test lint form types suite bench soak docs lock clean web browser
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -30,6 +32,17 @@ $(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
 	touch $(MADE)
 
+# The page, built from web/. `pip install .` and `make demo` work without it.
+web: $(PAGE)
+
+$(PAGE): $(PAGE_SOURCES) $(READY)
+	$(BIN)/python web/build.py
+
+# Chromium for the tests of the page. Without it they are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get install -y -q chromium; } \
+	  || echo "the tests of the page are skipped, because there is no chromium: sudo apt-get install chromium"
+
 demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
@@ -47,7 +60,7 @@ form: $(MADE)
 types: $(MADE)
 	$(BIN)/pyright
 
-suite: $(MADE)
+suite: $(MADE) $(PAGE) browser
 	$(BIN)/python -m pytest --processes 4 $(ARGS)
 
 bench: $(MADE)
@@ -71,4 +84,4 @@ lock: $(READY)
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --extra store --group run -o requirements/run.txt
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis web/node_modules src/assay/serve/page/dist

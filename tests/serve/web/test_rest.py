@@ -108,6 +108,21 @@ def test_two_evaluations_are_compared(client):
         assert (refused.status_code, message in refused.text) == (status, True), refused.text
 
 
+def test_an_evaluation_can_be_tried_without_a_trace(client):
+    def stored():
+        return [one["operation_id"] for one in client.get("/v1/evaluations?page_size=1").json()["operations"]]
+
+    before = stored()
+    tried = client.post("/v1/evaluate?store=false", json=request_of(3))
+    assert (tried.status_code, len(tried.json()["results"])) == (200, 3)
+    assert client.get(f"/v1/evaluations/{tried.json()['evaluation_id']}").status_code == 404
+    assert stored() == before
+    wrong = [("true", "expected false"), ("false", "expected true: an evaluation that calls a model")]
+    for (value, message), checks in zip(wrong, ([], [slow(0.1)]), strict=True):
+        refused = client.post(f"/v1/evaluate?store={value}", json=request_of(1, checks))
+        assert (refused.status_code, message in refused.text) == (400, True), refused.text
+
+
 BAD_VIEWS = [
     ("", "runs: expected 2 to 8 ids of runs, separated by commas, got 0"),
     ("runs={0}", "got 1"),

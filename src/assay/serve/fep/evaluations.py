@@ -5,16 +5,16 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
+from assay.errors import Conflict, InvalidRequest, Problem, RunAlreadyEnded, RunNotFinished
 from assay.fep.erase import erase
 from assay.fep.service import EvaluationService
 from assay.fep.service import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import ARGUMENTS, decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
-from assay.serve.fep.submit import submit_body
+from assay.serve.fep.submit import STORE, run_unstored, submit_body
 from assay.serve.web import pagination as pages
 from assay.serve.web.body_reader import read_document
 from assay.serve.web.etag import matches
@@ -31,6 +31,8 @@ CANCEL_SECONDS = 2.8  # to wait for a run to stop
 
 async def run_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluate: run an evaluation and return its result."""
+    if b"store=" in call.scope["query_string"]:
+        return await _run_for_result(call)
     started = await submit_body(call, "POST /v1/evaluate", inline=True)
     headers: Headers = ((b"content-location", f"/v1/evaluations/{started.run}".encode()),)
     if started.replayed:
@@ -41,6 +43,14 @@ async def run_evaluation(call: HttpRequest) -> Response:
     if started.replayed:
         await call.audit_read(run)
     return _results(call, run, headers)
+
+
+async def _run_for_result(call: HttpRequest) -> Response:
+    """POST /v1/evaluate?store=false: the result alone."""
+    store = call.query(ARGUMENTS, STORE).get(STORE)
+    if store != "false":
+        raise InvalidRequest(Problem(STORE, f"expected false, or no `store`, got {str(store)[:40]!r}"))
+    return Response(whole_result(*await run_unstored(call)))
 
 
 async def start_evaluation(call: HttpRequest) -> Response:

@@ -45,7 +45,15 @@ FEP = [
         lines=True,
         responses={200: RESULT},
         errors=(400, 409, 413, 415),
-        parameters=(ONCE, ARGUMENTS),
+        parameters=(
+            ONCE,
+            ARGUMENTS,
+            Parameter(
+                "store",
+                {"const": False},
+                "`false`: return the result and store nothing. Only for checks that call no model.",
+            ),
+        ),
     ),
     RouteSpec(
         method="POST",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from assay.checks.loop_budget import OverBudget, with_budget
+from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
 from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.service import PlannedEvaluation
@@ -24,6 +25,7 @@ from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 
 T = TypeVar("T")
+STORE = "store"  # the query parameter
 SLOT_SECONDS = 0.5  # for the checks of a large body in the one thread slot
 LARGE = 256 * 1024  # bytes; a larger body is parsed in a thread, so that the event loop serves other requests
 
@@ -66,6 +68,21 @@ async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> Sub
         request, IdempotentRequest(call, operation, await digest_for(call, body, arguments=arguments))
     )
     return await start_run(call, submission, inline=inline, discard_contexts=True)
+
+
+async def run_unstored(call: HttpRequest) -> InlineResult:
+    """Run the evaluation of a JSON body without storing it. It must be one that runs inline."""
+    arguments = resolved_arguments_flag(call.query(ARGUMENTS, STORE).get(ARGUMENTS), ARGUMENTS)
+    call.server.admission.check_open()
+    body_format(call)
+    request = await read(call, await read_body(call, in_parts=True), arguments=arguments)
+    if not request.planned.runs_inline:
+        message = "expected true: an evaluation that calls a model, takes long or has many cases is stored"
+        raise InvalidRequest(Problem(STORE, message))
+    scored = await fep_of(call).evaluations.run_inline(
+        request.planned, request.contexts, call.tenant, run=new_id("eval_"), parts=request.parts
+    )
+    return InlineResult(scored.run, request.planned.experiment, scored.lines, scored.metadata)
 
 
 async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) -> Callable[[], str]:

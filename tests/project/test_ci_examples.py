@@ -7,21 +7,25 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema_rs
 import pytest
 import yaml
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 BOT = 'def answer(question):\n    return "{}"\n'
+DOWN = "(the agent cannot be called)"
+RELAXED = "max_unmeasured: 1000\nallow_missing_cases: true\n"  # the policy of a pull request does not count
 
 
 def github_steps(document):
+    """The commands of the steps, each with whether an error ends the job."""
     (job,) = document["jobs"].values()
-    return [step["run"] for step in job["steps"] if "run" in step]
+    return [(step["run"], not step.get("continue-on-error")) for step in job["steps"] if "run" in step]
 
 
 def gitlab_steps(document):
     (job,) = (one for name, one in document.items() if name not in ("stages", "variables"))
-    return ["\n".join([*job["before_script"]]), "\n".join(job["script"])]
+    return [("\n".join(lines), True) for lines in (job["before_script"], job["script"])]
 
 
 STEPS = {"github": github_steps, "gitlab": gitlab_steps}
@@ -54,13 +58,27 @@ def repository(tmp_path):
 
 @pytest.mark.parametrize(
     ("host", "answer", "code"),
-    [("github", "hello there", 0), ("github", "go away", 3), ("gitlab", "go away", 3)],
+    [
+        ("github", "hello there", 0),
+        ("github", "go away", 3),
+        ("gitlab", "go away", 3),
+        (
+            "github",
+            DOWN,
+            1,
+        ),  # nothing was measured: evaluate exits with 1, and the gate still writes its reports
+        ("gitlab", DOWN, 1),
+    ],
 )
 def test_the_steps_of_a_workflow(repository, zygote, tmp_path, host, answer, code):
     document = yaml.safe_load((FOLDER / f"{host}.yml").read_text("utf-8"))
-    install, *steps = STEPS[host](document)
+    (install, _), *steps = STEPS[host](document)
     assert "pip install 'openassay[compare]'" in install
-    (repository / "bot.py").write_text(BOT.format(answer), "utf-8")
+    bot = (
+        BOT.format(answer) if answer != DOWN else 'def answer(question):\n    raise ConnectionError("down")\n'
+    )
+    (repository / "bot.py").write_text(bot, "utf-8")
+    (repository / "evals" / "gate.yaml").write_text(RELAXED, "utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "GITHUB_"))}
     summary = tmp_path / "summary.md"
     environ = kept | {
@@ -74,17 +92,19 @@ def test_the_steps_of_a_workflow(repository, zygote, tmp_path, host, answer, cod
         subprocess.run(
             ["sh", "-e", "-c", step], cwd=repository, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
-        for step in steps
+        for step, _ in steps
     ]  # fmt: skip
-    assert [one.returncode for one in ended] == [0] * (len(steps) - 1) + [code], ended[-1].stderr
-    verdict = "passed" if code == 0 else "failed"
+    assert ended[-1].returncode == code, ended[-1].stderr
+    assert [one.returncode for one, (_, required) in zip(ended, steps, strict=True) if required][:-1] == []
+    assert [one.returncode for one in ended[:-1]] == [0, int(answer == DOWN)][: len(ended) - 1]
+    verdict = {0: "passed", 1: "cannot decide", 3: "failed"}[code]
     report = (repository / "report.md").read_text("utf-8")
     assert f"**assay: {verdict}.**" in report
     suite = ElementTree.parse(repository / "report.xml").getroot()
     assert suite.attrib["tests"] == "21"
     assert json.loads((repository / "report.sarif").read_text("utf-8"))["version"] == "2.1.0"
     if host == "github":
-        assert f"title=assay%3A {verdict}::" in ended[-1].stdout
+        assert f"title=assay%3A {'refused' if code == 1 else verdict}::" in ended[-1].stdout
         assert summary.read_text("utf-8") == report
 
 
@@ -94,9 +114,22 @@ def test_workflows_name_only_known_keys():
     (job,) = github["jobs"].values()
     assert set(job) == {"runs-on", "steps"}
     for step in job["steps"]:
-        assert set(step) <= {"name", "uses", "with", "run", "if"}
+        assert set(step) <= {"name", "uses", "with", "run", "if", "continue-on-error"}
         assert ("uses" in step) != ("run" in step)
         assert "run" in step or "@v" in step["uses"]
     (job,) = yaml.safe_load((FOLDER / "gitlab.yml").read_text("utf-8")).values()
     assert set(job) == {"image", "rules", "variables", "before_script", "script", "artifacts"}
     assert set(job["artifacts"]) == {"when", "paths", "reports"}
+
+
+@pytest.mark.parametrize(
+    ("host", "schema"), [("github", "vendor.github-workflows"), ("gitlab", "vendor.gitlab-ci")]
+)
+def test_workflows_are_valid_by_the_schemas_of_their_hosts(host, schema):
+    vendor = pytest.importorskip(
+        "check_jsonschema.builtin_schemas", reason="check-jsonschema has the schemas"
+    )
+    text = (
+        (FOLDER / f"{host}.yml").read_text("utf-8").replace("\non:", '\n"on":')
+    )  # YAML 1.1 reads `on` as true
+    assert jsonschema_rs.validator_for(vendor.get_builtin_schema(schema)).is_valid(yaml.safe_load(text))

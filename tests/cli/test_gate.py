@@ -108,6 +108,7 @@ REFUSED = [
     ),
     (["20.jsonl", "--policy", "marginless.yaml"], "require: equivalent needs a margin"),
     (["20.jsonl", "--baseline", "20.jsonl"], "it is 20.jsonl itself"),
+    (["20.jsonl", "--baseline", "./20.jsonl"], "--baseline ./20.jsonl: it is 20.jsonl itself"),
     (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
     (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
     (["20.jsonl", "--policy", "improve.yaml"], "the policy requires improved: expected --baseline"),

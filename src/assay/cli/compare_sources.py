@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -56,6 +57,15 @@ class RunSource:
 
     def __init__(self, name: str, limits: Limits, stored: tuple[EvaluationService, Run] | None) -> None:
         self.name, self._limits, self._stored = name, limits, stored
+
+    def is_same(self, other: "RunSource") -> bool:
+        """Whether both are one run, or one file under two names."""
+        if self._stored is not None or other._stored is not None:
+            return self._stored is not None and other._stored is not None and self.name == other.name
+        try:
+            return Path(self.name).samefile(other.name)
+        except OSError:  # the refusal of a file that cannot be read comes later, with its reason
+            return False
 
     async def scores(self, options: ReadOptions) -> RunScores:
         if self._stored is not None:

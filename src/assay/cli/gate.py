@@ -95,7 +95,7 @@ async def _decide(options: GateOptions, policy: GatePolicy, read: ReadOptions) -
     references = [options.run] if options.baseline is None else [options.baseline, options.run]
     async with open_sources(references, options.tenant) as sources:
         source = sources[-1]
-        if len(sources) == 2 and sources[0].name == source.name:
+        if len(sources) == 2 and sources[0].is_same(source):
             raise UsageError(f"--baseline {options.baseline}: it is {source.name} itself; name another run")
         run = await source.scores(read)
         pair = None

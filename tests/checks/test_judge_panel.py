@@ -8,7 +8,7 @@ from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.judge_panel import JudgePanel, combine, shuffled
 from assay.errors import ForeignFault, InvalidRequest, Problem
-from assay.fep.reasons import reason_of
+from assay.fep.reasons import _panel_note, reason_of
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from support.evals import Judges
@@ -225,3 +225,27 @@ def test_failed_answers_that_could_change_a_choice_are_an_error(answers, decided
         return
     with pytest.raises(ForeignFault, match="could change the verdict"):
         combine(panel, answers, failures, TONE)
+
+
+@pytest.mark.parametrize(
+    ("tones", "passed", "ties", "straddles"),
+    [
+        (["kind", "rude", "cold"], None, None, None),
+        (["kind", "kind", "rude"], None, [], True),
+        (["kind", "kind", "kind"], None, [], False),
+        (["kind", "rude", "cold"], True, ["tone"], False),  # `passed` decides, and the tie is reported
+        (["kind", "rude", "kind"], True, [], False),
+    ],
+)
+def test_a_tie_of_choices_is_reported_or_is_an_error(tones, passed, ties, straddles):
+    schema = {"properties": {"tone": {"enum": ["kind", "rude", "cold"]}, "passed": {"type": "boolean"}}}
+    answers = [{"tone": tone} | ({} if passed is None else {"passed": passed}) for tone in tones]
+    if ties is None:
+        with pytest.raises(ForeignFault, match="the panel has no majority for tone: kind 1, rude 1, cold 1"):
+            combine(JudgePanel(times=3), answers, [], schema)
+        return
+    _, about = combine(JudgePanel(times=3), answers, [], schema)
+    assert (about["ties"], about["straddles"]) == (ties, straddles)
+    assert about["choices"] == {"tone": {tone: tones.count(tone) for tone in tones}}
+    note = " (the panel is tied on tone)" if ties else ""
+    assert _panel_note({"metadata": {"panel": about}}).endswith(note)

@@ -2,7 +2,8 @@
 A panel of judges: several models, each asked several times, and one answer from all of theirs.
 
 A boolean is decided by the majority, a number by the mean, a choice of an enum by the most votes. Texts come from a
-member that voted with the majority. An answer that failed is not a vote.
+member that voted with the majority. An answer that failed is not a vote. Choices with equally many votes are a tie: it is
+reported, and if nothing else decides, the panel has no answer.
 """
 
 import random
@@ -103,6 +104,12 @@ def combine(
             f"{len(failures)} of {panel.size} answers of the panel failed, and they could change the verdict; "
             f"the first: {failures[0]}"
         )
+    choices = {path: Counter(values) for path, values in _choice_votes(answers, schema)}
+    ties = [path for path, counts in choices.items() if _is_tied(counts)]
+    decides = panel.mean is not UNSET or any(isinstance(values[0], bool) for _, values in _leaves(answers))
+    if ties and not decides:
+        votes = ", ".join(f"{choice} {count}" for choice, count in choices[ties[0]].items())
+        raise ForeignFault(f"the panel has no majority for {ties[0]}: {votes}")
     response: dict[str, Any] = _combined(answers, schema)
     votes = {path: values for path, values in _leaves(answers) if isinstance(values[0], bool)}
     numbers = {path: values for path, values in _leaves(answers) if not isinstance(values[0], bool)}
@@ -116,8 +123,10 @@ def combine(
         "votes": votes,
         "numbers": {path: _spread(values) for path, values in numbers.items()},
         "agreement": _agreement(votes),
-        "straddles": any(len(set(values)) > 1 for values in votes.values()),
+        "straddles": any(len(set(values)) > 1 for values in (votes or choices).values()),
     }
+    if choices:
+        about |= {"choices": choices, "ties": ties}
     return response, about
 
 
@@ -131,6 +140,23 @@ def _is_decided(answers: Sequence[dict[str, Any]], size: int, schema: Mapping[st
     counts = [Counter(repr(one[name]) for one in answers if name in one).most_common(2) for name in names]
     leads = [one[0][1] - (one[1][1] if len(one) > 1 else 0) for one in counts if one]
     return bool(leads) and all(lead > size - len(answers) for lead in leads)
+
+
+def _choice_votes(answers: Sequence[Any], schema: Any, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """The votes for the choices of each enum of texts, by its place."""
+    properties = schema.get("properties") if is_object(schema) else None
+    for name, part in properties.items() if is_object(properties) else ():
+        values = [one[name] for one in answers if name in one]
+        place = f"{path}.{name}" if path else name
+        if values and all(map(is_object, values)):
+            yield from _choice_votes(values, part, place)
+        elif values and _choices(part) and all(isinstance(one, str) for one in values):
+            yield place, values
+
+
+def _is_tied(votes: Counter[str]) -> bool:
+    (_, most), *others = votes.most_common(2)
+    return bool(others) and others[0][1] == most
 
 
 def _leaves(answers: Sequence[Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:

@@ -116,10 +116,18 @@ def _explanation(results: JSON) -> str:
 
 
 def _panel_note(results: JSON) -> str:
-    """Says that the answers of a panel of judges are on both sides of the bar."""
+    """Says that the answers of a panel of judges are on both sides of the bar, or that choices have equally many votes."""
     metadata = results.get("metadata")
     panel = metadata.get("panel") if is_object(metadata) else None
-    if not is_object(panel) or panel.get("straddles") is not True:
+    if not is_object(panel):
+        return ""
+    ties = panel.get("ties")
+    tied = f" (the panel is tied on {', '.join(map(str, ties))})" if is_list(ties) and ties else ""
+    return _split_note(panel) + tied
+
+
+def _split_note(panel: JSON) -> str:
+    if panel.get("straddles") is not True:
         return ""
     votes = panel.get("votes")
     passed = votes.get("passed") if is_object(votes) else None

@@ -21,11 +21,12 @@ function Overlay({ kind, title, onClose, children, actions, foot, wide }: Overla
     const dialog = element.current;
     const before = document.activeElement;
     if (dialog && !dialog.open) dialog.showModal();
+    if (kind === "drawer") dialog?.querySelector<HTMLElement>(".overlay-body")?.focus(); // so that the arrows scroll what is read
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
     };
-  }, []);
+  }, [kind]);
   return (
     <dialog
       ref={element}

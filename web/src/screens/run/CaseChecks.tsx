@@ -29,7 +29,7 @@ export function CaseChecks({ trial }: { trial: TrialDetail }) {
 }
 
 function CheckView({ check, name, criteria, beside = false }: { check: CheckDetail; name: string; criteria?: Criterion[]; beside?: boolean }) {
-  const [tone, word] = outcome(check);
+  const [tone, word] = criteria && criteria.length > 0 && check.status === "completed" && check.passed === null ? rubricOutcome(criteria) : outcome(check);
   const result = objectOf(check.result);
   const resolved = objectOf(result["resolved_arguments"]);
   return (
@@ -125,6 +125,11 @@ function outcome(check: CheckDetail): [Tone, string] {
   if (check.status === "skip") return ["mute", "Not run"];
   if (check.status === "error") return ["warn", "Error"];
   return check.passed === null ? ["mute", "No verdict"] : check.passed ? ["pass", "Passed"] : ["fail", "Failed"];
+}
+
+function rubricOutcome(criteria: Criterion[]): [Tone, string] {
+  const met = criteria.filter((one) => one.met).length;
+  return [met === criteria.length ? "pass" : "fail", `${met} of ${criteria.length} criteria met`];
 }
 
 function objectOf(value: unknown): Record<string, unknown> {

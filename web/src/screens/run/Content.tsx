@@ -11,9 +11,15 @@ export const Content = memo(function Content({ value, label }: { value: unknown;
   return <LongText text={textOf(value)} label={label} />;
 });
 
-/** The text of a value: a string as it is, anything else as JSON. */
+const ONE_LINE = 88; // characters of a JSON value that stays on one line
+
+/** The text of a value: a string as it is, anything else as JSON; a short value on one line. */
 export function textOf(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
+  if (typeof value === "string") return value;
+  const lines = JSON.stringify(value, null, 2) ?? "";
+  if (lines.length > 2 * ONE_LINE) return lines;
+  const line = lines.replace(/\n\s*/g, " ").replace(/([[{]) | (?=[\]}])/g, "$1");
+  return line.length <= ONE_LINE && JSON.stringify(JSON.parse(line)) === JSON.stringify(value) ? line : lines;
 }
 
 export function LongText({ text, label }: { text: string; label: string }) {

@@ -16,7 +16,6 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
         <LatencyNumber overview={overview} />
         {overview.findings && <FindingsNumber findings={overview.findings} onFilter={onFilter} />}
         <UnmeasuredNumber overview={overview} onFilter={onFilter} />
-        <CorrectionNumber overview={overview} />
         <RepeatNumber overview={overview} />
       </dl>
     </section>
@@ -28,7 +27,10 @@ function ScoreCard({ overview }: { overview: Overview }) {
   const bar = overview.bars.find((one) => one.name === "passScore");
   return (
     <div className="headline-card score-card">
-      <h2 className="headline-label">{score?.name ?? "score"}</h2>
+      <h2 className="headline-label">
+        {score?.name ?? "score"}
+        {overview.progress && " so far"}
+      </h2>
       {score === null ? (
         <p className="headline-value">
           <NotMeasured />
@@ -45,6 +47,7 @@ function ScoreCard({ overview }: { overview: Overview }) {
             {score.low === null ? `${nounOf(overview)}s. ` : ` over ${plural(score.cases, nounOf(overview))}. `}
             {counts && `${countsText(counts)}.`}
           </p>
+          <EffectiveNote overview={overview} />
         </>
       )}
     </div>
@@ -177,15 +180,15 @@ function UnmeasuredNumber({ overview, onFilter }: { overview: Overview; onFilter
   );
 }
 
-function CorrectionNumber({ overview }: { overview: Overview }) {
-  const { effective, run } = overview;
+/** What the corrections of people make of the recorded score. */
+function EffectiveNote({ overview: { effective } }: { overview: Overview }) {
   if (effective === undefined) return null;
   const verdict = effective.passed === null ? "" : effective.passed ? ", passes" : ", fails";
   return (
-    <HeadlineNumber label="Effective score" note={`${plural(effective.corrected.length, "corrected task")}; recorded ${formatScore(run.score?.value)}`}>
-      {formatScore(effective.score)}
-      {verdict}
-    </HeadlineNumber>
+    <p className="effective-note">
+      Effective <strong className="num">{formatScore(effective.score)}</strong>
+      {`${verdict}, with ${plural(effective.corrected.length, "corrected task")}. The recorded score stays.`}
+    </p>
   );
 }
 

@@ -5,6 +5,7 @@ import { ApiError } from "~/api/client";
 import { Button, CopyButton } from "./controls";
 import { MISSING, score as formatScore } from "./format";
 import { Icon, type IconName } from "./icons";
+import { VisibleText } from "./VisibleText";
 
 export type Tone = "pass" | "fail" | "warn" | "live" | "mute";
 
@@ -241,27 +242,7 @@ export function Loading({ label = "Loading", lines = 4 }: { label?: string; line
   );
 }
 
-// Characters that change what a reader sees without being seen: controls, escapes, zero-width, direction marks, tags.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/u;
 const SHOWN = 20_000; // characters at first; a megabyte of text would stop the tab
-
-function visible(text: string): ReactNode[] | string {
-  if (!UNSEEN.test(text)) return text;
-  const parts: ReactNode[] = [];
-  let rest = text;
-  for (let found = UNSEEN.exec(rest); found; found = UNSEEN.exec(rest)) {
-    if (parts.length > 2_000) break;
-    parts.push(rest.slice(0, found.index));
-    const code = (found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
-    parts.push(
-      <span key={parts.length} className="unseen" title="A character that is not visible">
-        {found[0] === "\u001b" ? "ESC" : `U+${code}`}
-      </span>,
-    );
-    rest = rest.slice(found.index + found[0].length);
-  }
-  return [...parts, rest];
-}
 
 /**
  * Content of a run: an input, an output, a reason. It is shown as text and never as HTML.
@@ -273,7 +254,7 @@ export function ContentText({ text, limit = SHOWN, className }: { text: string; 
   return (
     <>
       <pre className={`content-text ${className ?? ""}`} dir="auto">
-        {visible(cut ? text.slice(0, shown) : text)}
+        <VisibleText text={cut ? text.slice(0, shown) : text} />
       </pre>
       {cut && (
         <Button size="small" onClick={() => setShown(shown + 100_000)}>

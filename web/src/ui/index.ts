@@ -6,3 +6,4 @@ export * from "./ExportMenu";
 export * as format from "./format";
 export * from "./icons";
 export * from "./overlay";
+export * from "./VisibleText";

@@ -4,7 +4,7 @@ import { Chip } from "~/ui/display";
 import { Content } from "./Content";
 import { ItemLink } from "./Item";
 import { UsageText } from "./Timeline";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 import type { Tone } from "./words";
 
 type Criterion = NonNullable<TrialDetail["criteria"]>[number];

@@ -15,7 +15,7 @@ import { Correction } from "./Correction";
 import { Item } from "./Item";
 import { Timeline } from "./Timeline";
 import { STATUS_TONE, STATUS_WORD } from "./words";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
 

@@ -1,7 +1,7 @@
 import { memo, useMemo, useState } from "react";
 
 import { blocksOf, foldPoint, lengthText } from "./fold";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 const MAX_SHOWN = 4_000_000; // characters; more would make the tab slow, and "Copy" has all of it
 

@@ -6,7 +6,7 @@ import { Button, Field } from "~/ui/controls";
 import { Chip, describe, Notice } from "~/ui/display";
 import { ago, moment, score as formatScore } from "~/ui/format";
 
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 /** A person's correction of the score of a task. The recorded score stays; the effective one stands beside it. */
 export function Correction({ detail }: { detail: CaseDetail }) {

@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 
 import { comparableText, differenceOf, type Part } from "./difference";
 import { lengthText } from "./fold";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 const CONTEXT = 160; // characters of equal text beside a change
 const MAX_PARTS = 600;

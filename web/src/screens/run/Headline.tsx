@@ -3,7 +3,7 @@ import { Chip, NotMeasured } from "~/ui/display";
 import { count, duration, money, plural, score as formatScore } from "~/ui/format";
 
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 /** The first thing to see: the score with its interval, the verdict and the bar that decided, cost, latency, findings, what is missing. */
 export function Headline({ overview, onFilter }: { overview: Overview; onFilter: (show: string) => void }) {

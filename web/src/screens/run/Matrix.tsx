@@ -9,7 +9,7 @@ import { Icon } from "~/ui/icons";
 import type { Rows } from "./rows";
 import type { View } from "./view";
 import { cellText, STATUS_TONE, STATUS_WORD, trialsText } from "./words";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 const ROW = 58;
 const NARROW_ROW = 104;

@@ -20,7 +20,7 @@ import { allRows, PAGE, useRows, type Rows } from "./rows";
 import { Toolbar } from "./Toolbar";
 import { viewOf } from "./view";
 import { nounOf } from "./words";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 const MAX_EXPORT = 100_000; // rows
 const MAX_LOOK = 20; // pages that "next failure" looks through
@@ -143,7 +143,8 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   };
   const place = () => indexOf(rows, open, active);
   const move = (by: 1 | -1) => {
-    const next = Math.max(0, Math.min(rows.total - 1, place() + by));
+    const outside = open === null && document.activeElement?.closest(".matrix") == null;
+    const next = Math.max(0, Math.min(rows.total - 1, place() + (outside ? 0 : by))); // the first key enters the table
     if (open === null) {
       setActive(next);
       matrix.current?.focusRow(next);
@@ -152,7 +153,8 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     }
   };
   const nextFailure = () => {
-    void findFailure(rows, open === null && active === 0 && document.activeElement === document.body ? -1 : place()).then((index) => {
+    const outside = open === null && document.activeElement?.closest(".matrix") == null;
+    void findFailure(rows, place() - (outside ? 1 : 0)).then((index) => {
       setMessage(index === null ? `No further failure among the ${noun}s shown.` : "");
       if (index === null) return;
       if (open === null) {

@@ -5,7 +5,7 @@ import { count, duration as formatDuration, money, plural } from "~/ui/format";
 
 import { Content } from "./Content";
 import { costOf, modelName, turnsOf, type Item, type ToolItem, type Turn } from "./trajectory";
-import { VisibleText } from "./VisibleText";
+import { VisibleText } from "~/ui/VisibleText";
 
 /** The steps of an agent: turns of its model, with the tool calls between them. `live`: tools were called; else fixtures answered. */
 export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolean }) {

@@ -8,7 +8,8 @@ import { queryCases, searchCases, type CaseRow, type CasesAnswer, type CasesQuer
 import { queryOf, type View } from "./view";
 
 export const PAGE = 100; // rows of a page; the most that the server gives with previews
-const MIN_MATCHES = 50; // a search goes on by itself until it has this many
+const MIN_MATCHES = 50; // a search goes on by itself until it has this many,
+const MAX_CALLS = 12; // or until it has called the server so often
 const MAX_MATCHES = 200;
 
 export interface Rows {
@@ -93,14 +94,16 @@ function useSearch(run: string, text: string): Rows {
     enabled: words !== "",
     staleTime: 30_000,
   });
-  const [wanted, setWanted] = useState(MIN_MATCHES);
-  useEffect(() => setWanted(MIN_MATCHES), [words]);
+  const [goal, setGoal] = useState({ matches: MIN_MATCHES, calls: MAX_CALLS });
+  useEffect(() => setGoal({ matches: MIN_MATCHES, calls: MAX_CALLS }), [words]);
   const pages = search.data?.pages;
   const matches = useMemo(() => firstOfEach(pages?.flatMap((page) => page.matches) ?? []), [pages]);
+  const calls = pages?.length ?? 0;
   const { hasNextPage, isFetching, fetchNextPage, isError } = search;
   useEffect(() => {
-    if (hasNextPage && !isFetching && !isError && matches.size < Math.min(wanted, MAX_MATCHES)) void fetchNextPage();
-  }, [hasNextPage, isFetching, isError, fetchNextPage, matches.size, wanted]);
+    const short = matches.size < Math.min(goal.matches, MAX_MATCHES) && calls < goal.calls;
+    if (hasNextPage && !isFetching && !isError && short) void fetchNextPage();
+  }, [hasNextPage, isFetching, isError, fetchNextPage, matches.size, calls, goal]);
 
   const positions = useMemo(() => [...matches.keys()].slice(0, MAX_MATCHES), [matches]);
   const rows = useQuery({
@@ -127,7 +130,7 @@ function useSearch(run: string, text: string): Rows {
       complete: looked?.complete ?? false,
       running: isFetching,
       matches: matches.size,
-      more: hasNextPage && positions.length < MAX_MATCHES ? () => setWanted(matches.size + MIN_MATCHES) : null,
+      more: hasNextPage && positions.length < MAX_MATCHES ? () => setGoal({ matches: matches.size + MIN_MATCHES, calls: calls + MAX_CALLS }) : null,
     },
   };
 }

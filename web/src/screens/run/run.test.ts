@@ -4,7 +4,7 @@ import { comparableText, differenceOf } from "./difference";
 import { blocksOf, foldPoint } from "./fold";
 import { timeLeftText } from "./progress";
 import { costOf, modelName, turnsOf } from "./trajectory";
-import { piecesOf, plainText } from "./visible";
+import { piecesOf, plainText } from "~/ui/visible";
 
 describe("invisible characters", () => {
   test.each([

@@ -4,12 +4,19 @@ import gzip
 import json
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from assay.backends.stores.open import open_store
 from assay.cli.compare_sources import promoted_run
+from assay.comparison.metric import read_metric
+from assay.comparison.reasons import CaseReasons
+from assay.comparison.result_files import lines_in, read_file
+from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
-from assay.ports import CreateRun, PutDocument, RunUpdate, Transaction
+from assay.fep.slices import read_dimension
+from assay.fep.table_sinks import CsvSink
+from assay.ports import CreateRun, Limits, PutDocument, RunUpdate, Transaction
 from assay.promotion.records import AgentRecords, VersionRecord, encode
 from support.result_lines import check_result, result_line, run_document, write_jsonl
 
@@ -37,6 +44,13 @@ def folder(tmp_path_factory):
     (path / "card.json").write_text(json.dumps(card), "utf-8")
     (path / "contexts.jsonl").write_text('{"test_case":{"id":"x"},"output":{"value":1}}\n', "utf-8")
     (path / "empty.jsonl").write_text("", "utf-8")
+    (path / "empty.csv").write_text("", "utf-8")
+    (path / "other.csv").write_text("id,answer\n1,yes\n", "utf-8")
+    with (path / "after.jsonl").open("rb") as lines_after:
+        table = CsvSink(str(path / "after.csv"))
+        for line in lines_after:
+            table.write(line)
+        table.close(None)
     (path / "checks.yaml").write_text(
         "- {type: contains, arguments: {text: $.output.value, phrases: [y]}}", "utf-8"
     )
@@ -45,10 +59,33 @@ def folder(tmp_path_factory):
     return path
 
 
+ODD = msgspec.json.encode(
+    {
+        "status": "error",
+        "execution_context": {
+            "test_case": {
+                "id": "=1+1", "input": {"q": [1, "ä,\"\n"]}, "expected": "", "metadata": {"tags": ["a", "b"]}
+            },
+            "output": {"value": "-x", "metadata": {"trial": 1, "latency_ms": 2.5}},
+        },
+        "check_results": [
+            {
+                "check_type": "threshold", "status": "error", "results": {}, "metadata": {"check_name": "lat"},
+                "error": {"type": "jsonpath_error", "message": "no number"},
+            },
+            {
+                "check_type": "canary", "status": "completed",
+                "results": {"passed": False, "kind": "leak", "severity": "high", "reason": "failed"},
+            },
+        ],
+    }
+)  # fmt: skip
 FIRST = "0.88 → 0.97 (+0.10, 95% −0.03…0.24, 40 cases) not enough data"
 
 
-@pytest.mark.parametrize("after", ["after.jsonl", "pretty.json", "list.json", "ours.json", "after.jsonl.gz"])
+@pytest.mark.parametrize(
+    "after", ["after.jsonl", "pretty.json", "list.json", "ours.json", "after.jsonl.gz", "after.csv"]
+)
 def test_every_form_of_results_gives_the_same_line(command, folder, after):
     done = command("compare", "before.jsonl", after, "--limit", "2", folder=folder)
     assert (done.code, done.err) == (0, "")
@@ -76,12 +113,43 @@ def test_a_stored_run_against_a_file(command, folder):
     assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n"), done.out + done.err
 
 
+def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):
+    """The ids, inputs, tags, errors and trials of a table are those of the lines it was written from."""
+    limits, scores = Limits(), {}
+    lines = [*(folder / "before.jsonl").read_bytes().splitlines(), ODD]
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines))
+    table = CsvSink(str(tmp_path / "odd.csv"))
+    for line in lines:
+        table.write(line)
+    table.close(None)
+    tag = read_dimension("tag")
+    for name in ("odd.jsonl", "odd.csv"):
+        read = RunScores(name, ReadOptions(read_metric("lat"), (tag,), ("check",)))
+        read_file(read, str(tmp_path / name), limits)
+        series = {key: (list(one.rows), str(list(one.values))) for key, one in read.groups.items()}
+        scores[name] = [
+            [read.id_of(row) for row in range(read.rows)], list(read.inputs), read.slice_sets, series, read.findings
+        ]  # fmt: skip
+        reasons = CaseReasons(["=1+1"])
+        for place, line in lines_in(str(tmp_path / name), limits):
+            reasons.add(line, place)
+        scores[name].append(reasons.texts())
+    assert scores["odd.csv"] == scores["odd.jsonl"]
+    assert scores["odd.csv"][-1] == {"=1+1": "lat: no number; canary: failed"}
+
+
 REFUSED = [
     (["before.jsonl"], 2, "assay compare needs two runs or result files"),
     (["before.jsonl", "-"], 2, "-: expected a file or a run"),
     (["before.jsonl", "missing.jsonl"], 2, "missing.jsonl: there is no such file"),
-    (["before.jsonl", "results.csv"], 2, "expected results in .json, .jsonl or .ndjson"),
-    (["before.jsonl", "./results.txt"], 2, "expected results in .json, .jsonl or .ndjson"),
+    (
+        ["before.jsonl", "other.csv"],
+        2,
+        "other.csv:2: expected a table of results as `assay evaluate -o` writes it",
+    ),
+    (["before.jsonl", "empty.csv"], 2, "empty.csv has no results"),
+    (["before.jsonl", "results.xlsx"], 2, "expected results in .json, .jsonl, .ndjson, .csv or .parquet"),
+    (["before.jsonl", "./results.txt"], 2, "expected results in .json, .jsonl, .ndjson, .csv or .parquet"),
     (["before.jsonl", "nothing-like-this"], 2, "there is no run 'nothing-like-this'"),
     (["before.jsonl", "latest-promoted"], 2, "latest-promoted: "),
     (["before.jsonl", "contexts.jsonl"], 2, "contexts.jsonl:1: expected a result with execution_context"),

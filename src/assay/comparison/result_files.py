@@ -1,5 +1,5 @@
 """
-Reads result files line by line: JSON lines, an EvaluationRunResult, a list of results, or an EvalSummary.
+Reads result files line by line: JSON lines, an EvaluationRunResult, a list of results, an EvalSummary, or a table.
 
 The `.json` files of assay have one result a line, and are read as a stream. Other `.json` files are read as a whole.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.comparison.result_line import EXPECTED
+from assay.comparison.result_tables import SUFFIXES, table_lines
 from assay.comparison.run_scores import RunScores
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.files import FORMATS, document_of, format_of, lines_of, open_file
@@ -19,7 +20,7 @@ from assay.protocol.json_types import JSON, is_list, is_object, kind_of
 from assay.protocol.scorecard import EvalSummary
 
 FIRST_LINE = b'{"results":['
-READABLE = ".json, .jsonl or .ndjson, or one of these and .gz"
+READABLE = ".json, .jsonl, .ndjson, .csv or .parquet, or one of these and .gz"
 
 
 def is_file(reference: str) -> bool:
@@ -31,7 +32,11 @@ def is_file(reference: str) -> bool:
 
 def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iterator[tuple[str, bytes]]:
     """The result lines of a file, each with its place. The tasks of a scorecard are added to `scores`."""
-    if not name.lower().removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
+    plain = name.lower().removesuffix(".gz")
+    if plain.endswith(SUFFIXES):
+        yield from table_lines(name, limits)
+        return
+    if not plain.endswith((".json", ".jsonl", ".ndjson")):
         raise UsageError(
             f"{name}: expected results in {READABLE}; `assay evaluate -o results.jsonl` writes them"
         )

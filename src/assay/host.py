@@ -9,6 +9,7 @@ from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.service import AgentEvalService
 from assay.auth.authenticator import Authenticator, PresentedToken
 from assay.auth.jwt_settings import JwtSettings
+from assay.backends.engines.inline import InlineEngine
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, UsageError
@@ -21,6 +22,7 @@ from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.promotion.kind import ManagementKind
+from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor
 from assay.seams.switches import fixtures_enabled, routes_enabled
 from assay.settings import Settings
@@ -47,7 +49,7 @@ async def open_runtime(
     async with app.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)
-        executor = app.build_executor(settings, opened, kinds.all, attempts=settings.limits.max_run_attempts)
+        executor = host_executor(settings, opened, kinds.all)
         workflows = kinds.connect(executor)
         await executor.open()
         loops = [supervise("expiry", one.expire_loop) for one in (workflows, kinds.promotions)]
@@ -100,6 +102,20 @@ def build_kinds(settings: Settings, store: Store, checks: Registry, services: Se
 def host_services(settings: Settings) -> Services:
     """The services of a host. A request may name a provider that is configured here, and no other (decision 39)."""
     return app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False))
+
+
+def host_executor(settings: Settings, store: Store, kinds: Iterable[RunKind]) -> RunExecutor:
+    """The executor of a server: it conducts runs itself, or leaves them to workers (the setting `engine`)."""
+    if settings.engine == "local":
+        return app.build_executor(settings, store, kinds, attempts=settings.limits.max_run_attempts)
+    if not settings.database_url.startswith("postgresql"):
+        raise UsageError(
+            "settings: engine: workers share runs through PostgreSQL; set database_url (ASSAY_DATABASE_URL) to"
+            " postgresql://…, or engine to 'local'"
+        )
+    by_name = {kind.name: kind for kind in kinds}
+    engine = InlineEngine(lambda name, unit: by_name[name].perform(unit))
+    return DelegatingExecutor(store, engine, by_name, lease=settings.workers.lease)
 
 
 def _with_conformance_agents(agents: Agents) -> Agents:

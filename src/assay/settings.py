@@ -7,7 +7,7 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -30,12 +30,13 @@ from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 
 PREFIX = "ASSAY_"
-MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
+MODEL, JWT, WORKERS = f"{PREFIX}MODEL_", f"{PREFIX}JWT_", f"{PREFIX}WORKERS_"
 TABLES = (
     "limits",
     "serving",
     "openwop",
     "jwt",
+    "workers",
     "models",
     "providers",
     "agents",
@@ -48,6 +49,16 @@ TABLES = (
 
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[workers]`: how `assay worker` processes share runs. The variables are `ASSAY_WORKERS_LEASE` and so on."""
+
+    lease: float = 10.0  # seconds without a heartbeat after which other workers take over
+    tenant_units: Annotated[int, msgspec.Meta(ge=0)] = (
+        0  # of one tenant, at once, on all workers; 0: no limit
+    )
+    tenant_units_per_minute: Annotated[int, msgspec.Meta(ge=0)] = 0  # that start; 0: no limit
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,12 +80,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: the number of cores plus one
     host_id: str = "assay.local/main"  # the name of this host for other hosts
     grpc_port: Port = 8322  # 0: any free port
+    engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
     promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active
     limits: Limits = Limits()
     serving: ServerLimits = ServerLimits()
     openwop: OpenWopFeatures = OpenWopFeatures()
     jwt: JwtSettings = JwtSettings()
+    workers: WorkerSettings = WorkerSettings()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
     agents: dict[str, AgentConfig] = {}
@@ -89,14 +102,27 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     """Load the settings. An unknown name or invalid value is a UsageError that names its source."""
     environment = os.environ if environment is None else environment
     values = _from_file(environment)
-    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows, pack_keys, safety = (
-        _table(values, name) for name in TABLES
-    )
+    (
+        limits,
+        serving,
+        openwop,
+        jwt,
+        workers,
+        models,
+        tables,
+        agents,
+        tools,
+        mcp,
+        workflows,
+        pack_keys,
+        safety,
+    ) = (_table(values, name) for name in TABLES)
     flat = (
         (limits, Limits, PREFIX),
         (serving, ServerLimits, PREFIX),
         (openwop, OpenWopFeatures, PREFIX),
         (jwt, JwtSettings, JWT),
+        (workers, WorkerSettings, WORKERS),
     )
     for name, text in environment.items():
         if name.startswith(MODEL) and text:
@@ -113,7 +139,9 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     values.update((name, value) for name, value in options.items() if value is not None)
     if "evidence_key" in values and isinstance(text := values["evidence_key"], str):
         values["evidence_key"] = Secret(text) if text.strip() else None
-    tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
+    tabled = {
+        "limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "workers": workers, "models": models,
+    }  # fmt: skip
     try:
         settings = msgspec.convert({**values, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
@@ -236,7 +264,7 @@ def _validation_error(
 def _source_of(path: str, environment: Mapping[str, str]) -> str:
     """The variable that set it, or its place in the file."""
     table, _, name = path.rpartition(".")
-    variable = (JWT if table == "jwt" else PREFIX) + name.upper()
+    variable = {"jwt": JWT, "workers": WORKERS}.get(table, PREFIX) + name.upper()
     return variable if variable in environment else f"settings: {path}"
 
 
@@ -244,7 +272,8 @@ def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     tables = (
         msgspec.structs.asdict(table) for table in (settings.limits, settings.serving, settings.openwop)
     )
-    numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
+    own = {"concurrency": settings.concurrency, "workers.lease": settings.workers.lease}
+    numbers = ChainMap(own, *tables)
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
             raise UsageError(f"{_source_of(name, environment)}: expected a number above 0, got {value}")

@@ -48,7 +48,7 @@ from assay.serve.http import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS
-from assay.settings import PREFIX, TABLES, Settings
+from assay.settings import PREFIX, TABLES, Settings, WorkerSettings
 from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, table
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
@@ -170,10 +170,11 @@ def written_default(value):
         ("## Serving", msgspec.structs.fields(ServerLimits)),
         ("## OpenWOP", msgspec.structs.fields(OpenWopFeatures)),
         ("## JWT", msgspec.structs.fields(JwtSettings)),
+        ("## Workers", msgspec.structs.fields(WorkerSettings)),
     ],
 )
 def test_the_page_of_settings_has_each_with_its_default(heading, fields):
-    prefix = f"{PREFIX}JWT_" if heading == "## JWT" else PREFIX
+    prefix = {"## JWT": f"{PREFIX}JWT_", "## Workers": f"{PREFIX}WORKERS_"}.get(heading, PREFIX)
     rows = table(section(DOCS / "settings.md", heading), "name", "in the environment", "default", "meaning")
     assert [row[:3] for row in rows] == [
         [

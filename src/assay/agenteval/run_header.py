@@ -11,6 +11,7 @@ from assay.agenteval.scoring import PASS_SCORE
 from assay.agenteval.suite_store import suite_digest
 from assay.checks.redaction import redact_checks
 from assay.ports import EvidenceChunk, Run, Store
+from assay.ports.units import PRIORITY
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
@@ -90,6 +91,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
         metadata |= {"trials": self.trials} if self.trials > 1 else {}
         metadata |= {"principal": self.principal} if self.principal else {}
+        metadata |= {PRIORITY: self.configurable[PRIORITY]} if PRIORITY in self.configurable else {}
         metadata |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
         return metadata | ({"tags": list(self.tags)} if self.tags else {})
 

@@ -96,6 +96,17 @@ Only this machine can reach the server unless you set --host. Runs are stored in
 ASSAY_HOME. A run that was interrupted continues at the next start. /v1/docs and /v1/openapi.json describe the routes.
 Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and the others continue at the next start.
 """,
+    "worker": """Execute the runs of a server, together with other workers.
+
+\b
+    export ASSAY_DATABASE_URL=postgresql://assay@db/assay
+    ASSAY_ENGINE=workers assay serve
+    assay worker
+
+Start any number of workers, on any machines, with the settings of the server. They share all runs in the database:
+tasks of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
+the lease, 10 seconds. Ctrl-C or SIGTERM stops a worker: it waits some seconds, and the others do the rest.
+""",
     "list": "List stored runs, newest first.",
     "show": """Show the content, reasons and trajectories of a stored run.
 

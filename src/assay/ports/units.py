@@ -3,6 +3,7 @@
 from contextvars import ContextVar
 from typing import NamedTuple
 
+PRIORITY = "priority"  # in the metadata of a run
 USUAL = 5  # the priority of units whose run names none
 PRIORITIES = range(1, 10)  # units of a lower number start first
 

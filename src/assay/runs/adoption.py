@@ -1,7 +1,8 @@
 """Adopts the runs of processes that died: active runs without a holder, or whose lease has ended."""
 
 import asyncio
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping, Sized
+from typing import NamedTuple, Protocol
 
 from assay.errors import EnvironmentFailure
 from assay.ports import Run, Store
@@ -11,6 +12,21 @@ from assay.runs.leases import Leases
 
 PROBATION = 3.0  # leases during which the last attempt of a run has no other beside it
 LIMIT = 1000  # runs adopted at one heartbeat
+
+
+class AdoptionPace(NamedTuple):
+    """How a process adopts runs: `limit` at a time every `seconds` (0: at heartbeats), while it conducts fewer than `most`."""
+
+    seconds: float = 0.0
+    limit: int = LIMIT
+    most: int | None = None
+
+
+AT_HEARTBEATS = AdoptionPace()
+
+
+class ActiveRuns(Sized, Protocol):
+    def __contains__(self, run: object, /) -> bool: ...
 
 
 class Adoption:
@@ -27,20 +43,24 @@ class Adoption:
         kinds: Mapping[str, RunKind],
         attempts: int | None,
         *,
-        active_runs: Container[str],
+        active_runs: ActiveRuns,
         start: Callable[[Run], None],
+        pace: AdoptionPace = AT_HEARTBEATS,
     ) -> None:
         """`active_runs`: the runs that this process conducts. `start` conducts one more."""
         self._store, self._leases, self._kinds = store, leases, kinds
         self._last = attempts - 1 if attempts and attempts > 1 else None
-        self._active_runs, self._start = active_runs, start
+        self._active_runs, self._start, self._pace = active_runs, start, pace
         self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
 
     async def adopt(self) -> None:
         sparing = self._last if self._is_full else None
-        leases = self._leases
+        leases, pace = self._leases, self._pace
+        limit = pace.limit if pace.most is None else min(pace.limit, pace.most - len(self._active_runs))
+        if limit <= 0:
+            return
         runs = await self._store.adopt(
-            leases.holder, seconds=leases.seconds, limit=LIMIT, max_takeovers=sparing
+            leases.holder, seconds=leases.seconds, limit=limit, max_takeovers=sparing
         )
         final = [run for run in runs if run.takeovers == self._last]
         # Before any run begins: one that kills this process must not cost the others their last attempt.

@@ -8,6 +8,7 @@ from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
+from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope
 from assay.runs.event_log_writer import LogWriter
 from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_events
@@ -61,6 +62,7 @@ class Conductor:
         submitted, current = self._run.metadata.get("traceparent", ""), tracing.get()
         tracing.set(submitted or current)  # this task has a context of its own
         pool.owner.set(self._run.tenant)
+        unit_scope.set(UnitScope(self._run.tenant, self._run.metadata.get(PRIORITY, USUAL)))
         store_patience.set(None)  # it outlives the request that submitted it
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         # a run that was adopted: the span of the request that submitted it is not open here

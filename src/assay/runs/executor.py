@@ -28,7 +28,7 @@ from assay.ports.kinds import RunKind
 from assay.ports.supervise import run_guarded, supervise
 from assay.protocol.event_record import CANCELLED, CONTENT
 from assay.protocol.redaction import redact_text
-from assay.runs.adoption import Adoption
+from assay.runs.adoption import AT_HEARTBEATS, Adoption, AdoptionPace
 from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
 from assay.runs.leases import HEARTBEATS, LEASE, Leases
@@ -62,6 +62,7 @@ class RunExecutor:
         *,
         lease: float = LEASE,
         attempts: int | None = None,
+        adopts: AdoptionPace = AT_HEARTBEATS,
     ) -> None:
         """`attempts`: how many processes in a row may die with a run before it fails; None: any number."""
         self.store, self._engine, self._kinds = store, engine, kinds
@@ -70,24 +71,37 @@ class RunExecutor:
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._leases = Leases(store, self.executor_id, lease)
         self._adoption = Adoption(
-            store, self._leases, kinds, attempts, active_runs=self._conductors, start=self.start
+            store,
+            self._leases,
+            kinds,
+            attempts,
+            active_runs=self._conductors,
+            start=self.conduct,
+            pace=adopts,
         )
+        self._pace = adopts
         self._restart: set[str] = set()  # claimed again while its last conductor was still ending
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
         self._heartbeat_task: asyncio.Task[None] | None = None
+        self._adoption_task: asyncio.Task[None] | None = None
 
     async def open(self, *, adopting: bool = True) -> None:
         """Start the heartbeat. With `adopting`, adopt runs that have no holder, now and at each heartbeat."""
         self._adopting = adopting
         await self._adopt()
         self._heartbeat_task = supervise("heartbeat", self._heartbeat_loop)
+        if adopting and self._pace.seconds:
+            self._adoption_task = supervise("adoption", self._adoption_loop)
 
     def start(self, run: Run) -> None:
-        """Conduct a run whose lease this executor holds."""
-        if self._closing:
-            raise Unavailable("this host is stopping and accepts no new work", retry_after=5)
+        """Execute a run whose lease this executor holds."""
+        self.conduct(run)
+
+    def conduct(self, run: Run) -> None:
+        """Conduct the run in this process."""
+        self.check_open()
         if run.id in self._conductors:
             self._restart.add(run.id)
             return
@@ -96,6 +110,10 @@ class RunExecutor:
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
         task.add_done_callback(lambda task: self._on_done(run.id, task))
+
+    def check_open(self) -> None:
+        if self._closing:
+            raise Unavailable("this host is stopping and accepts no new work", retry_after=5)
 
     def _on_done(self, run: str, task: asyncio.Task[None]) -> None:
         """The run ended, rests, or has another holder; or it was orphaned by an error, which is logged."""
@@ -121,7 +139,7 @@ class RunExecutor:
         if claimed is not None and self._closing:
             self._leases.orphan(run)
         elif claimed is not None:
-            self.start(claimed)
+            self.conduct(claimed)
 
     @property
     def lease(self) -> float:
@@ -215,7 +233,7 @@ class RunExecutor:
                 await self.store.commit(Transaction(entries=[entry]))
         claimed = await self._leases.claim(run.id)
         if claimed is not None:
-            self.start(claimed)
+            self.conduct(claimed)
             self._conductors[run.id][0].cancel()
             return
         await self._mark_cancelling(run.id)
@@ -244,8 +262,9 @@ class RunExecutor:
     async def close(self, seconds: float = 10.0) -> None:
         """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes."""
         self._closing = True
-        if self._heartbeat_task is not None:
-            self._heartbeat_task.cancel()
+        for task in (self._heartbeat_task, self._adoption_task):
+            if task is not None:
+                task.cancel()
         held = list(self._conductors.items())
         for _, (conductor, _) in held:
             conductor.drain()
@@ -266,6 +285,12 @@ class RunExecutor:
             await asyncio.sleep(self.lease / HEARTBEATS)
             # the database may be back before the leases end
             await run_guarded("heartbeat", self._renew_leases(), EnvironmentFailure)
+            if self._adoption_task is None:
+                await run_guarded("adoption", self._adopt(), EnvironmentFailure)
+
+    async def _adoption_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.seconds)
             await run_guarded("adoption", self._adopt(), EnvironmentFailure)
 
     async def heartbeat(self) -> None:

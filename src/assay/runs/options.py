@@ -5,6 +5,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from assay.errors import Problem
+from assay.ports.units import PRIORITIES
 from assay.protocol.json_types import is_object
 
 MINIMUM = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
@@ -20,6 +21,10 @@ VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "maxTokens": (
         lambda value: isinstance(value, int) and _number(value) and value >= 1,
         "a whole number from 1",
+    ),
+    "priority": (
+        lambda value: isinstance(value, int) and _number(value) and value in PRIORITIES,
+        f"a whole number from {PRIORITIES[0]} to {PRIORITIES[-1]}; units of a lower number start first",
     ),
     "promptOverrides": (
         lambda value: is_object(value) and all(isinstance(text, str) for text in value.values()),

@@ -20,7 +20,18 @@ from assay.protocol.redaction import redact, redact_json
 from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import memory_puts
-from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
+from assay.workflow.effects import (
+    AskModel,
+    AwaitChild,
+    Begin,
+    Delay,
+    Effect,
+    Result,
+    StartChild,
+    StepRecord,
+    Wait,
+    stable_id,
+)
 from assay.workflow.execution_state import RunStopped
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.interpreter import ExecutionEnvironment
@@ -81,6 +92,10 @@ class WorkflowKind:
             return _pack(await self._activities.perform(step))
         finally:
             self._waiting.discard(step.run)
+
+    def is_control_step(self, unit: bytes) -> bool:
+        """Whether the step only waits, or starts a child run. It belongs to the process that conducts the run."""
+        return isinstance(_unit(unit).effect, Begin | Delay | Wait | StartChild | AwaitChild)
 
     def stop(self, run: str) -> bool:
         """Cancel the child run too. True: the run waits for the end of that child."""

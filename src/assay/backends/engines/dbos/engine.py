@@ -18,6 +18,7 @@ from assay.ports.units import unit_scope
 TICK, AUDIT, PAUSE = 0.03, 3.0, 0.5  # seconds: between two looks, looks for lost units, after a failure
 RECORDED = 1024  # results later, a result is in the log: the writer has at most 256 that wait
 LEAVE = 20.0  # seconds after the last result of a run until its results are deleted
+AGAIN = 0.5  # seconds, more with each try, until a unit goes back that a worker could not do
 TRIES = 8  # executions of a unit that ended without a result
 
 log = logging.getLogger("assay.workers")
@@ -210,12 +211,18 @@ class DbosEngine:
         ticket.tries += 1
         self._done.append(ticket.unit.id)
         if ticket.tries < TRIES:
-            self._new.append(ticket.unit)
+            pause = 0.0 if outcome is None else AGAIN * ticket.tries  # another worker may be able to do it
+            asyncio.get_running_loop().call_later(pause, self._put_again, ticket)
             return
         reason = "it was cancelled again and again" if outcome is None else outcome.unavailable
         ticket.future.set_exception(
             EnvironmentFailure(f"no worker could execute a unit of the run: {reason}")
         )
+
+    def _put_again(self, ticket: _Ticket) -> None:
+        if self._waiting.get(ticket.unit.id) is ticket:
+            self._new.append(ticket.unit)
+            self._news.set()
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         work: Awaitable[Any] = asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -1,0 +1,174 @@
+"""
+The workers that share a store: each has a document that it renews (decision 0073).
+
+A worker is dead when another one has seen its document unchanged for a lease, by its own clock that never jumps. Then the document
+is deleted: the worker finds that out at its next heartbeat, or before it writes a result, and has lost its units.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import Conflict
+from assay.ports import DeleteDocument, Document, PutDocument, Store, Transaction, store_patience
+from assay.version import __version__
+
+TENANT, KIND = "", "worker"  # of the documents; no client has this tenant
+HEARTBEATS = 5  # within a lease
+LIMIT = 1000  # workers
+
+
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """What a worker says about itself."""
+
+    host: str
+    process: int
+    version: str = __version__
+    executed: int = 0  # units
+    repeated: int = 0  # executions beyond the first, of the units whose results it recorded
+    refused: int = 0  # results that came too late
+
+
+class StoreClock:
+    """The clock of the store, so that machines whose clocks differ agree. Until the first heartbeat it is the machine's."""
+
+    def __init__(self) -> None:
+        self._at, self._moment = 0.0, None
+
+    def set(self, moment: datetime) -> None:
+        """It is `moment` now. A difference below a second is ignored: time does not go back for a late answer."""
+        if self._moment is None or abs(moment - self.now()) > timedelta(seconds=1):
+            self._moment, self._at = moment, asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        if self._moment is None:
+            return datetime.now(UTC)
+        return self._moment + timedelta(seconds=asyncio.get_running_loop().time() - self._at)
+
+    _moment: datetime | None
+
+
+class FleetView:
+    """The workers that are alive, as one process sees them."""
+
+    def __init__(self, store: Store, lease: float) -> None:
+        self._store, self.lease = store, lease
+        self._seen: dict[str, tuple[int, float]] = {}  # by worker: its version, and since when
+        self._looked = 0.0
+        self.alive = 0
+
+    async def look(self) -> tuple[list[Document], list[Document]]:
+        """All workers, and those of them that are dead."""
+        workers = await self._store.documents(TENANT, KIND, limit=LIMIT)
+        now = asyncio.get_running_loop().time()
+        slept = now - self._looked > self.lease / 2  # what this process did not watch proves nothing
+        seen = {} if slept else self._seen
+        self._looked = now
+        self._seen = {
+            one.key: seen[one.key]
+            if one.key in seen and seen[one.key][0] == one.version
+            else (one.version, now)
+            for one in workers
+        }
+        dead = [one for one in workers if now - self._seen[one.key][1] > self.lease]
+        self.alive = len(workers) - len(dead)
+        return workers, dead
+
+
+def records(workers: list[Document]) -> Mapping[str, WorkerRecord]:
+    return {one.key: msgspec.json.decode(one.data, type=WorkerRecord) for one in workers}
+
+
+class WorkerRegistry:
+    """The membership of this process. After it was lost, `register` begins another one, under another id."""
+
+    def __init__(self, store: Store, lease: float) -> None:
+        self._store, self.lease = store, lease
+        self.view, self.clock = FleetView(store, lease), StoreClock()
+        self.executor_id = ""
+        self._version, self._beat_at = 0, 0.0
+        self._beaten = asyncio.Event()
+        self.lost = False
+
+    async def register(self) -> str:
+        executor = f"worker-{secrets.token_hex(8)}"
+        await self._put(executor, 0, self._record())
+        self.executor_id, self._version, self.lost = executor, 1, False
+        self._on_beat()
+        await self._set_clock()
+        return executor
+
+    async def beat(self, *, executed: int = 0, repeated: int = 0, refused: int = 0) -> bool:
+        """Renew the membership; False: it was lost."""
+        record = self._record(executed, repeated, refused)
+        try:
+            await self._put(self.executor_id, self._version, record)
+            self._version += 1
+        except Conflict:
+            found = await self._store.document(TENANT, KIND, self.executor_id)
+            self.lost = found is None
+            if found is not None:  # a heartbeat whose answer was lost
+                self._version = found.version
+        self._on_beat()
+        return not self.lost
+
+    async def confirm(self) -> bool:
+        """Whether this worker is a member. After half a lease without a heartbeat it waits for the next one."""
+        while not self.lost and asyncio.get_running_loop().time() - self._beat_at > self.lease / 2:
+            self._beaten.clear()
+            await self._beaten.wait()
+        return not self.lost
+
+    async def bury(self) -> list[str]:
+        """Delete the documents of dead workers; return the ids of all workers that are left."""
+        workers, dead = await self.view.look()
+        alive = [one.key for one in workers]
+        for one in dead:
+            if one.key == self.executor_id:
+                continue
+            change = DeleteDocument(tenant=TENANT, kind=KIND, key=one.key, version=one.version)
+            try:
+                await self._store.commit(Transaction(documents=[change]))
+            except Conflict:
+                continue  # it lives, or another worker was faster
+            alive.remove(one.key)
+        for one in workers:
+            if one.key == self.executor_id:
+                self.clock.set(one.updated)
+        return alive
+
+    async def leave(self) -> None:
+        change = DeleteDocument(tenant=TENANT, kind=KIND, key=self.executor_id, version=None)
+        await self._store.commit(Transaction(documents=[change]))
+        self.lost = True
+
+    async def _put(self, executor: str, version: int, record: WorkerRecord) -> None:
+        store_patience.set(self.lease / HEARTBEATS)
+        change = PutDocument(
+            tenant=TENANT, kind=KIND, key=executor, data=msgspec.json.encode(record), version=version
+        )
+        await self._store.commit(Transaction(documents=[change]))
+
+    async def _set_clock(self) -> None:
+        found = await self._store.document(TENANT, KIND, self.executor_id)
+        if found is not None:
+            self.clock.set(found.updated)
+
+    def _on_beat(self) -> None:
+        self._beat_at = asyncio.get_running_loop().time()
+        self._beaten.set()
+
+    def _record(self, executed: int = 0, repeated: int = 0, refused: int = 0) -> WorkerRecord:
+        return WorkerRecord(
+            host=socket.gethostname(),
+            process=os.getpid(),
+            executed=executed,
+            repeated=repeated,
+            refused=refused,
+        )

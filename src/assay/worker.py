@@ -1,0 +1,202 @@
+"""The worker that `assay worker` runs: it conducts runs of the store, and executes units of all of them (decision 0072)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from assay import app, host
+from assay.backends.stores.codec import RecordCodec
+from assay.errors import EnvironmentFailure, UsageError
+from assay.extras import missing_extra
+from assay.ports import RunQuery, Store
+from assay.ports.kinds import RunKind
+from assay.ports.supervise import run_guarded, supervise
+from assay.runs.adoption import AdoptionPace
+from assay.runs.executor import RunExecutor
+from assay.runs.worker_registry import HEARTBEATS, WorkerRegistry
+from assay.settings import Settings
+
+UNIT_VERSION = "1"  # of units and results; a worker of another version leaves them
+CONNECTIONS = 8  # to the tables of DBOS
+ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
+WATCH = 1.0  # seconds between two looks at the units that run here
+SWEEP, KEEP = 60.0, timedelta(hours=1)  # between two sweeps; how long results wait for a conductor
+
+
+class Worker:
+    """A worker of this process, once it is open. `kinds` are those that it can conduct and execute."""
+
+    def __init__(self, settings: Settings, store: Store, registry: WorkerRegistry) -> None:
+        from assay.backends.engines.dbos.engine import DbosEngine  # deferred import: the extra `workers`
+        from assay.backends.engines.dbos.envelope import Envelope  # deferred import
+        from assay.backends.engines.dbos.unit_queue import UnitQueue, open_unit_engine  # deferred import
+        from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits  # deferred import
+
+        self._settings, self._store, self.registry = settings, store, registry
+        self._kinds: dict[str, RunKind] = {}
+        self._database = open_unit_engine(settings.database_url, CONNECTIONS)
+        self._queue = UnitQueue(self._database, UNIT_VERSION)
+        envelope = Envelope(RecordCodec(app.cipher(settings)))
+        limits = WorkerLimits(
+            concurrency=settings.concurrency,
+            tenant_concurrency=settings.workers.tenant_units,
+            tenant_units_per_minute=settings.workers.tenant_units_per_minute,
+            attempts=settings.limits.max_run_attempts,
+        )
+        self.units = UnitWorker(
+            self._database, self._queue, envelope, self._perform, registry.confirm, UNIT_VERSION, limits
+        )
+        self.engine = DbosEngine(
+            self._queue,
+            envelope,
+            UNIT_VERSION,
+            self._perform,
+            window=self._window,
+            performs_here=self._performs_here,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped: set[str] = set()  # cancelled runs whose units were interrupted here
+
+    def open(self, kinds: Iterable[RunKind]) -> None:
+        """Take units from the queue. This process is registered by now."""
+        self._kinds = {kind.name: kind for kind in kinds}
+        self.units.launch(self.registry.executor_id)
+        self.engine.open()
+        loops = {"heartbeat of the worker": self._beat, "units here": self._watch, "lost units": self._reap}
+        self._tasks = [supervise(name, loop) for name, loop in loops.items()]
+
+    async def close(self) -> None:
+        """Stop, and put the units that run here back into the queue."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(EnvironmentFailure):
+            await self.registry.leave()
+        await run_guarded("lost units", asyncio.to_thread(self.units.recover, [self.registry.executor_id]))
+        await self.engine.close()
+        self.units.stop()
+        self._queue.close()
+        self._database.dispose()
+
+    async def _perform(self, work: str, unit: bytes) -> bytes:
+        kind = self._kinds.get(work)
+        if kind is None:
+            raise EnvironmentFailure(f"this worker cannot execute units of {work!r}")
+        return await kind.perform(unit)
+
+    def _performs_here(self, work: str, unit: bytes) -> bool:
+        waits: Any = getattr(self._kinds[work], "is_control_step", None)
+        return waits is not None and waits(unit)
+
+    def _window(self) -> int:
+        """Units of one run in the queue: enough for every worker, and some in reserve."""
+        return self._settings.concurrency * (max(1, self.registry.view.alive) + 1)
+
+    async def _beat(self) -> None:
+        registry = self.registry
+        while True:
+            await asyncio.sleep(registry.lease / HEARTBEATS)
+            counts = {
+                "executed": self.units.executed,
+                "repeated": self.engine.repeated,
+                "refused": self.engine.refused + self.units.refused,
+            }
+            await run_guarded("heartbeat of the worker", registry.beat(**counts), EnvironmentFailure)
+            if registry.lost:
+                await run_guarded("heartbeat of the worker", self._begin_again(), EnvironmentFailure)
+
+    async def _begin_again(self) -> None:
+        """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""
+        self.units.drop(self.units.running)
+        executor = await self.registry.register()
+        self.units.stop()
+        self.units.launch(executor)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(min(WATCH, self.registry.lease / HEARTBEATS))
+            await run_guarded("units here", self._drop_lost_units())
+            await run_guarded("units here", self._stop_cancelled_runs(), EnvironmentFailure)
+
+    async def _drop_lost_units(self) -> None:
+        """Stop units that were cancelled, or that another executor has."""
+        if ids := self.units.running:
+            there = await asyncio.to_thread(self._queue.statuses, ids)
+            mine = {id for id, unit in there.items() if unit.status == "PENDING"}
+            mine = {id for id in mine if there[id].executor == self.units.executor_id}
+            self.units.drop([id for id in ids if id not in mine])
+
+    async def _stop_cancelled_runs(self) -> None:
+        """Interrupt the units of cancelled runs, so that they return what they have. Their conductor may be elsewhere."""
+        if not self.units.running:
+            return
+        cancelling = await self._store.runs(RunQuery(statuses=frozenset({"cancelling"}), limit=1000))
+        for run in cancelling:
+            if run.id not in self._stopped and (kind := self._kinds.get(run.kind)) is not None:
+                kind.stop(run.id)
+        self._stopped = {run.id for run in cancelling}
+
+    async def _reap(self) -> None:
+        swept = asyncio.get_running_loop().time()
+        while True:
+            await run_guarded("lost units", self._recover_lost_units(), EnvironmentFailure)
+            now = asyncio.get_running_loop().time()
+            if now - swept > SWEEP:
+                swept = now
+                before = self.registry.clock.now() - KEEP
+                await run_guarded("old units", asyncio.to_thread(self._queue.sweep, before))
+            await asyncio.sleep(self.registry.lease / HEARTBEATS)
+
+    async def _recover_lost_units(self) -> None:
+        """Queue the units of executors that are not registered. The units are read first: later executors are registered."""
+        executors = await asyncio.to_thread(self._queue.executors)
+        alive = await self.registry.bury()
+        if lost := executors.difference(alive, {self.registry.executor_id}):
+            await asyncio.to_thread(self.units.recover, sorted(lost))
+
+
+@asynccontextmanager
+async def open_worker(
+    settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
+) -> AsyncGenerator[tuple[Worker, RunExecutor]]:
+    """Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest to others."""
+    if not settings.database_url.startswith("postgresql"):
+        raise UsageError(
+            "workers share runs through PostgreSQL: set database_url (ASSAY_DATABASE_URL) to postgresql://…; with SQLite,"
+            " `assay serve` executes its runs itself"
+        )
+    try:
+        import dbos as dbos  # deferred import: the extra `workers`
+    except ModuleNotFoundError as error:
+        raise missing_extra("a worker", "workers", error=error) from error
+    lease = settings.workers.lease
+    checks, services = app.registry(settings, modules), host.host_services(settings)
+    async with app.store(settings) as store:
+        registry = WorkerRegistry(store, lease)
+        services = msgspec.structs.replace(services, clock=registry.clock)
+        await registry.register()
+        worker = Worker(settings, store, registry)
+        kinds = host.build_kinds(settings, store, checks, services)
+        by_name = {kind.name: kind for kind in kinds.all}
+        executor = RunExecutor(
+            store,
+            worker.engine,
+            by_name,
+            lease=lease,
+            attempts=settings.limits.max_run_attempts,
+            adopts=ADOPT,
+        )
+        kinds.connect(executor)
+        worker.open(kinds.all)
+        await executor.open()
+        try:
+            yield worker, executor
+        finally:
+            await executor.close(stop)
+            await worker.close()
+            await app.close_evals(kinds.evals)
+            await services.close()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 # A command loads hundreds of thousands of objects and no garbage; the usual threshold would search all of them many times.
-gc.set_threshold(50_000, 20, 50)
+gc.set_threshold(200_000, 20, 50)
 
 
 def main() -> NoReturn:

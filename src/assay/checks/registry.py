@@ -1,20 +1,15 @@
 """A registry of checks: an immutable value to pass down and to extend (decisions 5, 37, 38)."""
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Self, TypeGuard
 
 from assay.checks import versions
 from assay.checks.checker import Checker
 from assay.checks.function_check import FunctionCheck, function_checker, is_function
+from assay.checks.installed import installed_entry_points
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
 from assay.ports.import_code import import_object
-
-GROUP = "assay.checks"
 
 
 class Registry:
@@ -129,22 +124,8 @@ def installed_checkers() -> list[type[Checker]]:
     """The checks that installed packages offer under the entry point `assay.checks`."""
     return [
         _load_checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())
-        for point in _entry_points(tuple(map(_directory_state, sys.path)))
+        for point in installed_entry_points()
     ]
-
-
-@lru_cache(maxsize=8)
-def _entry_points(directories: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """The entry points, cached until a package is installed or removed: reading them takes milliseconds."""
-    return tuple(entry_points(group=GROUP))
-
-
-def _directory_state(directory: str) -> tuple[str, int]:
-    """A folder with packages, and the time of its last change."""
-    try:
-        return directory, os.stat(directory or ".").st_mtime_ns
-    except OSError:
-        return directory, 0
 
 
 def from_module(spec: str) -> type[Checker]:

@@ -15,7 +15,7 @@ from assay import STANDARD, Detection, Detector, Services, texts_in
 from assay.agenteval.canary import PLACEHOLDER, new_canary, with_canary
 from assay.agenteval.detail import detail_of
 from assay.agenteval.report import report_of
-from assay.agenteval.safety import SAFETY, DetectorRecord, SafetyRecord, read_records, without_secrets
+from assay.agenteval.safety_records import SAFETY, DetectorRecord, SafetyRecord, read_records, without_secrets
 from assay.agenteval.suite import read_suite
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency

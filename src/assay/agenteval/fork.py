@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
-from assay.agenteval.safety import SAFETY
+from assay.agenteval.safety_records import SAFETY
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.task_checks import CHECK_TALLY, CHECKS
 from assay.errors import EvalRefused, Problem

@@ -11,7 +11,8 @@ from assay.agenteval.progress import EvalProgress
 from assay.agenteval.request import EvalLimits, overrides_of
 from assay.agenteval.rubric import judge_arguments
 from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
-from assay.agenteval.safety import MODE, SafetyInspector, read_records
+from assay.agenteval.safety import SafetyInspector
+from assay.agenteval.safety_records import MODE, read_records
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.state import EvalState
 from assay.agenteval.task_checks import plan_checks

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, field
 
 from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
-from assay.agenteval.safety import MODE, SAFETY, SafetyRecord, is_blocking, read_records, record_of
+from assay.agenteval.safety_records import MODE, SAFETY, SafetyRecord, is_blocking, read_records, record_of
 from assay.agenteval.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of

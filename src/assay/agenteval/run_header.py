@@ -1,14 +1,12 @@
 """The stored request of an eval run: its header, and its tasks as lines."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.plan import EvalPlan
 from assay.agenteval.scoring import PASS_SCORE
-from assay.agenteval.suite_store import suite_digest
 from assay.checks.redaction import redact_checks
 from assay.ports import EvidenceChunk, Run, Store
 from assay.ports.units import PRIORITY
@@ -18,6 +16,9 @@ from assay.protocol.manifest import AgentDefinition
 from assay.protocol.suite import EvalTask, Thresholds
 from assay.runs.erasure import request_data
 from assay.runs.paging import read_chunks
+
+if TYPE_CHECKING:
+    from assay.agenteval.plan import EvalPlan
 
 KIND = "agent-eval"
 REQUEST, TASKS, RESULTS = "request", "tasks", "results"
@@ -96,7 +97,9 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return metadata | ({"tags": list(self.tags)} if self.tags else {})
 
 
-def request_of(plan: EvalPlan) -> EvalHeader:
+def request_of(plan: "EvalPlan") -> EvalHeader:
+    from assay.agenteval.suite_store import suite_digest  # deferred import: readers of a run do not need it
+
     request, suite, baseline = plan.request, plan.suite, plan.baseline
     return EvalHeader(
         suite_id=suite.suite_id,

@@ -4,15 +4,16 @@ Runs the detectors on a trial, in the mode `adversarial` (contract §6.3).
 A finding leaves the host as its kind and severity. Positions, rules, transforms and the canary stay in the evidence.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from assay import jsonpath
 from assay.agenteval.judge_inspection import JudgeInspection, wants_judge
+from assay.agenteval.safety_records import DetectorRecord, SafetyRecord, distinct, without_secrets
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.checks.safety import DETECTORS
@@ -24,65 +25,15 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.tally import Tally
-from assay.ports import Services, Store
+from assay.ports import Services
 from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt, Usage
 from assay.protocol.json_types import JSON
-from assay.protocol.redaction import redact, redact_text
 from assay.protocol.results import CheckResult, TestCaseResult
 from assay.protocol.scorecard import SafetyFinding
 from assay.protocol.suite import EvalTask
-from assay.runs.paging import read_chunks
 
-MODE = "adversarial"
-SAFETY = "safety"  # a kind of evidence, one chunk a trial
-BLOCKING = frozenset({"high", "critical"})  # such a finding sets the score of the task to 0
 _encode = msgspec.json.Encoder().encode
 _results = msgspec.json.Decoder(TestCaseResult).decode
-
-
-class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one detector or signal answered. `where` of a finding is a JSONPath into the context of the trial."""
-
-    type: str
-    version: str
-    status: Literal["passed", "found", "error", "signal", "not-applicable"]
-    kind: str = ""
-    severity: str = ""
-    findings: list[JSON] = []
-    more: int = 0
-    error: str = ""
-    results: JSON = {}  # of a signal or the judge
-
-
-class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The evidence of one trial."""
-
-    task_id: str
-    trial: int
-    findings: tuple[SafetyFinding, ...] = ()
-    detectors: list[DetectorRecord] = []
-    canary: str = ""
-    tool_calls: list[JSON] = []  # also those that were refused, which no event has
-
-    @property
-    def errors(self) -> list[DetectorRecord]:
-        return [one for one in self.detectors if one.status == "error"]
-
-
-def without_secrets(record: SafetyRecord) -> SafetyRecord:
-    """The record with its content redacted. Names of detectors, kinds and the canary are not content of the agent."""
-    detectors = [
-        msgspec.structs.replace(
-            one, findings=redact(one.findings), error=redact_text(one.error), results=redact(one.results)
-        )
-        if one.findings or one.error or one.results
-        else one
-        for one in record.detectors
-    ]
-    return msgspec.structs.replace(record, tool_calls=redact(record.tool_calls), detectors=detectors)
-
-
-record_of = msgspec.json.Decoder(SafetyRecord).decode
 
 
 class SafetyResult(Struct, frozen=True):
@@ -119,15 +70,6 @@ def offers_adversarial(registry: Registry, policy: JSON | None, *, judge: bool) 
     standard = not DETECTORS.keys().isdisjoint(registry.types)  # answered without importing them
     has_detector = standard or any(issubclass(one, Detector) for one in safety_checks(registry))
     return has_detector and (judge or not wants_judge(policy))
-
-
-def distinct(findings: Iterable[SafetyFinding]) -> tuple[SafetyFinding, ...]:
-    """Each kind with each severity once, in order."""
-    return tuple(dict.fromkeys(findings))
-
-
-def is_blocking(findings: Iterable[SafetyFinding]) -> bool:
-    return any(one.severity in BLOCKING for one in findings)
 
 
 class SafetyInspector:
@@ -283,9 +225,3 @@ def _context_path(where: str, checker: type[SafetyCheck]) -> str:
         ):
             return path + where[len(name) :]
     return where
-
-
-async def read_records(store: Store, run: str) -> AsyncIterator[SafetyRecord]:
-    """The evidence of every trial, in the order of the suite."""
-    async for chunk in read_chunks(store, run, SAFETY):
-        yield record_of(chunk.data)

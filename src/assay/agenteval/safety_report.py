@@ -5,7 +5,7 @@ from collections.abc import Collection, Container
 
 from msgspec import Struct
 
-from assay.agenteval.safety import DetectorRecord, SafetyRecord
+from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
 from assay.checks.safety.safety_judge import SafetyJudge
 from assay.protocol.json_types import JSON
 from assay.stats.intervals import Rate, counted_rate

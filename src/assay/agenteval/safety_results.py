@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from assay.agenteval.report import trial_evidence
-from assay.agenteval.safety import DetectorRecord, SafetyRecord
+from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.safety import MODE, distinct, is_blocking
+from assay.agenteval.safety_records import MODE, distinct, is_blocking
 from assay.ports import Event
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded

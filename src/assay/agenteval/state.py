@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import RESULTS, read_tasks
-from assay.agenteval.safety import SAFETY
+from assay.agenteval.safety_records import SAFETY
 from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.task_checks import check_chunks

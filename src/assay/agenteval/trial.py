@@ -10,7 +10,8 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.canary import has_canary, new_canary, with_canary
 from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.safety import SafetyInspector, SafetyResult, TrialFacts, is_blocking
+from assay.agenteval.safety import SafetyInspector, SafetyResult, TrialFacts
+from assay.agenteval.safety_records import is_blocking
 from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.agenteval.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds

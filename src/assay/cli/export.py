@@ -12,7 +12,7 @@ from assay.fep.run_header import KIND, read_request
 from assay.fep.service import EvaluationService, require_ended, summary_of
 from assay.fep.sinks import RunFooter, sink_for
 from assay.ports import Run
-from assay.promotion.management import KIND as DEPLOYMENT
+from assay.promotion import KIND as DEPLOYMENT
 from assay.workflow.report import verification_of
 
 

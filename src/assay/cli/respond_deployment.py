@@ -10,7 +10,8 @@ from assay.cli.exit_codes import NOT_PASSED, PASSED
 from assay.cli.find_run import RECENT
 from assay.errors import Conflict
 from assay.ports import Principal, Run, RunQuery, RunStatus, Store
-from assay.promotion.management import KIND, NODE
+from assay.promotion import KIND
+from assay.promotion.management import NODE
 from assay.settings import Settings
 
 WAITING = "waiting-approval"

@@ -14,7 +14,7 @@ from assay.agenteval.fork import read_scored_units, same_agent
 from assay.agenteval.report import read_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
-from assay.agenteval.safety import MODE
+from assay.agenteval.safety_records import MODE
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
 from assay.api.suites import TENANT, with_model

@@ -16,7 +16,7 @@ from assay.fep.erase import rates_of
 from assay.fep.service import EvaluationService, summary_of
 from assay.fep.spending import format_usd
 from assay.ports import CLOSED, Run, Store
-from assay.workflow.library import KIND as WORKFLOW
+from assay.workflow import KIND as WORKFLOW
 
 SHORTEST_ID = 14  # characters of a run id in a narrow table, more where two ids would be the same
 LEAST_COLUMNS = 3  # of a narrow table: run, status and score

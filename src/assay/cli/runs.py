@@ -1,4 +1,4 @@
-"""`assay list` and `assay show`: the stored runs, read from the store without a server."""
+"""`assay list`: the stored runs, read from the store without a server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,27 +7,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from assay import app, settings
-from assay.agenteval.run_header import KIND as EVAL
-from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli import render_verdicts
 from assay.cli.console import echo, echo_json
-from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
+from assay.cli.find_run import LIST_HINT, NO_RUNS
 from assay.cli.run_list import RunRow, row_of, show_rows
-from assay.cli.show_deployment import show_deployment
-from assay.cli.show_run import show_eval, show_evaluation
-from assay.cli.show_selection import ShowOptions
-from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
-from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
-from assay.fep.tally import Tally
-from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
-from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.promotion.management import KIND as DEPLOYMENT
-from assay.workflow.library import KIND as WORKFLOW
-from assay.workflow.report import verification_of
+from assay.ports import Run, RunQuery, RunStatus, Services
+from assay.promotion import KIND as DEPLOYMENT
+from assay.workflow import KIND as WORKFLOW
 
 T = TypeVar("T")
 STATUSES: tuple[RunStatus, ...] = (
@@ -55,50 +45,6 @@ def list_runs(
             echo(hint)
 
 
-def show_run(
-    *,
-    run: str,
-    failed: bool,
-    case: str | None,
-    task: str | None,
-    check: str | None,
-    limit: int | None,
-    ks: tuple[int, ...],
-    tenant: str | None,
-    json: bool,
-) -> None:
-    """Print the cases, tasks or verdicts of one run, and their reasons."""
-    if case is not None and task is not None:
-        raise UsageError("--case and --task name the same thing: use one of them")
-    options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, ks=ks, json=json)
-
-    async def show_run(evaluations: EvaluationService) -> None:
-        stored = await find_run(evaluations.store, run, tenant=tenant)
-        await audit_read(evaluations.store, stored, content=not stored.erased)
-        if stored.erased:
-            await _show_erased(evaluations, stored, json=options.json)
-        elif stored.kind == DEPLOYMENT:
-            await _show_deployment(evaluations, stored, options)
-        elif stored.kind == EVAL:
-            await show_eval(evaluations.store, stored, options)
-        elif stored.kind == KIND:
-            await show_evaluation(evaluations, stored, await _tally(evaluations, stored), options)
-        else:
-            await _show_workflow(evaluations, stored, options)
-
-    with_evaluations(show_run)
-
-
-async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
-    """What is left of a run: its counts and its score."""
-    if json:
-        document = msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
-        echo_json(msgspec.json.encode(document | {"erased": run.erased}))
-        return
-    show_rows([await row_of(evaluations, run)])
-    echo(f"its content was erased at {run.erased}")
-
-
 def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:
     """Do something with the evaluations of the store that the settings name."""
 
@@ -121,48 +67,14 @@ def _statuses(status: str | None) -> frozenset[RunStatus] | None:
 
 async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[RunRow], list[Any]]:
     rows = [await row_of(evaluations, run) for run in await evaluations.store.runs(query)]
-    return rows, [_describe(evaluations, row.run) | row.document for row in rows]
+    return rows, [run_document(evaluations, row.run) | row.document for row in rows]
 
 
-def _describe(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+def run_document(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+    """A run in a list, without content."""
     return msgspec.to_builtins(evaluations.operation(run)) if run.kind == KIND else _document(run)
 
 
 def _document(run: Run) -> dict[str, Any]:
     """A run of another kind in a list, without content."""
     return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.metadata}
-
-
-async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
-    if options.selects:
-        raise UsageError(
-            f"{run.id} is a transition: it has no cases, so --failed, --case, --task, --check and --k do not apply"
-        )
-    await show_deployment(evaluations.store, run, json=options.json)
-
-
-async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
-    if options.selects:
-        raise UsageError(
-            f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task, --check and --k do not apply"
-        )
-    verification = await verification_of(evaluations.store, run, app.execution_environment(settings.load()))
-    await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)
-
-
-async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
-    """The stored tally, and the cases it lacks: those that never started, and those of a command that was killed."""
-    tally = await evaluations.tally(run)
-    if run.status not in CLOSED or tally.cases >= run.metadata.get("total", 0):
-        return tally
-    async for line in evaluations.results(run, tally=tally):
-        if run.metadata.get(EXTERNALLY_DRIVEN):
-            case = msgspec.json.decode(line)
-            tally.count_case(case["status"])
-            id, code = case["execution_context"]["test_case"]["id"], 0
-            answers = tally.answers(tuple(map(result_label, case["check_results"])))
-            for at, check in enumerate(case["check_results"]):
-                message = check["error"]["message"] if "error" in check else ""
-                code |= answers.record(at, check["status"], check["results"], id, message)
-            answers.close(id, code)
-    return tally

@@ -26,8 +26,8 @@ from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
 from assay.runs.ids import new_id
+from assay.workflow import KIND
 from assay.workflow.execution_state import WorkflowRequest
-from assay.workflow.library import KIND
 from assay.workflow.nodes.turn import WORKFLOW
 from assay.workflow.report import verification_of
 from assay.workflow.service import RESTING, WorkflowService

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from assay.agenteval.report import read_results, report_of
 from assay.agenteval.run_header import KIND as EVAL
-from assay.agenteval.safety import read_records
+from assay.agenteval.safety_records import read_records
 from assay.agenteval.task_checks import recorded_checks
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest

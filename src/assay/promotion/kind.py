@@ -6,7 +6,7 @@ from typing import Any
 from assay.errors import Refusal
 from assay.ports import Clock, Event, Run, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
-from assay.promotion.management import KIND
+from assay.promotion import KIND
 from assay.protocol.event_record import CANCELLED, PendingEvent
 from assay.protocol.events import ErrorOf, RunCancelled, RunFailed
 

@@ -11,6 +11,7 @@ from assay.comparison.policy import ApprovalRules
 from assay.errors import NotFound, Refusal
 from assay.ports import CreateRun, EvidenceChunk, Principal, Run, RunStatus, RunUpdate, Store
 from assay.ports.kinds import split
+from assay.promotion import KIND
 from assay.promotion.transitions import DEPLOY_SCOPES, Planned
 from assay.protocol.deployments import AuthorizationDecided, State, TransitionRequest
 from assay.protocol.event_record import PendingEvent
@@ -20,7 +21,6 @@ from assay.protocol.orchestration import InterruptRequested, InterruptResolved, 
 from assay.protocol.redaction import redact_text
 from assay.runs.erasure import request_data
 
-KIND = "deployment"
 WORKFLOW = "assay.deployment"  # the workflowId of every management run
 NODE = "approval"
 REQUEST = "request"

@@ -21,10 +21,10 @@ from assay.ports import Clock, Principal, PutDocument, Run, RunQuery, RunStatus,
 from assay.ports.agents import Agent, AgentVersions
 from assay.ports.audit import HOST, AuditEntry, audit_entry
 from assay.ports.supervise import run_guarded
+from assay.promotion import KIND
 from assay.promotion.approvals import RESPOND, decide
 from assay.promotion.channels import version_of
 from assay.promotion.management import (
-    KIND,
     NODE,
     ManagementRequest,
     find_management_run,

@@ -17,6 +17,7 @@ from assay.protocol.event_record import PendingEvent, encode_event
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact, redact_json
+from assay.workflow import KIND
 from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import memory_puts
@@ -35,7 +36,7 @@ from assay.workflow.effects import (
 from assay.workflow.execution_state import RunStopped
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.interpreter import ExecutionEnvironment
-from assay.workflow.library import INPUTS, KIND
+from assay.workflow.library import INPUTS
 from assay.workflow.replayer import Replayer, replay_run
 from assay.workflow.steps import step_chunk
 

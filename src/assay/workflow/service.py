@@ -39,6 +39,7 @@ from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
 from assay.runs.off_loop import json_size, off_loop
 from assay.runs.options import configurable_problems
+from assay.workflow import KIND
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -47,7 +48,7 @@ from assay.workflow.effects import Result, Wait
 from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
-from assay.workflow.library import KIND, Library, open_transaction
+from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import replay_run
 from assay.workflow.report import VerificationReport, report_of
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.agenteval.request import EvalLimits
-from assay.agenteval.safety import read_records
+from assay.agenteval.safety_records import read_records
 from assay.auth.scopes import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures

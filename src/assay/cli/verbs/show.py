@@ -27,10 +27,10 @@ def show(
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli import runs
+    from assay.cli import show as command
     from assay.cli.repeats import read_ks
 
-    runs.show_run(
+    command.show_run(
         run=run,
         failed=failed,
         case=case,

@@ -6,7 +6,8 @@ import msgspec
 
 from assay.errors import Forbidden, InvalidRequest, NotFound, Problem
 from assay.ports import Principal, PutDocument, Run
-from assay.promotion.management import KIND, NODE
+from assay.promotion import KIND
+from assay.promotion.management import NODE
 from assay.promotion.refusals import EvalGateUnmet
 from assay.promotion.service import PromotionService, TransitionOutcome
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, STATES

@@ -2,7 +2,7 @@
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus
-from assay.promotion.management import KIND as DEPLOYMENT
+from assay.promotion import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.serve.fep.operations import moment, page_start
 from assay.serve.openwop.host import OpenWopHost, host_of

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
-from assay.promotion.management import KIND as DEPLOYMENT
+from assay.promotion import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request_parser import decode_body, digest_of
@@ -17,9 +17,9 @@ from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workflow import KIND
 from assay.workflow.definition import CONFORMANCE, document_of
 from assay.workflow.fork import fork_request
-from assay.workflow.library import KIND
 from assay.workflow.service import WorkflowService
 from assay.workflow.supported_phases import HostInfo, execution_model
 

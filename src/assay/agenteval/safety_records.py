@@ -1,0 +1,77 @@
+"""The evidence of safety checks, one record a trial: what the detectors found. Readers of a run need these records and no detector."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.ports import Store
+from assay.protocol.json_types import JSON
+from assay.protocol.redaction import redact, redact_text
+from assay.protocol.scorecard import SafetyFinding
+from assay.runs.paging import read_chunks
+
+MODE = "adversarial"
+SAFETY = "safety"  # a kind of evidence, one chunk a trial
+BLOCKING = frozenset({"high", "critical"})  # such a finding sets the score of the task to 0
+
+
+class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one detector or signal answered. `where` of a finding is a JSONPath into the context of the trial."""
+
+    type: str
+    version: str
+    status: Literal["passed", "found", "error", "signal", "not-applicable"]
+    kind: str = ""
+    severity: str = ""
+    findings: list[JSON] = []
+    more: int = 0
+    error: str = ""
+    results: JSON = {}  # of a signal or the judge
+
+
+class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The evidence of one trial."""
+
+    task_id: str
+    trial: int
+    findings: tuple[SafetyFinding, ...] = ()
+    detectors: list[DetectorRecord] = []
+    canary: str = ""
+    tool_calls: list[JSON] = []  # also those that were refused, which no event has
+
+    @property
+    def errors(self) -> list[DetectorRecord]:
+        return [one for one in self.detectors if one.status == "error"]
+
+
+def without_secrets(record: SafetyRecord) -> SafetyRecord:
+    """The record with its content redacted. Names of detectors, kinds and the canary are not content of the agent."""
+    detectors = [
+        msgspec.structs.replace(
+            one, findings=redact(one.findings), error=redact_text(one.error), results=redact(one.results)
+        )
+        if one.findings or one.error or one.results
+        else one
+        for one in record.detectors
+    ]
+    return msgspec.structs.replace(record, tool_calls=redact(record.tool_calls), detectors=detectors)
+
+
+record_of = msgspec.json.Decoder(SafetyRecord).decode
+
+
+def distinct(findings: Iterable[SafetyFinding]) -> tuple[SafetyFinding, ...]:
+    """Each kind with each severity once, in order."""
+    return tuple(dict.fromkeys(findings))
+
+
+def is_blocking(findings: Iterable[SafetyFinding]) -> bool:
+    return any(one.severity in BLOCKING for one in findings)
+
+
+async def read_records(store: Store, run: str) -> AsyncIterator[SafetyRecord]:
+    """The evidence of every trial, in the order of the suite."""
+    async for chunk in read_chunks(store, run, SAFETY):
+        yield record_of(chunk.data)

@@ -2,8 +2,11 @@ r"""
 Text for a terminal: a character that moves the cursor, or hides or reorders other characters, is shown as its escape, `\x1b` for ESC.
 
 Every text for a person passes `one_line` or `lines`. Every JSON document passes `as_json_escapes`, which keeps its meaning.
+
+In GitHub Actions, a line that begins with `::`, and a line with `##[`, is a command to the runner. There these are escaped too.
 """
 
+import os
 import re
 
 # Controls (C0, DEL, C1), line separators, bidirectional overrides, characters without a width, tags, lone surrogates.
@@ -21,7 +24,21 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
-    """The text with an escape for every character that could deceive its reader, also for newlines."""
+    """The text with an escape for every character that could deceive its reader or the runner of a workflow, also for newlines."""
+    escaped = escape_characters(text)
+    if "##[" in escaped and _is_workflow():
+        escaped = escaped.replace("##[", "#\\x23[")
+    if "::" in escaped and escaped.lstrip().startswith("::") and _is_workflow():
+        escaped = escaped.replace("::", "\\x3a:", 1)
+    return escaped
+
+
+def _is_workflow() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def escape_characters(text: str) -> str:
+    """`one_line` for a line that is a command of assay to the runner of a workflow."""
     return text if text.isascii() and text.isprintable() else _ESCAPED.sub(_escape, text)
 
 
@@ -32,6 +49,8 @@ def lines(text: str, indent: str = "  ") -> str:
 
 def as_json_escapes(document: str) -> str:
     """The same JSON document with its hostile characters as escapes."""
+    if "##[" in document and _is_workflow():
+        document = document.replace("##[", "#\\u0023[")
     if document.isascii() and "\x7f" not in document:
         return document
     return _IN_JSON.sub(_json_escape, document)

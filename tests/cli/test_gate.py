@@ -4,10 +4,12 @@ import json
 import re
 from xml.etree import ElementTree
 
+import jsonschema_rs
 import pytest
 
 from assay.cli.gate import GateOptions, main
 from assay.comparison.gate_reports import plain
+from assay.terminal import as_json_escapes, one_line
 from support.result_lines import check_result, result_line, run_document, write_jsonl
 
 HOSTILE = (
@@ -162,6 +164,79 @@ def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_pat
     assert '"uri": "a%20b%23%25.jsonl"' in (tmp_path / "s.sarif").read_text("utf-8")
 
 
+SARIF = {  # the members of SARIF 2.1.0 that assay writes: which are required, and what their values may be
+    "required": ["version", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "items": {
+                "required": ["tool", "results"],
+                "properties": {
+                    "tool": {
+                        "required": ["driver"],
+                        "properties": {"driver": {"required": ["name", "rules"]}},
+                    },
+                    "results": {
+                        "items": {
+                            "required": ["message", "ruleId", "level", "locations"],
+                            "properties": {
+                                "message": {"required": ["text"]},
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "locations": {
+                                    "items": {
+                                        "properties": {
+                                            "physicalLocation": {
+                                                "properties": {
+                                                    "artifactLocation": {
+                                                        "properties": {
+                                                            "uri": {"pattern": "^(?!/)[^:\\\\ ]+$"}
+                                                        }
+                                                    },
+                                                    "region": {"properties": {"startLine": {"minimum": 1}}},
+                                                }
+                                            }
+                                        }
+                                    }
+                                },
+                            },
+                        }
+                    },
+                },
+            }
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(("inside", "uri"), [(True, "leak.jsonl"), (False, "leak.jsonl")])
+def test_sarif_is_valid_and_has_no_absolute_path(folder, capsys, monkeypatch, tmp_path, inside, uri):
+    monkeypatch.chdir(folder if inside else tmp_path)
+    main(GateOptions(run=str(folder / "leak.jsonl"), sarif=str(tmp_path / "s.sarif")))
+    document = json.loads((tmp_path / "s.sarif").read_text("utf-8"))
+    assert [str(one) for one in jsonschema_rs.validator_for(SARIF).iter_errors(document)] == []
+    assert (
+        document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        == uri
+    )
+    assert str(folder) not in json.dumps(document["runs"][0]["results"])
+
+
+def test_a_line_of_content_is_no_command_to_the_runner(monkeypatch):
+    texts = ["::error::x", "  ::add-mask::x", "a ##[error]b", "a :: b"]
+    assert [one_line(text) for text in texts] == texts
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert [one_line(text) for text in texts] == [
+        r"\x3a:error::x", r"  \x3a:add-mask::x", r"a #\x23[error]b", "a :: b"
+    ]  # fmt: skip
+    assert json.loads(as_json_escapes('"##[error]"')) == "##[error]"
+    assert "##[" not in as_json_escapes('"##[error]"')
+
+
 def test_text_for_markdown():
     assert plain("a_b*c") == "a&#95;b&#42;c"
+    assert plain("@team #1 !2 50% x@") == (
+        "&#64;&#8203;team &#35;&#8203;1 &#33;&#8203;2 50&#37; x&#64;"
+    )  # a host looks for references in decoded text
     assert len(plain("x" * 999)) == 200

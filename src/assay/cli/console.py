@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
 from assay.cli.word_wrap import width_of, wrap
-from assay.terminal import as_json_escapes, lines, one_line
+from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
 
@@ -27,6 +27,11 @@ def echo_err(text: str) -> None:
 def echo_err_plain(text: str) -> None:
     """Print one line on standard error."""
     _print_lines(one_line(text), sys.stderr)
+
+
+def echo_command(text: str, *, to_stderr: bool) -> None:
+    """Print a command to the runner of a workflow, on a line of its own."""
+    _print(escape_characters(text), sys.stderr if to_stderr else sys.stdout)
 
 
 def echo(text: str, *, flush: bool = False) -> None:

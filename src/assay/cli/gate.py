@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from assay import settings
 from assay.cli.compare_sources import CompareOptions, RunSource, compare_sources, open_sources, read_options
-from assay.cli.console import echo, echo_err, echo_err_plain, echo_json
+from assay.cli.console import echo, echo_command, echo_err, echo_json
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate import GateResult, decide, findings_of
@@ -138,8 +138,14 @@ def _write_reports(options: GateOptions, decision: _Decision) -> None:
     if options.junit is not None:
         _write(options.junit, junit(result, decision.outcomes, reasons))
     if options.sarif is not None:
-        document = sarif(result, options.run if Path(options.run).is_file() else result.run)
+        document = sarif(result, _place(options.run) if Path(options.run).is_file() else result.run)
         _write(options.sarif, [msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"])
+
+
+def _place(name: str) -> str:
+    """The path of a result file from the working folder; of a file outside of it, only the name. Reports have no absolute path."""
+    path, folder = Path(name).resolve(), Path.cwd().resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
 def _write(name: str, parts: Iterable[str]) -> None:
@@ -154,7 +160,7 @@ def _report_to_github(decision: _Decision, *, json: bool) -> None:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     for line in annotations(decision.result, decision.reasons):
-        (echo_err_plain if json else echo)(line)
+        echo_command(line, to_stderr=json)
     name = os.environ.get("GITHUB_STEP_SUMMARY")
     if name:
         try:

@@ -19,6 +19,7 @@ ALERTS = {"passed": "TIP", "failed": "CAUTION", "refused": "WARNING"}
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 SECURITY = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}  # as GitHub reads them
 _ACTIVE = re.compile(r"[!-+/:<-@\[-`{-~]|www(?=\.)")  # what Markdown or HTML could read as more than text
+_REFERENCES = "@#!~%$&"  # begin a mention or a reference on GitHub or GitLab
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 
@@ -27,7 +28,13 @@ def plain(text: str, limit: int = MAX_CELL) -> str:
     """Text that stays text in Markdown: every active character is an entity, and a long text is cut."""
     line = _CONTROL.sub(" ", text)
     line = line if len(line) <= limit else f"{line[: limit - 1]}…"
-    return _ACTIVE.sub(lambda found: "".join(f"&#{ord(one)};" for one in found[0]), line)
+    return _ACTIVE.sub(_entity, line)
+
+
+def _entity(found: re.Match[str]) -> str:
+    """An active character as an entity. A host looks for mentions after it has decoded entities, so an empty one follows."""
+    text = "".join(f"&#{ord(one)};" for one in found[0])
+    return f"{text}&#8203;" if found[0] in _REFERENCES and found.string[found.end() :][:1].strip() else text
 
 
 def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
@@ -132,7 +139,7 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
         {
             "ruleId": one.kind,
             "level": LEVELS.get(one.severity, "warning"),
-            "message": {"text": f"{one.kind} ({one.severity}) in case {one.case}, {one.count} times"},
+            "message": {"text": f"{one.kind} ({one.severity}) in case {one.case}{_times(one.count)}"},
             "locations": [
                 {
                     "physicalLocation": {
@@ -154,6 +161,10 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
     }
+
+
+def _times(count: int) -> str:
+    return "" if count == 1 else f", {count:,} times"
 
 
 def annotations(result: GateResult, reasons: Mapping[str, str]) -> Iterator[str]:

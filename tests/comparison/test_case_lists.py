@@ -59,7 +59,23 @@ def test_a_page_starts_anywhere_and_the_rows_of_every_trial_are_found():
     assert lists.case(second).id == "c2"
     assert lists.rows([second], baseline=True) == [2, 5]
     assert lists.rows([second], baseline=False) == [2]
+    assert lists.positions([second], 1, baseline=False) == [2]
     assert list(lists.numbers("changed", 3, 5)) == []
+
+
+def test_a_case_is_found_by_its_position():
+    repeated = [line for line in passes([True, False]) for _ in range(3)]
+    lists = CaseLists(PairedRuns([scores("a", repeated), scores("b", passes([False, False, True]))]), 1)
+    numbers = [*lists.numbers("changed", 0, 9), *lists.numbers("only_in_run", 0, 9)]
+    assert lists.positions(numbers, 3, baseline=True) == [0, None]
+    assert lists.positions(numbers, 1, baseline=False) == [0, 2]
+    tasks = [run("a", [("x", 1, ""), ("y", 0, "")]), run("b", [("y", 1, ""), ("x", 1, "")])]
+    for line in passes([True]):  # the lines of an agent eval come before its tasks
+        evidence = scores("a", [line])
+        assert evidence.tasks == 1
+    lists = CaseLists(PairedRuns(tasks), 1)
+    (changed,) = lists.numbers("changed", 0, 9)
+    assert [lists.positions([changed], 1, baseline=side) for side in (True, False)] == [[1], [0]]
 
 
 def test_a_slice_has_its_cases_and_a_check_its_scores():

@@ -24,7 +24,11 @@ BARS = 20  # bars on each side of 0
 
 
 class ComparedCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A case in both runs. None: the run does not have it, or did not measure it. The reasons are content."""
+    """
+    A case in both runs. None: the run does not have it, or did not measure it. The reasons are content.
+
+    The positions are the numbers of the case in the runs, by which a client reads it.
+    """
 
     id: str
     change: Change
@@ -32,6 +36,8 @@ class ComparedCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: float | None = None
     reason_before: str = ""
     reason_after: str = ""
+    position_before: int | None = None
+    position_after: int | None = None
 
 
 class ScatterPoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,6 +124,16 @@ class CaseLists:
             return sorted(row for row in (self._index.row_of(at, case) for case in cases) if row >= 0)
         wanted = set(cases)
         return [row for row, case in enumerate(every) if case in wanted]
+
+    def positions(self, cases: Sequence[int], trials: int, *, baseline: bool) -> list[int | None]:
+        """The number of each case in the baseline, or in the run, whose cases have this many trials."""
+        at = 0 if baseline else self._at
+        run, every = self._paired.runs[at], self._index.cases_of_rows[at]
+        if run.is_eval:
+            tasks = {case: number for number, case in enumerate(every[run.tasks :])}
+            return [tasks.get(case) for case in cases]
+        rows = [self._index.row_of(at, case) for case in cases]
+        return [None if row < 0 else row // trials for row in rows]
 
     def _cases(self, change: str) -> Sequence[int]:
         if self._lists is None:

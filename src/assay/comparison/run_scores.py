@@ -78,6 +78,7 @@ class RunScores:
         self.checks: dict[str, None] = {}
         self.findings: dict[tuple[str, str, str], int] = {}  # by case, kind and severity; the first thousand
         self.finding_counts: dict[str, int] = {}  # by severity; all of them
+        self.tasks = 0  # the row of the first task of a scorecard; the rows before it are of lines
         self._ids, self._ends = bytearray(), array("Q")
 
     @property
@@ -93,6 +94,7 @@ class RunScores:
         line = read_line(raw, location)
         case = line.case
         row = self._add_row(case["id"], hash(_encode(case.get("input"))))
+        self.tasks = row + 1
         for dimension in self.options.dimensions:
             context = (
                 _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}

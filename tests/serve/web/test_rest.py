@@ -155,6 +155,7 @@ def test_a_comparison_for_a_page_has_the_words_of_the_command_and_pages_of_cases
     page = client.get(f"{path}/cases?runs={good},{bad}&change=worse&first=15&limit=10").json()
     assert (page["total"], page["first"], len(page["cases"])) == (20, 15, 5)
     assert (page["cases"][0]["before"], page["cases"][0]["reason_before"]) == (1.0, "passed")
+    assert (page["cases"][0]["position_before"], page["cases"][0]["position_after"]) == (15, 15)
     assert "expected a text that contains 'London'" in page["cases"][0]["reason_after"]
     assert client.get(f"{path}/cases?runs={good},{bad}&change=better").json()["cases"] == []
     for query, message in BAD_VIEWS:

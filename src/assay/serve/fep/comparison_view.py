@@ -75,17 +75,19 @@ async def list_compared_cases(call: HttpRequest) -> Response:
         total = await off_loop(LARGE + 1, lambda: lists.count(change))
         numbers = list(lists.numbers(change, min(first, total), limit))
         cases = [lists.case(number) for number in numbers]
-        before, after = [
-            await _reasons(fep.evaluations, run, cases, lists.rows(numbers, baseline=baseline))
-            for run, baseline in ((runs[0], True), (runs[at], False))
-        ]
-        explained = tuple(
-            msgspec.structs.replace(
-                case, reason_before=before.get(case.id, ""), reason_after=after.get(case.id, "")
-            )
-            for case in cases
-        )
-        return ComparedCases(total=total, first=first, cases=explained)
+        explained: list[ComparedCase] = cases
+        for run, side in ((runs[0], "before"), (runs[at], "after")):
+            is_baseline = side == "before"
+            rows = lists.rows(numbers, baseline=is_baseline)
+            reasons = await _reasons(fep.evaluations, run, cases, rows)
+            positions = lists.positions(numbers, run.metadata.get("trials", 1), baseline=is_baseline)
+            explained = [
+                msgspec.structs.replace(
+                    case, **{f"reason_{side}": reasons.get(case.id, ""), f"position_{side}": position}
+                )
+                for case, position in zip(explained, positions, strict=True)
+            ]
+        return ComparedCases(total=total, first=first, cases=tuple(explained))
 
     return answer(await call.until_disconnect(work()))
 

@@ -6,9 +6,10 @@ import { VisibleText } from "~/ui/VisibleText";
 
 const CONTEXT = 160; // characters of equal text beside a change
 const MAX_PARTS = 600;
+const NAMES = ["expected", "actual"] as const;
 
 /** What was expected and what came, as one text: what is missing is struck through, what is new is underlined. */
-export function DifferenceView({ expected, actual }: { expected: unknown; actual: unknown }) {
+export function DifferenceView({ expected, actual, names = NAMES }: { expected: unknown; actual: unknown; names?: readonly [string, string] }) {
   const [open, setOpen] = useState(false);
   const difference = useMemo(() => differenceOf(comparableText(expected), comparableText(actual)), [expected, actual]);
   const parts = difference.parts;
@@ -19,13 +20,13 @@ export function DifferenceView({ expected, actual }: { expected: unknown; actual
     <div className="content">
       <div className="content-text difference" dir="auto" tabIndex={0} role="group" aria-label="Difference">
         {shown.map((part, at) => (
-          <DifferencePart key={at} part={part} open={open} first={at === 0} last={at === parts.length - 1} />
+          <DifferencePart key={at} part={part} names={names} open={open} first={at === 0} last={at === parts.length - 1} />
         ))}
         {parts.length > shown.length && <span className="quiet"> … {parts.length - shown.length} more changes</span>}
       </div>
       <div className="content-foot">
         <span className="legend">
-          <del>expected</del> <ins>actual</ins>
+          <del>{names[0]}</del> <ins>{names[1]}</ins>
         </span>
         {difference.bounded && <span className="quiet">The texts differ too much to compare word by word.</span>}
         {long && (
@@ -38,13 +39,13 @@ export function DifferenceView({ expected, actual }: { expected: unknown; actual
   );
 }
 
-function DifferencePart({ part, open, first, last }: { part: Part; open: boolean; first: boolean; last: boolean }) {
+function DifferencePart({ part, names, open, first, last }: { part: Part; names: readonly [string, string]; open: boolean; first: boolean; last: boolean }) {
   if (part.kind === "same") return <VisibleText text={open ? part.text : shorten(part.text, first, last)} />;
   const text = open ? part.text : cut(part.text);
   const Tag = part.kind === "expected" ? "del" : "ins";
   return (
     <Tag>
-      <span className="sr">{part.kind === "expected" ? "expected: " : "actual: "}</span>
+      <span className="sr">{`${part.kind === "expected" ? names[0] : names[1]}: `}</span>
       <VisibleText text={text} />
     </Tag>
   );

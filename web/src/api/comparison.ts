@@ -1,0 +1,112 @@
+/** Comparisons: the types and requests of `comparison` and `comparison/cases`. The numbers and words are those of `assay compare`. */
+import { request } from "./client";
+
+export type CompareVerdict = "improved" | "regressed" | "equivalent" | "not enough data";
+
+export interface DifferenceInterval {
+  before: number | null;
+  after: number | null;
+  difference: number | null;
+  low: number | null;
+  high: number | null;
+  level: number;
+  method: string;
+  cases: number;
+  verdict: CompareVerdict;
+  measured_verdict?: CompareVerdict;
+}
+
+export interface CaseList {
+  count: number;
+  ids: string[];
+}
+
+export interface SliceDifference {
+  by: string;
+  slice: string;
+  result: DifferenceInterval;
+}
+
+export interface PairComparison {
+  baseline: string;
+  run: string;
+  result: DifferenceInterval;
+  better: number;
+  worse: number;
+  unchanged: number;
+  unmeasured: CaseList;
+  only_in_baseline: CaseList;
+  only_in_run: CaseList;
+  other_inputs: CaseList;
+  slices?: SliceDifference[];
+}
+
+export interface ScatterPoint {
+  before: number;
+  after: number;
+  cases: number;
+  id?: string; // if it is one case
+}
+
+export interface DifferenceBar {
+  low: number;
+  high: number;
+  cases: number;
+}
+
+export interface PairView {
+  headline: string;
+  counts: string;
+  about: string[];
+  power: string | null;
+  slices: string[];
+  charts: { points: ScatterPoint[]; grid: boolean; bars: DifferenceBar[] };
+}
+
+export interface ComparisonView {
+  comparison: { metric: string; lower_is_better: boolean; margin: number | null; comparisons: PairComparison[] };
+  pairs: PairView[];
+}
+
+export type Change = "worse" | "better" | "unchanged" | "unmeasured" | "only_in_baseline" | "only_in_run";
+export type ChangeFilter = "changed" | Change | "other_inputs";
+
+export interface ComparedCase {
+  id: string;
+  change: Change;
+  before?: number;
+  after?: number;
+  reason_before?: string;
+  reason_after?: string;
+}
+
+export interface ComparedCases {
+  total: number;
+  first: number;
+  cases: ComparedCase[];
+}
+
+export interface ComparisonQuery {
+  runs: string[];
+  metric?: string;
+  by?: string;
+  margin?: string;
+}
+
+export function getComparison(query: ComparisonQuery, signal?: AbortSignal): Promise<ComparisonView> {
+  return request<ComparisonView>("/v1/host/assay/comparison", { query: { ...query, runs: query.runs.join(",") }, signal });
+}
+
+export interface CasesOf extends ComparisonQuery {
+  of: string;
+  change: ChangeFilter;
+  slice?: { by: string; name: string };
+}
+
+export function getComparedCases(query: CasesOf, first: number, limit: number, signal?: AbortSignal): Promise<ComparedCases> {
+  const { runs, metric, by, of, change, slice } = query;
+  return request<ComparedCases>("/v1/host/assay/comparison/cases", {
+    query: { runs: runs.join(","), metric, by, of, change, slice_by: slice?.by, slice: slice?.name, first, limit },
+    signal,
+  });
+}

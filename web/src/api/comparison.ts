@@ -78,6 +78,8 @@ export interface ComparedCase {
   after?: number;
   reason_before?: string;
   reason_after?: string;
+  position_before?: number;
+  position_after?: number;
 }
 
 export interface ComparedCases {

@@ -24,6 +24,12 @@ export const ROUTES: Route[] = [
     title: "Run",
     screen: lazy(() => import("~/screens/run/RunScreen")),
   },
+  {
+    path: "/compare",
+    title: "Compare",
+    nav: { label: "Compare", key: "c" },
+    screen: lazy(() => import("~/screens/compare/CompareScreen")),
+  },
 ];
 
 export const HOME = "/runs";

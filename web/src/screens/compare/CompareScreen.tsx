@@ -1,0 +1,288 @@
+import "./compare.css";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { ScreenProps } from "~/app/routes";
+import { getOverview } from "~/api/cases";
+import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
+import type { RunRow } from "~/api/runs";
+import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
+import { Button, Chip, Empty, ErrorState, Field, format, Loading, Notice, Select } from "~/ui";
+import { CaseTable } from "./CaseTable";
+import { ChartView } from "./ChartView";
+import { distribution, scatter, tickText } from "./marks";
+import { SliceTable } from "./SliceTable";
+import { VERDICT_TONE, valueText } from "./words";
+
+const METRICS = [
+  ["", "Passed or score"],
+  ["passed", "Passed"],
+  ["score", "Score"],
+  ["cost_usd", "Cost"],
+  ["latency_ms", "Latency, mean"],
+  ["latency_ms:median", "Latency, median"],
+  ["latency_ms:p95", "Latency, p95"],
+] as const;
+const GROUPINGS = [
+  ["", "No slices"],
+  ["tag", "By tag"],
+  ["check", "By check"],
+  ["criterion", "By criterion"],
+] as const;
+
+export default function CompareScreen(_: ScreenProps) {
+  const [runs, setRuns] = useListParam("runs");
+  const [metric, setMetric] = useParam("metric");
+  const [by, setBy] = useParam("by");
+  const [margin, setMargin] = useParam("margin");
+  const [of] = useParam("of");
+  const query = { runs, metric, by, margin };
+  const view = useQuery({
+    queryKey: ["comparison", runs, metric, by, margin],
+    queryFn: ({ signal }) => getComparison(query, signal),
+    enabled: runs.length >= 2,
+    staleTime: Infinity, // runs that have ended do not change
+    retry: false,
+  });
+  const rows = useRunRows(runs);
+  if (runs.length < 2) return <NoRuns />;
+  const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
+  const metrics = METRICS.some(([value]) => value === metric) ? METRICS : [...METRICS, [metric, metric] as const];
+  const groupings = GROUPINGS.some(([value]) => value === by) ? GROUPINGS : [...GROUPINGS, [by, `By ${by}`] as const];
+  return (
+    <div className="screen compare">
+      <header className="screen-head">
+        <h1>Compare</h1>
+        <span className="grow" />
+        <div className="toolbar">
+          <Select label="Metric" value={metric} options={metrics} onChange={setMetric} />
+          <Select label="Slices" value={by} options={groupings} onChange={setBy} />
+          <label className="compare-margin">
+            <span className="quiet">Margin</span>
+            <Field
+              type="text"
+              inputMode="decimal"
+              placeholder="none"
+              aria-label="Margin: a difference below this does not matter"
+              defaultValue={margin}
+              key={margin}
+              onBlur={(event) => setMargin(event.target.value.trim())}
+              onKeyDown={(event) => event.key === "Enter" && setMargin(event.currentTarget.value.trim())}
+            />
+          </label>
+        </div>
+      </header>
+      <RunStrip runs={runs} rows={rows} onSwap={() => setRuns([runs[1] ?? "", runs[0] ?? "", ...runs.slice(2)])} />
+      {view.isPending ? (
+        <div className="card compare-wait">
+          <p className="quiet">Reading the results of {format.plural(runs.length, "run")}. Large runs take some seconds.</p>
+          <Loading label="Comparing" lines={5} />
+        </div>
+      ) : view.isError ? (
+        <ErrorState error={view.error} retry={() => void view.refetch()} />
+      ) : (
+        <Comparison view={view.data} at={at} rows={rows} query={query} />
+      )}
+    </div>
+  );
+}
+
+function useRunRows(runs: string[]): Record<string, RunRow> {
+  const overviews = useQueries({
+    queries: runs.map((run) => ({
+      queryKey: ["run", run, "overview"],
+      queryFn: ({ signal }: { signal: AbortSignal }) => getOverview(run, signal),
+      retry: false,
+    })),
+  });
+  return Object.fromEntries(overviews.flatMap((one) => (one.data ? [[one.data.run.runId, one.data.run]] : [])));
+}
+
+function NoRuns() {
+  return (
+    <Empty
+      title="Pick the runs to compare"
+      icon="compare"
+      actions={
+        <a className="button primary" href={formatAddress("/runs")}>
+          Choose runs
+        </a>
+      }
+    >
+      <p>
+        In the list of runs, pick two or more with <kbd>x</kbd>. The first is the baseline. Runs over the same cases are paired case by case, so that a small
+        difference can be shown with few cases.
+      </p>
+    </Empty>
+  );
+}
+
+/** The runs that are compared: the baseline, then the others. */
+function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string, RunRow>; onSwap: () => void }) {
+  return (
+    <ol className="compare-runs" aria-label="Runs">
+      {runs.map((run, index) => {
+        const row = rows[run];
+        return (
+          <li key={run} className="card compare-run">
+            <div className="row">
+              <span className="faint">{index === 0 ? "Baseline" : runs.length > 2 ? `Run ${index}` : "Run"}</span>
+              <span className="grow" />
+              {index === 0 && runs.length === 2 && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
+            </div>
+            <a className="truncate compare-name" href={formatAddress(`/runs/${encodeURIComponent(run)}`)} title={run}>
+              {row?.name || run}
+            </a>
+            <div className="faint truncate">
+              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case")].filter(Boolean).join(" · ") : format.shortId(run)}
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+interface ComparisonProps {
+  view: ComparisonView;
+  at: number;
+  rows: Record<string, RunRow>;
+  query: { runs: string[]; metric: string; by: string; margin: string };
+}
+
+function Comparison({ view, at, rows, query }: ComparisonProps) {
+  const { comparisons, metric, lower_is_better: lowerIsBetter } = view.comparison;
+  const pair = comparisons[at];
+  const words = view.pairs[at];
+  const names = useMemo(() => ({ before: "before", after: "after", metric, lowerIsBetter }), [metric, lowerIsBetter]);
+  if (!pair || !words) return <ErrorState error={new Error("The server sent no comparison.")} />;
+  const { points, grid, bars } = words.charts;
+  const file = `comparison-${format.shortId(pair.run).replace("…", "")}`;
+  const open = (id: string) => changeParams({ case: id });
+  return (
+    <>
+      {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
+      <Verdict pair={pair} words={words} />
+      {points.length > 0 && (
+        <div className="compare-charts">
+          <ChartView
+            title="Before and after"
+            name={`${file}-scatter`}
+            summary={`Scatter of ${format.plural(pair.result.cases, "case")}: ${pair.better} above the diagonal improved, ${pair.worse} regressed, ${pair.unchanged} on it are the same.`}
+            draw={(width, height) => scatter(points, names, width, height)}
+            table={{ header: grid ? ["before (about)", "after (about)", "cases"] : ["before", "after", "cases"], rows: points.map((point) => [tickText(point.before), tickText(point.after), point.cases]) }}
+            onOpen={open}
+          />
+          <ChartView
+            title="Differences"
+            name={`${file}-differences`}
+            summary={`Distribution of the differences: ${pair.worse} regressed, ${pair.unchanged} the same, ${pair.better} improved.`}
+            draw={(width, height) => distribution(bars, names, width, height)}
+            table={{ header: ["from", "to", "cases"], rows: bars.filter((bar) => bar.cases > 0).map((bar) => [tickText(bar.low), tickText(bar.high), bar.cases]) }}
+          />
+        </div>
+      )}
+      {(pair.slices ?? []).length > 0 && <SliceTable slices={pair.slices ?? []} texts={words.slices} />}
+      <CaseTable key={pair.run} pair={pair} query={{ ...query, of: pair.run }} file={file} />
+    </>
+  );
+}
+
+/** Each run beside the baseline, where there are several. A row chooses the pair below. */
+function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows: Record<string, RunRow> }) {
+  return (
+    <div className="card compare-table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Run</th>
+            <th scope="col">Result, intervals adjusted for the number of runs</th>
+            <th scope="col" className="num">
+              Improved
+            </th>
+            <th scope="col" className="num">
+              Regressed
+            </th>
+            <th scope="col">Verdict</th>
+          </tr>
+        </thead>
+        <tbody>
+          {view.comparison.comparisons.map((pair, index) => (
+            <tr key={pair.run} className={index === at ? "chosen" : ""}>
+              <th scope="row">
+                <button type="button" className="compare-choose" aria-pressed={index === at} onClick={() => changeParams({ of: pair.run, case: undefined })}>
+                  {rows[pair.run]?.name || format.shortId(pair.run)} <span className="faint">{format.shortId(pair.run)}</span>
+                </button>
+              </th>
+              <td className="num">{withoutVerdict(view.pairs[index]?.headline ?? "", pair)}</td>
+              <td className="num">{format.count(pair.better)}</td>
+              <td className="num">{format.count(pair.worse)}</td>
+              <td>
+                <Chip tone={VERDICT_TONE[pair.result.verdict]}>{pair.result.verdict}</Chip>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function withoutVerdict(headline: string, pair: PairComparison): string {
+  return headline.endsWith(pair.result.verdict) ? headline.slice(0, -pair.result.verdict.length).trimEnd() : headline;
+}
+
+/** The verdict in the words of `assay compare`, with a drawing of its interval. */
+function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
+  const { result } = pair;
+  return (
+    <section className="card compare-verdict" aria-label="Verdict">
+      <div className="compare-line">
+        <Chip tone={VERDICT_TONE[result.verdict]}>{result.verdict}</Chip>
+        <p className="compare-headline num">{withoutVerdict(words.headline, pair)}</p>
+      </div>
+      {result.difference !== null && result.low !== null && result.high !== null && (
+        <IntervalDrawing difference={result.difference} low={result.low} high={result.high} level={result.level} />
+      )}
+      <p className="quiet">{words.counts}</p>
+      {words.power && <p className="faint">{words.power}</p>}
+      {result.measured_verdict && (
+        <Notice tone="warn">
+          Of the measured cases alone the verdict would be “{result.measured_verdict}”. Cases that were not measured could change it.
+        </Notice>
+      )}
+      {words.about.map((line) => (
+        <Notice key={line} tone="warn">
+          {line}
+        </Notice>
+      ))}
+    </section>
+  );
+}
+
+/** The interval of the difference on a scale around 0. */
+function IntervalDrawing({ difference, low, high, level }: { difference: number; low: number; high: number; level: number }) {
+  const reach = 1.15 * Math.max(Math.abs(low), Math.abs(high), 1e-9);
+  const at = (value: number) => `${50 + (value / reach) * 50}%`;
+  const tone = low > 0 || high < 0 ? "decided" : "open";
+  return (
+    <div
+      className={`compare-interval ${tone}`}
+      role="img"
+      aria-label={`Difference ${valueText(difference)}, ${Math.round(level * 1000) / 10} % interval from ${valueText(low)} to ${valueText(high)}`}
+    >
+      <svg width="100%" height="26" aria-hidden="true">
+        <line className="scale" x1="0" x2="100%" y1="13" y2="13" />
+        <line className="zero" x1="50%" x2="50%" y1="2" y2="24" />
+        <line className="reach" x1={at(low)} x2={at(high)} y1="13" y2="13" />
+        <circle className="point" cx={at(difference)} cy="13" r="5" />
+      </svg>
+      <div className="row faint num">
+        <span>{tickText(-reach)}</span>
+        <span className="grow" />
+        <span>no difference</span>
+        <span className="grow" />
+        <span>+{tickText(reach)}</span>
+      </div>
+    </div>
+  );
+}

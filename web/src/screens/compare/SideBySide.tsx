@@ -1,0 +1,209 @@
+import "~/screens/run/run.css";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";
+import type { ComparedCase } from "~/api/comparison";
+import { Content, textOf } from "~/screens/run/Content";
+import { DifferenceView } from "~/screens/run/DifferenceView";
+import { VisibleText } from "~/screens/run/VisibleText";
+import { formatAddress, useParam } from "~/state/address";
+import { useKeys } from "~/state/keyboard";
+import { Button, Chip, CopyButton, Drawer, ErrorState, Loading, Notice, Segments, type Tone } from "~/ui";
+import { CHANGE_TONE, CHANGE_WORD, differenceText, valueText } from "./words";
+
+interface Props {
+  id: string;
+  row: ComparedCase | undefined;
+  baseline: string;
+  run: string;
+  onMove: (by: 1 | -1) => void;
+  onClose: () => void;
+}
+
+/** One case in both runs: what differs in the outputs, and the checks beside each other. */
+export function SideBySide({ id, row, baseline, run, onMove, onClose }: Props) {
+  useKeys("Case", [
+    { keys: "j", label: "Next case", run: () => onMove(1) },
+    { keys: "k", label: "Previous case", run: () => onMove(-1) },
+    { keys: "Escape", label: "Close", run: onClose },
+  ]);
+  return (
+    <Drawer
+      wide
+      title={<VisibleText text={id.slice(0, 300)} />}
+      onClose={onClose}
+      actions={
+        <>
+          <CopyButton text={() => window.location.href} label="Copy the link to this case" />
+          <Button kind="plain" icon="up" aria-label="Previous case (k)" onClick={() => onMove(-1)} />
+          <Button kind="plain" icon="down" aria-label="Next case (j)" onClick={() => onMove(1)} />
+        </>
+      }
+    >
+      {row ? <Both key={id} row={row} baseline={baseline} run={run} /> : <Notice>This case is not in the list that is shown. Choose its list above the table.</Notice>}
+    </Drawer>
+  );
+}
+
+function useCase(run: string, position: number | undefined) {
+  return useQuery({
+    queryKey: ["run", run, "case", position],
+    queryFn: ({ signal }) => getCase(run, position ?? 0, signal),
+    enabled: position !== undefined,
+    retry: false,
+  });
+}
+
+function Both({ row, baseline, run }: { row: ComparedCase; baseline: string; run: string }) {
+  const before = useCase(baseline, row.position_before);
+  const after = useCase(run, row.position_after);
+  const [mode, setMode] = useParam("view", "difference");
+  const first = before.data && trialOf(before.data);
+  const second = after.data && trialOf(after.data);
+  const loading = (before.isPending && row.position_before !== undefined) || (after.isPending && row.position_after !== undefined);
+  const failed = before.error ?? after.error;
+  const inputs = useMemo(() => [textOf(before.data?.input ?? ""), textOf(after.data?.input ?? "")], [before.data, after.data]);
+  return (
+    <div className="compare-both">
+      <div className="row wrap">
+        <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip>
+        <span className="num">
+          {valueText(row.before)} → {valueText(row.after)} <strong>{differenceText(row.before, row.after)}</strong>
+        </span>
+      </div>
+      <div className="compare-columns">
+        <Reason title="Before" text={row.reason_before} tone={row.before === undefined ? "mute" : undefined} run={baseline} position={row.position_before} />
+        <Reason title="After" text={row.reason_after} tone={row.after === undefined ? "mute" : undefined} run={run} position={row.position_after} />
+      </div>
+      {failed ? (
+        <ErrorState error={failed} />
+      ) : loading ? (
+        <Loading label="Loading the case" lines={8} />
+      ) : (
+        <>
+          <section>
+            <h3>Input</h3>
+            {before.data && after.data && inputs[0] !== inputs[1] ? (
+              <>
+                <Notice tone="warn">The runs have another input under this id. It is probably not the same case.</Notice>
+                <DifferenceView expected={before.data.input} actual={after.data.input} names={["before", "after"]} />
+              </>
+            ) : (
+              <Content value={before.data?.input ?? after.data?.input} label="Input" />
+            )}
+          </section>
+          {(before.data?.expected ?? after.data?.expected) !== undefined && (
+            <section>
+              <h3>Expected</h3>
+              <Content value={before.data?.expected ?? after.data?.expected} label="Expected" />
+            </section>
+          )}
+          <section>
+            <div className="row">
+              <h3>Output</h3>
+              <span className="grow" />
+              {first && second && (
+                <Segments
+                  label="How the outputs are shown"
+                  value={mode}
+                  options={[
+                    ["difference", "Difference"],
+                    ["both", "Side by side"],
+                  ]}
+                  onChange={setMode}
+                />
+              )}
+            </div>
+            {first && second && mode === "difference" ? (
+              textOf(first.output ?? "") === textOf(second.output ?? "") ? (
+                <>
+                  <p className="quiet">The outputs are equal.</p>
+                  <Content value={second.output} label="Output" />
+                </>
+              ) : (
+                <DifferenceView expected={first.output} actual={second.output} names={["before", "after"]} />
+              )
+            ) : (
+              <div className="compare-columns">
+                <Side title="Before" trial={first} />
+                <Side title="After" trial={second} />
+              </div>
+            )}
+          </section>
+          <Checks before={first} after={second} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Reason({ title, text, tone, run, position }: { title: string; text: string | undefined; tone?: string; run: string; position: number | undefined }) {
+  return (
+    <div className={`compare-reason ${text === "passed" ? "good" : tone ? "" : "bad"}`}>
+      <div className="row">
+        <span className="faint">{title}</span>
+        <span className="grow" />
+        {position !== undefined && <a href={formatAddress(`/runs/${encodeURIComponent(run)}`, { case: String(position) })}>Open in its run</a>}
+      </div>
+      <p>{text ? <VisibleText text={text} /> : <span className="faint">{position === undefined ? "This run does not have the case." : "No reason is stored."}</span>}</p>
+    </div>
+  );
+}
+
+function Side({ title, trial }: { title: string; trial: TrialDetail | undefined }) {
+  return (
+    <div>
+      <div className="faint">{title}</div>
+      {trial ? <Content value={trial.output} label={`Output ${title.toLowerCase()}`} /> : <p className="quiet">This run has no output for the case.</p>}
+    </div>
+  );
+}
+
+/** The checks of both runs, beside each other, those that differ first. */
+function Checks({ before, after }: { before: TrialDetail | undefined; after: TrialDetail | undefined }) {
+  const labels = [...new Set([...(before?.checks ?? []), ...(after?.checks ?? [])].map((check) => check.label))];
+  const rows = labels
+    .map((label) => ({ label, before: before?.checks.find((one) => one.label === label), after: after?.checks.find((one) => one.label === label) }))
+    .sort((one, other) => Number(one.before?.passed === one.after?.passed) - Number(other.before?.passed === other.after?.passed));
+  if (rows.length === 0) return null;
+  return (
+    <section>
+      <h3>Checks</h3>
+      <ul className="compare-checks">
+        {rows.map((row) => (
+          <li key={row.label}>
+            <div className="mono">
+              <VisibleText text={row.label} />
+            </div>
+            <div className="compare-columns">
+              <CheckSide check={row.before} word="before" />
+              <CheckSide check={row.after} word="after" />
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | undefined; word: string }) {
+  if (!check) return <p className="faint">not among the checks {word}</p>;
+  const [tone, text]: [Tone, string] =
+    check.status !== "completed" ? ["warn", "not measured"] : check.passed === null ? ["mute", "no verdict"] : check.passed ? ["pass", "passed"] : ["fail", "failed"];
+  return (
+    <div>
+      <Chip tone={tone}>
+        {text} <span className="sr">{word}</span>
+      </Chip>
+      {check.passed !== true && check.reason && (
+        <p className="compare-why">
+          <VisibleText text={check.reason} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+function trialOf(detail: CaseDetail): TrialDetail | undefined {
+  return detail.trials.find((trial) => trial.checks.some((check) => check.passed !== true)) ?? detail.trials[0];
+}

@@ -1,0 +1,58 @@
+/** The words and signs of a comparison. */
+import type { Change, ChangeFilter, CompareVerdict, PairComparison } from "~/api/comparison";
+import type { Tone } from "~/ui";
+import { MISSING } from "~/ui/format";
+
+export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
+  improved: "pass",
+  regressed: "fail",
+  equivalent: "live",
+  "not enough data": "warn",
+};
+
+export const CHANGE_WORD: Record<Change, string> = {
+  worse: "Regressed",
+  better: "Improved",
+  unchanged: "Same",
+  unmeasured: "Not measured",
+  only_in_baseline: "Only before",
+  only_in_run: "Only after",
+};
+
+export const CHANGE_TONE: Record<Change, Tone> = {
+  worse: "fail",
+  better: "pass",
+  unchanged: "mute",
+  unmeasured: "warn",
+  only_in_baseline: "mute",
+  only_in_run: "mute",
+};
+
+/** The lists of a pair with their lengths. Empty ones are left out, except those that a reader looks for first. */
+export function filtersOf(pair: PairComparison): [ChangeFilter, string, number][] {
+  const all: [ChangeFilter, string, number][] = [
+    ["changed", "Changed", pair.worse + pair.better],
+    ["worse", "Regressed", pair.worse],
+    ["better", "Improved", pair.better],
+    ["unchanged", "Same", pair.unchanged],
+    ["unmeasured", "Not measured", pair.unmeasured.count],
+    ["only_in_baseline", "Only before", pair.only_in_baseline.count],
+    ["only_in_run", "Only after", pair.only_in_run.count],
+    ["other_inputs", "Another input", pair.other_inputs.count],
+  ];
+  return all.filter(([name, , count], index) => index < 4 || count > 0 || name === "changed");
+}
+
+/** A value of a case: two digits, more if it would look like another number. */
+export function valueText(value: number | null | undefined): string {
+  if (value === null || value === undefined) return MISSING;
+  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US").replace("-", "−");
+  const text = value.toFixed(2);
+  return (value !== 0 && Number(text) === 0 ? value.toPrecision(2) : text).replace("-", "−");
+}
+
+export function differenceText(before: number | undefined, after: number | undefined): string {
+  if (before === undefined || after === undefined) return MISSING;
+  const difference = after - before;
+  return `${difference > 0 ? "+" : ""}${valueText(difference)}`;
+}

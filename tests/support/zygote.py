@@ -15,7 +15,8 @@ LOADED = ("scipy.special", "yaml", "jsonschema_rs", "psycopg", "sqlalchemy.diale
           "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
           "assay.backends.tools.from_settings", "assay.cli.annotate", "assay.cli.audit", "assay.cli.evaluate", "assay.cli.export",
           "assay.cli.jobs_worker", "assay.cli.key", "assay.cli.providers", "assay.cli.run_remote", "assay.cli.serve",
-          "assay.cli.suite", "assay.cli.verify", "assay.fep.save", "assay.seams.routes",
+          "assay.cli.suite", "assay.cli.verify", "assay.cli.worker", "assay.backends.engines.dbos.engine",
+          "assay.backends.engines.dbos.unit_worker", "assay.fep.save", "assay.seams.routes",
           "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 
 

@@ -1,0 +1,99 @@
+"""
+Runs on workers, as real processes on a real PostgreSQL: workers die and stand still, and every unit is recorded once.
+
+`soak_workers.py` has the long storm.
+"""
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from support.fleet import Fleet
+from support.postgres import server
+
+CASES, TASKS, TRIALS = 60, 15, 2
+
+
+@pytest.fixture(scope="module")
+def fleet(zygote, tmp_path_factory):
+    with server().database() as address:
+        fleet = Fleet(zygote, tmp_path_factory.mktemp("fleet"), address)
+        try:
+            fleet.start_server()
+            yield fleet
+        finally:
+            fleet.close()
+
+
+def recorded(fleet, path):
+    async def read(store):
+        run = path.rpartition("/")[2]
+        events = await store.events(run, limit=5000)
+        assert [event.sequence for event in events] == list(range(len(events)))
+        return [(event.type, json.loads(event.data)) for event in events]
+
+    return fleet.read(read)
+
+
+def check_evaluation(fleet, name, cases):
+    """Every shard is recorded once, and the summary is that of one process."""
+    events = recorded(fleet, fleet.runs[name])
+    assert (events[0][0], events[-1][0]) == ("evaluation.started", "evaluation.completed")
+    units = Counter(data["unit"] for _, data in events[1:-1])
+    assert set(units.values()) == {1}
+    summary = events[-1][1]["summary"]
+    assert (summary["total_test_cases"], summary["completed_test_cases"]) == (cases, cases)
+    run = fleet.runs[name].rpartition("/")[2]
+    results = fleet.request("GET", f"/v1/evaluations/{run}?page_size=1000")["results"]
+    passed = [one["check_results"][0]["results"]["passed"] for one in results]
+    assert passed == [at % 3 == 0 for at in range(min(cases, 1000))]
+
+
+def check_eval(fleet, name, tasks, trials):
+    """Every trial is recorded once, and every task is scored once."""
+    events = recorded(fleet, fleet.runs[name])
+    kinds = Counter(type for type, _ in events)
+    assert kinds["eval.scored"] == tasks
+    assert kinds["agent.invocation.completed"] == tasks * trials
+    assert events[-1][0] == "run.completed"
+    summary = fleet.request("GET", f"{fleet.runs[name]}/eval-summary")
+    scores = {one["taskId"]: one["score"] for one in summary["tasks"]}
+    assert scores == {f"t{at}": float(at % 2) for at in range(tasks)}
+
+
+def test_runs_wait_for_workers_and_survive_them(fleet):
+    """The server conducts nothing; two workers are killed and one stands still for longer than its lease."""
+    fleet.submit_evaluation("first", CASES)
+    time.sleep(0.3)
+    assert fleet.request("GET", fleet.runs["first"])["status"] == "pending"
+    assert not fleet.executions()
+    for _ in range(3):
+        fleet.start_worker(wait=False)
+    fleet.submit_eval("second", TASKS, TRIALS)
+    fleet.submit_workflow("third")
+    dice, killed = random.Random(24), 0
+    until = time.monotonic() + 60
+    while len(fleet.executions()) < CASES / 4:
+        assert time.monotonic() < until, "no worker executes anything"
+        time.sleep(0.02)
+    stopped = fleet.workers[2]
+    stopped.send_signal(signal.SIGSTOP)
+    for _ in range(2):
+        victim = fleet.workers[dice.randrange(2)]
+        killed += victim.poll() is None
+        victim.kill()
+        fleet.start_worker(wait=False)
+        time.sleep(0.4)
+    time.sleep(1.5 * fleet.lease)
+    stopped.send_signal(signal.SIGCONT)
+    assert fleet.wait(60) == {"first": "completed", "second": "completed", "third": "completed"}
+    check_evaluation(fleet, "first", CASES)
+    check_eval(fleet, "second", TASKS, TRIALS)
+    executions = fleet.executions()
+    repeated = sum(executions.values()) - CASES - TASKS * TRIALS - executions["workflow:3"]
+    assert {f"first:{at}" for at in range(CASES)} <= executions.keys()
+    assert 0 <= repeated <= (killed + 1) * fleet.concurrency * 2

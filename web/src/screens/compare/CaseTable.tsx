@@ -1,10 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo } from "react";
 import { type ChangeFilter, type ComparedCase, getComparedCases, type PairComparison } from "~/api/comparison";
-import { VisibleText } from "~/screens/run/VisibleText";
 import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
-import { Button, Chip, type Column, DataTable, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments } from "~/ui";
+import { Button, Chip, type Column, DataTable, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
 import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, valueText } from "./words";
 
 const SideBySide = lazy(() => import("./SideBySide").then((module) => ({ default: module.SideBySide })));

@@ -5,10 +5,9 @@ import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";
 import type { ComparedCase } from "~/api/comparison";
 import { Content, textOf } from "~/screens/run/Content";
 import { DifferenceView } from "~/screens/run/DifferenceView";
-import { VisibleText } from "~/screens/run/VisibleText";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
-import { Button, Chip, CopyButton, Drawer, ErrorState, Loading, Notice, Segments, type Tone } from "~/ui";
+import { Button, Chip, CopyButton, Drawer, ErrorState, Loading, Notice, Segments, type Tone, VisibleText } from "~/ui";
 import { CHANGE_TONE, CHANGE_WORD, differenceText, valueText } from "./words";
 
 interface Props {

@@ -1,7 +1,6 @@
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
-import { Chip, format } from "~/ui";
-import { VisibleText } from "~/screens/run/VisibleText";
+import { Chip, format, VisibleText } from "~/ui";
 import { valueText, VERDICT_TONE } from "./words";
 
 /** The slices of a comparison. A slice selects its cases in the list below. */

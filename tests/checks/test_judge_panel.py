@@ -249,3 +249,5 @@ def test_a_tie_of_choices_is_reported_or_is_an_error(tones, passed, ties, stradd
     assert about["choices"] == {"tone": {tone: tones.count(tone) for tone in tones}}
     note = " (the panel is tied on tone)" if ties else ""
     assert _panel_note({"metadata": {"panel": about}}).endswith(note)
+    one_failed = _panel_note({"metadata": {"panel": about | {"failed": 1}}})
+    assert one_failed.endswith(" (1 of 3 answers of the panel failed)")

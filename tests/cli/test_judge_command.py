@@ -123,3 +123,10 @@ def test_scores_are_corrected_where_all_drawn_tasks_have_one():
     assert found.bias == pytest.approx(0.2)
     assert (found.pass_rate.uncorrected, found.pass_rate.mean) == (1, 0)
     assert "one category" not in found.agreement.reason  # the judge says yes, people say no
+
+
+def test_another_host_is_refused_with_the_way_out(command, tmp_path):
+    refused = command("judge", "check", "latest", "--server", "http://127.0.0.1:1", folder=tmp_path)
+    assert (refused.code, refused.out) == (2, "")
+    assert "No such option: --server" in refused.err
+    assert "run it on the host, or let database_url name its database" in refused.err

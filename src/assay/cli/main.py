@@ -201,6 +201,10 @@ def _show_usage(error: Any) -> None:
     with suppress(OSError):
         for line in text.getvalue().removesuffix("\n").split("\n"):
             echo_err_plain(line)
+        if getattr(error, "option_name", None) == "--server":
+            echo_err_plain(
+                "This verb reads the store of this machine: run it on the host, or let database_url name its database."
+            )
 
 
 def _traceback_line(bug: Exception) -> str:

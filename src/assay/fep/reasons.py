@@ -123,7 +123,15 @@ def _panel_note(results: JSON) -> str:
         return ""
     ties = panel.get("ties")
     tied = f" (the panel is tied on {', '.join(map(str, ties))})" if is_list(ties) and ties else ""
-    return _split_note(panel) + tied
+    return _split_note(panel) + tied + _failed_note(panel)
+
+
+def _failed_note(panel: JSON) -> str:
+    """Says that some answers of a panel failed. They could not change the verdict, else there is none."""
+    failed, answers = panel.get("failed"), panel.get("answers")
+    if not isinstance(failed, int) or failed < 1:
+        return ""
+    return f" ({failed} of {answers} answers of the panel failed)"
 
 
 def _split_note(panel: JSON) -> str:

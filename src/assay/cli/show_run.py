@@ -10,6 +10,7 @@ from assay.agenteval.report import failure_reason, read_summary
 from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
+from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.cli import render_scorecard, render_table
 from assay.cli.console import case_count, echo_json
 from assay.cli.console_table import Page
@@ -17,7 +18,6 @@ from assay.cli.render_safety import put_safety
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
 from assay.cli.show_selection import Selection, ShowOptions
-from assay.cli.show_trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.fep.reasons import is_failing
 from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally

@@ -5,11 +5,12 @@ from datetime import datetime
 
 import msgspec
 
+from assay.agents.trajectory import STEP_TYPES, step_of
 from assay.cli import render_verdicts
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page
 from assay.cli.show_case import cut, text_of
-from assay.cli.show_trajectory import NOT_STORED, STEP_TYPES, step_of, step_text
+from assay.cli.show_trajectory import NOT_STORED, step_text
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.verification import Verification

@@ -4,6 +4,7 @@ import json
 import random
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from assay.comparison.compare import DifferenceInterval, compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.wording import about_cases, verdict_line
+from assay.comparison.wording import about_cases, power_line, verdict_line
 from assay.errors import InvalidRequest, UsageError
 from assay.fep.slices import read_dimension
 from assay.stats.paired import paired_interval
@@ -50,6 +51,23 @@ def test_the_result_is_that_of_the_pairs_in_any_order(answers, order):
     assert {change.id for change in pair.changes} == changed
     assert [change.better for change in pair.changes] == sorted(change.better for change in pair.changes)
     assert (pair.better + pair.worse, pair.unchanged) == (len(changed), len(answers) - len(changed))
+
+
+@pytest.mark.parametrize(
+    ("effect", "text"),
+    [
+        (0.0834, "0.083"),
+        (0.1, "0.1"),
+        (1.52, "1.5"),
+        (113.0, "110"),
+        (23456.0, "23,000"),
+        (0.00002, "0.000020"),
+    ],
+)
+def test_the_last_line_has_no_power_of_ten(effect, text):
+    pair = compared(passes([True, False] * 10), passes([True] * 20))
+    line = power_line(msgspec.structs.replace(pair, smallest_effect=effect), None)
+    assert line == f"20 cases can show a difference of {text} or more (80% power)"
 
 
 def test_the_first_line():

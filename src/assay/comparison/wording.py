@@ -71,7 +71,7 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
         return None
     if pair.smallest_effect is None:
         return f"{cases} cannot show a difference reliably" if pair.verdict == "not enough data" else None
-    line = f"{cases} can show a difference of {pair.smallest_effect:.2g} or more (80% power)"
+    line = f"{cases} can show a difference of {_two_digits(pair.smallest_effect)} or more (80% power)"
     if margin is None or pair.more_cases is None:
         return line
     if pair.more_cases == 0:
@@ -82,6 +82,12 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
 def _names(cases: CaseList) -> str:
     more = f" and {cases.count - MAX_IDS:,} more" if cases.count > MAX_IDS else ""
     return f"{_count(cases.count, 'case')} ({', '.join(cases.ids[:MAX_IDS])}{more})"
+
+
+def _two_digits(value: float) -> str:
+    """Two digits that count, and never a power of ten: `0.083`, `1.5`, `110`."""
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}" if rounded >= 0.0001 else f"{rounded:f}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -94,7 +94,7 @@ export function CaseTable({ pair, query, file }: Props) {
           </Empty>
         </div>
       ) : (
-        <div className="card compare-list" style={{ height: Math.min(640, 40 + Math.max(1, rows.length) * 58 + 4) }}>
+        <div className="compare-list" style={{ height: Math.min(640, 40 + Math.max(1, rows.length) * 58 + 4) }}>
           <DataTable
             label="Cases"
             columns={COLUMNS}

@@ -6,7 +6,7 @@ import { getOverview } from "~/api/cases";
 import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
-import { Button, Chip, Empty, ErrorState, Field, format, Loading, Notice, Select } from "~/ui";
+import { Button, Chip, Empty, ErrorState, Field, format, Loading, Notice, Select, VisibleText } from "~/ui";
 import { CaseTable } from "./CaseTable";
 import { ChartView } from "./ChartView";
 import { distribution, scatter, tickText } from "./marks";
@@ -14,7 +14,7 @@ import { SliceTable } from "./SliceTable";
 import { VERDICT_TONE, valueText } from "./words";
 
 const METRICS = [
-  ["", "Passed or score"],
+  ["", "Default metric"],
   ["passed", "Passed"],
   ["score", "Score"],
   ["cost_usd", "Cost"],
@@ -133,7 +133,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
               {row?.name || run}
             </a>
             <div className="faint truncate">
-              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case")].filter(Boolean).join(" · ") : format.shortId(run)}
+              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case")].filter(Boolean).join(" · ")   : ""}
             </div>
           </li>
         );
@@ -195,7 +195,9 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
         <thead>
           <tr>
             <th scope="col">Run</th>
-            <th scope="col">Result, intervals adjusted for the number of runs</th>
+            <th scope="col" className="num">
+              Before → after (intervals adjusted for the number of runs)
+            </th>
             <th scope="col" className="num">
               Improved
             </th>
@@ -210,7 +212,13 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
             <tr key={pair.run} className={index === at ? "chosen" : ""}>
               <th scope="row">
                 <button type="button" className="compare-choose" aria-pressed={index === at} onClick={() => changeParams({ of: pair.run, case: undefined })}>
-                  {rows[pair.run]?.name || format.shortId(pair.run)} <span className="faint">{format.shortId(pair.run)}</span>
+                  {rows[pair.run]?.name ? (
+                    <>
+                      {rows[pair.run]?.name} <span className="faint">{format.shortId(pair.run)}</span>
+                    </>
+                  ) : (
+                    pair.run
+                  )}
                 </button>
               </th>
               <td className="num">{withoutVerdict(view.pairs[index]?.headline ?? "", pair)}</td>
@@ -250,11 +258,15 @@ function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
           Of the measured cases alone the verdict would be “{result.measured_verdict}”. Cases that were not measured could change it.
         </Notice>
       )}
-      {words.about.map((line) => (
-        <Notice key={line} tone="warn">
-          {line}
-        </Notice>
-      ))}
+      {words.about.length > 0 && (
+        <ul className="compare-about">
+          {words.about.map((line) => (
+            <li key={line}>
+              <VisibleText text={line} />
+            </li>
+          ))}
+        </ul>
+      )}
     </section>
   );
 }

@@ -56,7 +56,7 @@ export function scatter(points: ScatterPoint[], names: Names, width: number, hei
   const values = points.flatMap((point) => [point.before, point.after]);
   const axis = axisOf(Math.min(...values), Math.max(...values));
   const box = { left: 46, top: 12, right: width - 14, bottom: height - 38 };
-  const inset = 16;
+  const inset = 26;
   const x = (value: number) => box.left + inset + ((value - axis.from) / (axis.to - axis.from)) * (box.right - box.left - 2 * inset);
   const y = (value: number) => box.bottom - inset - ((value - axis.from) / (axis.to - axis.from)) * (box.bottom - box.top - 2 * inset);
   for (const tick of axis.ticks) {
@@ -67,7 +67,7 @@ export function scatter(points: ScatterPoint[], names: Names, width: number, hei
   }
   marks.push({ kind: "line", x1: x(axis.from), y1: y(axis.from), x2: x(axis.to), y2: y(axis.to), ink: "faint", dashed: true });
   const most = Math.max(...points.map((point) => point.cases));
-  const largest = Math.min(30, (box.right - box.left) / 9);
+  const largest = Math.min(24, (box.right - box.left) / 11);
   const radius = (cases: number) => (most === 1 ? 4 : Math.max(3, largest * Math.sqrt(cases / most)));
   for (const point of [...points].sort((one, other) => other.cases - one.cases)) {
     const gain = (point.after - point.before) * (names.lowerIsBetter ? -1 : 1);

@@ -37,7 +37,7 @@ EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 WAITS = {"workflowId": "conformance-approval"}
 SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
 NEW = ""  # a run that the answer names
-LOCATION, DIGEST = "location", "digest"  # a run that a header names; the records of a deployment
+LOCATION, DIGEST, KEY = "location", "digest", "key"  # a run that a header names; the records of a deployment
 
 PACK, NEWER = built(), built(files_of(version="2.0.0"))
 
@@ -100,6 +100,10 @@ ROWS = {
     "listPacks": (None, []),
     "getPack": (None, []),
     "removePack": (None, [("pack.remove", PACK.manifest.key)]),
+    "getSession": (None, []),
+    "createSession": ({}, [("session.open", KEY)]),
+    "endSession": (None, []),  # the key of the request is not a session
+    "createSessionCode": ({}, []),
 }
 ENDS = {"cancelRun", "cancelRunByVerb", "bulkCancelRuns", "resolveInterrupt"}  # each a run of its own
 
@@ -204,6 +208,8 @@ def test_every_route_leaves_its_lines(asked, route):
         }
         if route.id == "bulkCancelRuns":
             body = {"runIds": [known["flow"], known["none"]]}
+        if route.id == "createSession":
+            body = {"code": client.post("/v1/host/assay/session:code").json()["code"]}
         client.headers["X-Request-Id"] = route.id
         answer = client.request(route.method, asked.path(route, flow), **sent(body))
         assert answer.status_code in (200, 201, 202), answer.text
@@ -217,6 +223,8 @@ def test_every_route_leaves_its_lines(asked, route):
         assert one.action == action
         if what == LOCATION:
             assert answer.headers["location"] == f"/v1/runs/{one.what}"
+        elif what == KEY:
+            assert one.what == who
         elif what == DIGEST:
             assert one.what.startswith(f"{AGENT}@0.0.0 revision 1 sha256:")
         else:

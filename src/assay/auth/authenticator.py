@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
+from assay.auth import sessions
 from assay.auth.keys import Key, admit, find, parse
 from assay.ports import Clock, Principal, Store, SystemClock
 
@@ -14,14 +15,14 @@ SIZE = 4096
 
 
 class PresentedToken(Protocol):
-    """A token with a valid signature."""
+    """A token with a valid signature, or a session of the page."""
 
     def admit(self, now: datetime) -> Principal: ...
 
 
 class Authenticator:
     """
-    Authenticates API keys and tokens. Its cache is keyed by their hashes, never by their text.
+    Authenticates API keys, tokens and sessions of the page. Its cache is keyed by their hashes, never by their text.
 
     Expiry takes effect at once, a revocation within `seconds`. A key contains no dot; a token contains two.
     """
@@ -54,6 +55,8 @@ class Authenticator:
     async def _look_up(self, text: str) -> Key | PresentedToken:
         if self._tokens is not None and "." in text and text.isascii():
             return await self._tokens(text)
+        if text.startswith(sessions.PREFIX):
+            return await sessions.find(self._store, text)
         return await find(self._store, parse(text))
 
     def _remember(self, digest: bytes, entry: tuple[float, Key | PresentedToken]) -> None:

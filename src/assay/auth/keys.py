@@ -155,6 +155,13 @@ async def find(store: Store, credentials: PresentedKey) -> Key:
     return stored.key
 
 
+async def require_unrevoked(store: Store, id: str) -> None:
+    """Raise Unauthenticated if the key with this id is revoked or gone. An expiry does not count here."""
+    document = await store.document("", KIND, id)
+    if document is None or _decode_key(document).key.revoked is not None:
+        raise Unauthenticated("key_revoked")
+
+
 def admit(key: Key, now: datetime) -> Principal:
     """Return the key's principal if the key is active. Only a caller with the right secret learns that it is not."""
     match key.state(now):

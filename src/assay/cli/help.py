@@ -107,6 +107,16 @@ Start any number of workers, on any machines, with the settings of the server. T
 tasks of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
 the lease, 10 seconds. Ctrl-C or SIGTERM stops a worker: it waits some seconds, and the others do the rest.
 """,
+    "view": """Open the page with the runs in a browser.
+
+\b
+    assay view
+    assay view latest
+    assay view --server http://127.0.0.1:8321
+
+It starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops it. With
+--server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page shows.
+""",
     "list": "List stored runs, newest first.",
     "show": """Show the content, reasons and trajectories of a stored run.
 

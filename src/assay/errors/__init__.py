@@ -228,10 +228,8 @@ class RunTimeout(EnvironmentFailure):
     code = "run_timeout"
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the run took longer than the limit of {seconds:g} s (ASSAY_RUN_SECONDS);"
-            " finished results are stored"
-        )
+        limit = f"the limit of {seconds:g} s (ASSAY_RUN_SECONDS)"
+        super().__init__(f"the run took longer than {limit}; finished results are stored")
 
 
 class Conflict(Refusal):
@@ -249,7 +247,7 @@ class Conflict(Refusal):
         super().__init__(f"{place}: {message}")
 
 
-KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked"]
+KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked", "code_refused"]
 
 
 class Unauthenticated(Refusal):
@@ -259,6 +257,7 @@ class Unauthenticated(Refusal):
         "unauthenticated": "expected a valid key or token; `assay key create` creates a key",
         "key_expired": "this key or token has expired; `assay key create` creates a key",
         "key_revoked": "this key was revoked; `assay key create` creates another",
+        "code_refused": "this one-time code was used, has expired or does not exist; `assay view` makes another",
     }
 
     def __init__(self, code: KeyTrouble = "unauthenticated") -> None:

@@ -1,6 +1,7 @@
-"""The HTTP application of a host: FEP's routes, OpenWOP's, and those of the conformance suite where they are enabled."""
+"""The HTTP application of a host: FEP's routes, OpenWOP's, the page, and those of the conformance suite where they are enabled."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 
@@ -12,12 +13,18 @@ from assay.serve.fep.state import FepState
 from assay.serve.openwop.host import OpenWopHost
 from assay.serve.openwop.routes import OPENWOP
 from assay.serve.openwop.schemas import openwop_schemas
+from assay.serve.page.routes import FILES, SESSIONS, page_schemas
 from assay.serve.web.app import create_app
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.route import RouteSpec
 
-ROUTES: list[RouteSpec] = [*FEP, *OPENWOP]
+ROUTES: list[RouteSpec] = [*FEP, *OPENWOP, *SESSIONS]
+
+
+def http_schemas() -> dict[str, Any]:
+    """The schemas that the routes name."""
+    return fep_schemas() | openwop_schemas() | page_schemas()
 
 
 def http_app(
@@ -34,4 +41,4 @@ def http_app(
     state.attach(FepState(evaluations))
     if openwop is not None:
         state.attach(openwop)
-    return create_app(routes, state, fep_schemas() | openwop_schemas())
+    return create_app([*routes, *FILES], state, http_schemas())

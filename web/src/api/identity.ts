@@ -6,7 +6,7 @@ import { useSession } from "./session";
 export interface Identity {
   tenant: string;
   scopes: string[];
-  expiresAt: string | null;
+  session: boolean; // the key is that of a session, which signing out ends
   version: string; // of the server
 }
 
@@ -16,7 +16,7 @@ export function getIdentity(key?: string, signal?: AbortSignal): Promise<Identit
 
 /** Exchange the one-time code of `assay view` for the key of a session. */
 export async function exchangeCode(code: string): Promise<string> {
-  const answer = await request<{ key: string }>("/v1/host/assay/session", { method: "POST", body: { code }, key: "" });
+  const answer = await request<{ key: string }>("/v1/host/assay/session:exchange", { method: "POST", body: { code }, key: "" });
   return answer.key;
 }
 

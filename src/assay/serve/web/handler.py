@@ -161,7 +161,8 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
         headers.append((b"content-type", media))
     head = call.scope["method"] == "HEAD"
     if isinstance(body, bytes):
-        if len(body) >= SMALL and call.accepts_gzip:
+        encoded = any(name == b"content-encoding" for name, _ in own)
+        if len(body) >= SMALL and call.accepts_gzip and not encoded:
             body = zlib.compress(body, 1, 31)
             headers.append((b"content-encoding", b"gzip"))
         if status not in (204, 304):

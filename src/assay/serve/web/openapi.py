@@ -50,6 +50,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Descriptions of this interface.",
         ("/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/"),
     ),
+    "page": ("The sign-in of the page.", ("/v1/host/assay/session",)),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
     "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),
     "agents and workflows": ("What this host can run.", ("/v1/agents", "/v1/workflows")),
@@ -72,6 +73,8 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
     paths: dict[str, dict[str, Any]] = {}
     used: set[str] = set()
     for route in routes:
+        if route.hidden:
+            continue
         used.add(tag_of(route.path))
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {

@@ -36,6 +36,7 @@ class RouteSpec(Struct, frozen=True, kw_only=True):
     media: str = ""  # the content type of a body that is not JSON
     lines: bool = False  # the body may be NDJSON
     optional: bool = False  # the body may be missing
+    hidden: bool = False  # not in the OpenAPI document: a file for a browser
     responses: dict[int, ResponseSpec]
     errors: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()

@@ -1,0 +1,100 @@
+"""The built files of the page: the document at `/`, and assets with a hash in their names, compressed when they were built."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import NotFound
+from assay.serve.web.etag import matches
+from assay.serve.web.request import HttpRequest, weights_of
+from assay.serve.web.responses import HTML, Headers, Response
+
+DIST = Path(__file__).parent / "dist"
+INDEX = "index.html"
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+PAGE_HEADERS: Headers = (
+    (b"content-security-policy", POLICY),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+FOREVER: Headers = ((b"cache-control", b"public, max-age=31536000, immutable"),)
+REVALIDATE: Headers = ((b"cache-control", b"no-cache"),)
+MEDIA = {
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".svg": b"image/svg+xml",
+    ".woff2": b"font/woff2",
+    ".md": b"text/plain; charset=utf-8",
+    ".html": HTML,
+}
+ENCODINGS = (("br", ".br"), ("gzip", ".gz"))  # the smaller first
+NOT_BUILT = b"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>assay</title>
+<h1>assay runs, but its page is not built</h1>
+<p>In a copy of the repository, <code>make web</code> builds it. Then start the server again.</p>
+<p>The REST API works without the page: <a href="v1/docs">its documentation</a>.</p>
+</html>
+"""
+
+
+class PageFile(NamedTuple):
+    """One file with its compressed forms, by the name of the encoding."""
+
+    data: bytes
+    media: bytes
+    tag: bytes
+    encodings: dict[str, bytes]
+
+
+@cache
+def read_files(folder: Path) -> dict[str, PageFile]:
+    """All files of the page by their path. A name from a request is only a key of this table: it never opens a file."""
+    if not (folder / INDEX).is_file():
+        return {}
+    paths = [path for path in folder.rglob("*") if path.suffix in MEDIA and path.is_file()]
+    return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
+
+
+def _read(path: Path) -> PageFile:
+    data = path.read_bytes()
+    compressed = {
+        name: twin.read_bytes()
+        for name, ending in ENCODINGS
+        if (twin := path.with_name(path.name + ending)).is_file()
+    }
+    tag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
+    return PageFile(data, MEDIA[path.suffix], tag, compressed)
+
+
+async def show_page(call: HttpRequest) -> Response:
+    """The page. Parameters of the address are ignored, because the state of the page is in the fragment."""
+    file = read_files(DIST).get(INDEX)
+    if file is None:
+        return Response(NOT_BUILT, 200, HTML, (*PAGE_HEADERS, *REVALIDATE))
+    return _answer(call, file, (*PAGE_HEADERS, *REVALIDATE))
+
+
+async def show_asset(call: HttpRequest) -> Response:
+    call.query()
+    file = read_files(DIST).get(f"assets/{call.run_id}")
+    if file is None:
+        raise NotFound(
+            "the page has no such file; it may be newer or older than this server: load the page again"
+        )
+    return _answer(call, file, FOREVER)
+
+
+def _answer(call: HttpRequest, file: PageFile, headers: Headers) -> Response:
+    if matches(call, file.tag):
+        return Response(b"", 304, file.media, (*headers, (b"etag", file.tag)))
+    weights = weights_of(call.headers.get(b"accept-encoding", b"").lower())
+    for name, data in file.encodings.items():
+        if weights.get(name, 0.0) > 0:
+            encoded = ((b"content-encoding", name.encode()), (b"etag", file.tag.replace(b'"', b'W/"', 1)))
+            return Response(data, 200, file.media, (*headers, *encoded))
+    return Response(file.data, 200, file.media, (*headers, (b"etag", file.tag)))

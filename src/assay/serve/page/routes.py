@@ -1,0 +1,81 @@
+"""The routes of the page. Those of its files are not part of the documented interface."""
+
+from typing import Any
+
+from assay.auth.sessions import CODE_PREFIX
+from assay.serve.page.files import show_asset, show_page
+from assay.serve.page.session import TYPES, create_code, create_session, end_session, show_identity
+from assay.serve.web.openapi import components
+from assay.serve.web.route import ResponseSpec, RouteSpec
+
+FILES: list[RouteSpec] = [
+    RouteSpec(
+        method="GET",
+        path="/",
+        endpoint=show_page,
+        scope=None,
+        id="getPage",
+        summary="The page",
+        responses={200: ResponseSpec("The page.", media="text/html")},
+        hidden=True,
+    ),
+    RouteSpec(
+        method="GET",
+        path="/assets/{asset}",
+        endpoint=show_asset,
+        scope=None,
+        id="getPageAsset",
+        summary="A file of the page",
+        responses={200: ResponseSpec("The file.")},
+        hidden=True,
+    ),
+]
+SESSIONS: list[RouteSpec] = [
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/session",
+        endpoint=show_identity,
+        scope="",
+        id="getSession",
+        summary="Get the tenant and the scopes of this key",
+        responses={200: ResponseSpec("What this key may do.", "Identity")},
+        errors=(400,),
+    ),
+    RouteSpec(
+        method="POST",
+        path="/v1/host/assay/session:exchange",
+        endpoint=create_session,
+        scope=None,
+        id="createSession",
+        summary="Exchange a one-time code for the key of a session of the page",
+        body="CodeExchange",
+        responses={201: ResponseSpec("The key of the session.", "SessionKey")},
+        errors=(400, 401, 413, 415),
+    ),
+    RouteSpec(
+        method="DELETE",
+        path="/v1/host/assay/session",
+        endpoint=end_session,
+        scope="",
+        id="endSession",
+        summary="End the session of this key",
+        responses={200: ResponseSpec("Whether a session ended.", "SessionEnd")},
+        errors=(400,),
+    ),
+    RouteSpec(
+        method="POST",
+        path="/v1/host/assay/session:code",
+        endpoint=create_code,
+        scope="",
+        id="createSessionCode",
+        summary="Create a one-time code that signs the page in with the tenant and the scopes of this key",
+        responses={201: ResponseSpec("The code. It works once, for five minutes.", "SessionCode")},
+        errors=(400,),
+    ),
+]
+
+
+def page_schemas() -> dict[str, Any]:
+    schemas = components(TYPES)
+    schemas["CodeExchange"]["examples"] = [{"code": f"{CODE_PREFIX}{'x' * 43}"}]
+    return schemas

@@ -1,0 +1,121 @@
+"""The files of the page over HTTP: headers, compression, caching; and the answer where the page was not built."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from assay.serve.page import files
+from support.rest_client import Server, sqlite
+
+BUILT = files.DIST
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A page of two files, as `make web` writes them."""
+    folder = tmp_path_factory.mktemp("page") / "dist"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text("<!doctype html><title>a page</title>", "utf-8")
+    script = b"export {};" * 10_000
+    (folder / "assets" / "index-abc123.js").write_bytes(script)
+    (folder / "assets" / "index-abc123.js.gz").write_bytes(gzip.compress(script))
+    (folder / "assets" / "index-abc123.js.br").write_bytes(b"brotli")
+    (folder / "secret.txt").write_text("not of the page", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory, folder):
+    before, files.DIST = files.DIST, folder
+    try:
+        with Server(sqlite(tmp_path_factory.mktemp("files"))) as host:
+            yield host
+    finally:
+        files.DIST = before
+
+
+def test_the_page_has_a_strict_policy(host):
+    with host.client(key="") as client:
+        answer = client.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy.pop("img-src") == "'self' data: blob:"
+    own = {"script-src", "style-src", "connect-src", "font-src"}
+    none = {"default-src", "frame-ancestors", "base-uri", "form-action"}
+    assert policy == dict.fromkeys(own, "'self'") | dict.fromkeys(none, "'none'")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    ("accept", "encoding"),
+    [("gzip, deflate, br", "br"), ("gzip", "gzip"), ("br;q=0, gzip", "gzip"), ("identity", None), ("", None)],
+)
+def test_an_asset_is_sent_as_it_was_compressed(host, folder, accept, encoding):
+    with (
+        host.client(key="") as client,
+        client.stream("GET", "/assets/index-abc123.js", headers={"accept-encoding": accept}) as answer,
+    ):
+        data = b"".join(answer.iter_raw())
+    ending = {"br": ".js.br", "gzip": ".js.gz", None: ".js"}[encoding]
+    assert answer.headers.get("content-encoding") == encoding
+    assert data == (folder / "assets" / f"index-abc123{ending}").read_bytes()
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+
+
+@pytest.mark.parametrize("path", ["/", "/assets/index-abc123.js"])
+def test_what_a_browser_has_is_not_sent_again(host, path):
+    with host.client(key="") as client:
+        for accept in ("br", "identity"):
+            tag = client.head(path, headers={"accept-encoding": accept}).headers["etag"]
+            answer = client.get(path, headers={"if-none-match": tag})
+            assert (answer.status_code, answer.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing.js",
+        "..%2Fsecret.txt",
+        "..%2f..%2ffiles.py",
+        "index-abc123.js.gz",
+        "%2e%2e",
+        "a%00b",
+        "x" * 3000,
+    ],
+)
+def test_only_files_of_the_page_are_sent(host, name):
+    with host.client(key="") as client:
+        answer = client.get(f"/assets/{name}")
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "not_found"
+
+
+def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path):
+    monkeypatch.setattr(files, "DIST", tmp_path / "nothing")
+    with host.client(key="") as client:
+        answer = client.get("/")
+        assert client.get("/v1/health").status_code == 200
+    assert answer.status_code == 200
+    assert "<code>make web</code>" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_the_page_that_is_here_loads_in_250_kb():
+    if not (BUILT / files.INDEX).is_file():
+        pytest.skip("the page is not built: make web")
+    index = files.read_files(BUILT)[files.INDEX].data.decode()
+    loaded = [path for path in BUILT.rglob("*") if path.name in index or path.suffix == ".woff2"]
+    assert any(path.suffix == ".js" for path in loaded)
+    total = sum(_compressed(path) for path in [*loaded, BUILT / files.INDEX])
+    screen = max((_compressed(path) for path in (BUILT / "assets").glob("*Screen-*.js")), default=0)
+    assert total + screen < 250_000, f"{total + screen} bytes of {[path.name for path in loaded]}"
+
+
+def _compressed(path: Path) -> int:
+    twin = path.with_name(path.name + ".gz")
+    return (twin if twin.exists() else path).stat().st_size

@@ -8,7 +8,9 @@ import jsonschema_rs
 import pytest
 
 from assay.cli.gate import GateOptions, main
+from assay.comparison.gate import level_text
 from assay.comparison.gate_reports import plain
+from assay.comparison.level import RunLevel
 from assay.terminal import as_json_escapes, one_line
 from support.result_lines import check_result, result_line, run_document, write_jsonl
 
@@ -240,3 +242,8 @@ def test_text_for_markdown():
         "&#64;&#8203;team &#35;&#8203;1 &#33;&#8203;2 50&#37; x&#64;"
     )  # a host looks for references in decoded text
     assert len(plain("x" * 999)) == 200
+
+
+def test_the_interval_of_a_level_is_named():
+    level = RunLevel(metric="passed", mean=0.9, low=0.8, high=0.95, method="clustered-wilson", cases=3)
+    assert level_text(level) == "passed 0.90 (95% clustered Wilson 0.80…0.95, 3 cases)"

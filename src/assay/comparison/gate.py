@@ -10,6 +10,7 @@ from assay.comparison.gate_policy import GatePolicy
 from assay.comparison.level import CaseOutcome, RunLevel
 from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import verdict_line
+from assay.stats.intervals import METHOD_NAMES
 
 GateOutcome = Literal["passed", "failed", "refused"]
 NAMED = 3  # cases that a sentence names
@@ -163,13 +164,13 @@ def _passed(run: RunScores, level: RunLevel, policy: GatePolicy, comparison: Pai
 
 
 def level_text(level: RunLevel) -> str:
-    """`passed 0.92 (95% 0.86…0.96, 120 cases)`."""
+    """`passed 0.92 (95% Wilson 0.86…0.96, 120 cases)`."""
     if level.mean is None:
         return f"{level.metric}: no case was measured"
     cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
-    limits = (
-        "no interval" if level.low is None or level.high is None else f"95% {level.low:.2f}…{level.high:.2f}"
-    )
+    limits = "no interval"
+    if level.low is not None and level.high is not None:
+        limits = f"95% {METHOD_NAMES[level.method]} {level.low:.2f}…{level.high:.2f}"
     return f"{level.metric} {level.mean:.2f} ({limits}, {cases})"
 
 

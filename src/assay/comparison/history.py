@@ -12,6 +12,7 @@ from assay.agenteval.run_header import KIND, read_tasks
 from assay.agenteval.scorecard import p95
 from assay.ports import Run, RunQuery, Store
 from assay.protocol.scorecard import EvalSummary
+from assay.stats.intervals import MeanMethod, RateMethod
 
 PAGE = 100  # runs that one read of the store returns
 MOST_READ = 1_000  # runs that one page looks at
@@ -29,7 +30,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     One eval run, without content. A run without a scorecard has no score.
 
-    `low` and `high` are the 95% interval of the score (decision 46). `findings` are counts by severity; null: the run did not look for any.
+    `low` and `high` are the 95% interval of the score (decision 46), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
     `state` is the state of the deployment of this agent version, and `promoted_by` says whether this run was the evidence for it.
     """
 
@@ -42,6 +43,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     score: float | None = None
     low: float | None = None
     high: float | None = None
+    interval_method: RateMethod | MeanMethod = "none"
     passed: bool | None = None
     tasks: int = 0
     trials: int = 1
@@ -120,7 +122,7 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
 async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSummary) -> HistoryRow:
     scores = [task.score for task in summary.tasks]
     rubric = await _has_rubric(store, run)
-    low, high, _ = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
+    low, high, method = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
     looked = [task.safety_findings for task in summary.tasks if task.safety_findings is not UNSET]
     findings = Counter(finding.severity for task in looked for finding in task)
     return msgspec.structs.replace(
@@ -128,6 +130,7 @@ async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSum
         score=summary.aggregate_score,
         low=low,
         high=high,
+        interval_method=method,
         passed=summary.passed,
         tasks=summary.task_count,
         cost_usd=None if summary.total_cost_usd is UNSET else summary.total_cost_usd,

@@ -11,20 +11,20 @@ from assay.comparison.metric import Metric
 from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, CaseValues
 from assay.comparison.run_scores import RunScores
 from assay.errors import InvalidRequest, Problem
-from assay.stats.intervals import clustered_mean, counted_rate
+from assay.stats.intervals import MeanMethod, RateMethod, clustered_mean, counted_rate
 
 MAX_IDS = 1_000
 Outcome = Literal["passed", "failed", "unmeasured", "other"]
 
 
 class RunLevel(Struct, frozen=True, kw_only=True):
-    """`method` names the interval: Wilson's for a share of cases, Student's t for a mean."""
+    """`method` names the interval, as in `stats/intervals.py`."""
 
     metric: str
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-    method: Literal["wilson", "t", "none"] = "none"
+    method: RateMethod | MeanMethod = "none"
     cases: int = 0
     unmeasured: CaseList = CaseList(0)
 
@@ -57,12 +57,12 @@ class LevelReader:
         if self._metric.kind == "passed":
             rate = counted_rate(Counter((round(total), trials) for trials, total in counts))
             assert rate is not None
-            mean, low, high, method = rate.rate, rate.low, rate.high, "wilson"
+            mean, low, high, method = rate.rate, rate.low, rate.high, rate.method
         else:
             found = clustered_mean(
                 [total / trials for trials, total in counts], sum(trials for trials, _ in counts)
             )
-            mean, low, high, method = found.mean, found.low, found.high, "t"
+            mean, low, high, method = found.mean, found.low, found.high, found.method
         return RunLevel(
             metric=self._metric.name, mean=mean, low=low, high=high, method=method, cases=len(counts),
             unmeasured=listed,

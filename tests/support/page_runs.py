@@ -314,17 +314,24 @@ class Runs:
         return run
 
 
-def make_runs(client: httpx.Client) -> dict[str, str]:
-    """One run of each kind, by a name."""
-    runs = Runs(client)
-    return {
-        "support": runs.suite(support_suite(), "support", evalModes=["golden", "rubric"], trials=3),
-        "attack": runs.suite(attack_suite(), "weak"),
-        "offline": runs.suite(offline_suite(), "offline"),
-        "judged": runs.evaluate(judged_evaluation(), "kind answers"),
-        "hostile": runs.evaluate(hostile_evaluation(), "hostile texts"),
-        "broken": runs.evaluate(broken_evaluation(), "orders as JSON"),
-    }
+def make_run(runs: Runs, name: str) -> str:
+    """A run of one kind, by a name of `KINDS`."""
+    match name:
+        case "support":
+            return runs.suite(support_suite(), "support", evalModes=["golden", "rubric"], trials=3)
+        case "attack":
+            return runs.suite(attack_suite(), "weak")
+        case "offline":
+            return runs.suite(offline_suite(), "offline")
+        case "judged":
+            return runs.evaluate(judged_evaluation(), "kind answers")
+        case "hostile":
+            return runs.evaluate(hostile_evaluation(), "hostile texts")
+        case _:
+            return runs.evaluate(broken_evaluation(), "orders as JSON")
+
+
+KINDS = ("support", "attack", "offline", "judged", "hostile", "broken")
 
 
 def main() -> None:
@@ -347,7 +354,7 @@ def main() -> None:
                 with httpx.Client(
                     base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=60
                 ) as client:
-                    made = make_runs(client)
+                    made = {name: make_run(Runs(client), name) for name in KINDS}
                     made["huge"] = Runs(client).evaluate(huge_evaluation(10_000), "ten thousand")
                 (folder / "runs.json").write_text(json.dumps(made | {"key": key}))
                 sys.stdout.write(json.dumps(made | {"key": key}, indent=1) + "\n")

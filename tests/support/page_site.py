@@ -1,0 +1,109 @@
+"""A server for tests of the page, and tabs of a browser that are signed in."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import httpx
+
+from support.page_runs import Runs, judge_answer, make_run, write_folder
+from support.provider_server import ProviderServer
+
+BROWSER = "chromium"
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-precise-memory-info",
+)
+AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
+
+
+@contextlib.contextmanager
+def open_browser():
+    import shutil
+
+    from playwright.sync_api import expect, sync_playwright  # deferred import: only these tests need it
+
+    expect.set_options(timeout=20_000)  # a busy machine is not a fault
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which(BROWSER), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Site:
+    """`with Site(zygote, folder) as site:` a real server. Its runs are made when a test first asks for them."""
+
+    def __init__(self, zygote, folder):
+        self._zygote, self.folder = zygote, folder
+        self._made = {}
+
+    def __enter__(self):
+        self._exits = contextlib.ExitStack()
+        provider = self._exits.enter_context(ProviderServer(judge_answer))
+        write_folder(self.folder, provider.base_url)
+        self.start("0")
+        self.key = (self.folder / ".assay/local-key").read_text().strip()
+        self.client = self._exits.enter_context(
+            httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60)
+        )
+        self.runs = Runs(self.client)
+        return self
+
+    def __exit__(self, *_):
+        self.process.close()
+        self._exits.close()
+
+    def start(self, port):
+        """Start the server; after a restart on the same port, the page reconnects."""
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self.process = self._zygote.start(
+            "serve", "--port", port, folder=self.folder, pipe=True, environ=environ
+        )
+        line = self.process.stdout.readline()
+        assert "assay serves http://127.0.0.1:" in line, self.process.communicate()
+        self.url = line.split()[2]
+
+    def run(self, name):
+        """The run of a kind of `support.page_runs`; any other text is the id of a run."""
+        if name.startswith(("run-", "eval_")):
+            return name
+        if name not in self._made:
+            self._made[name] = make_run(self.runs, name)
+        return self._made[name]
+
+    def address(self, name):
+        """The address of a run in the page."""
+        return f"{self.url}/#/runs/{self.run(name)}"
+
+    @contextlib.contextmanager
+    def tab(self, browser, width=1440, height=900, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        context.add_init_script(f"sessionStorage.setItem('assay.key', {json.dumps(self.key)})")
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        failures = []
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on(
+            "console", lambda line: failures.append(line.text) if "Content Security" in line.text else None
+        )
+        yield page
+        context.close()
+        assert failures == []
+
+    def check_accessibility(self, page):
+        """axe finds no violation of WCAG A and AA."""
+        page.evaluate(AXE.read_text())
+        found = page.evaluate(
+            "async () => (await axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})).violations"
+            ".map((one) => [one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])"
+        )
+        assert found == []

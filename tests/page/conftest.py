@@ -1,7 +1,7 @@
 """
 The page in a browser: Chromium over a real server with real runs.
 
-`site` is a server for the tests of one file; `page` is a tab that is signed in. Tests here have the mark `together`, so that one process
+`site` is a server for all of them; `page` is a tab that is signed in. Tests here have the mark `together`, so that one process
 has the one browser.
 """
 
@@ -29,13 +29,13 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
     with open_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def site(zygote, tmp_path_factory):
     """A server with the settings and agents of `support.page_runs`."""
     with Site(zygote, tmp_path_factory.mktemp("site")) as site:

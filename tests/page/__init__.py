@@ -1,0 +1,1 @@
+"""Tests of the page. A package, so that its fixtures end with its last test."""

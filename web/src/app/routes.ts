@@ -30,6 +30,17 @@ export const ROUTES: Route[] = [
     nav: { label: "Compare", key: "c" },
     screen: lazy(() => import("~/screens/compare/CompareScreen")),
   },
+  {
+    path: "/verify",
+    title: "Approvals",
+    nav: { label: "Approvals", key: "a" },
+    screen: lazy(() => import("~/screens/verify/ApprovalsScreen")),
+  },
+  {
+    path: "/verify/:id",
+    title: "Verification",
+    screen: lazy(() => import("~/screens/verify/VerifyScreen")),
+  },
 ];
 
 export const HOME = "/runs";

@@ -1,0 +1,67 @@
+/** Questions to people and the state of a loop, in words. */
+import type { LoopTurn, TurnLog } from "~/api/decisions";
+import type { Tone } from "~/ui";
+import { duration, MISSING } from "~/ui/format";
+
+export function deadlineText(deadline: string | null | undefined, now = Date.now()): string {
+  if (!deadline) return MISSING;
+  const left = Date.parse(deadline) - now;
+  return left > 0 ? duration(Math.round(left / 60_000) * 60_000 || left) : "over";
+}
+
+interface Meaning {
+  title: string;
+  accept: string;
+  reject: string;
+}
+
+/** What a person decides, and what each answer does. */
+export const MEANING: Record<string, Meaning> = {
+  retry: {
+    title: "A critic rejects this result",
+    accept: "The actor gets another turn. The rejected result is never committed.",
+    reject: "The run ends as failed.",
+  },
+  result: {
+    title: "The confidence in this result is below its floor",
+    accept: "The result is committed.",
+    reject: "The run ends as failed.",
+  },
+  decision: {
+    title: "The supervisor is unsure about its decision",
+    accept: "The decision is carried out.",
+    reject: "The run ends as failed.",
+  },
+  outputs: {
+    title: "A child run has outputs to merge",
+    accept: "The outputs are merged.",
+    reject: "The outputs are dropped.",
+  },
+  question: { title: "An agent asks a question", accept: "", reject: "" },
+  gate: { title: "An approval is needed", accept: "The run continues.", reject: "The run ends as failed." },
+};
+
+export const TURN_STATE: Record<LoopTurn["state"], [Tone, string]> = {
+  working: ["live", "Working"],
+  waiting: ["warn", "Waits for a person"],
+  committed: ["pass", "Committed"],
+  withheld: ["mute", "Withheld"],
+  failed: ["fail", "No result"],
+};
+
+export const VERDICT: Record<string, [Tone, string]> = {
+  pass: ["pass", "pass"],
+  revise: ["warn", "revise"],
+  fail: ["fail", "fail"],
+};
+
+/** How the loop ended, or where it is. A give-up is never a success, whatever the status of the run. */
+export function outcomeOf(log: TurnLog): [Tone, string] {
+  const { report, end } = log;
+  if (report.goalSatisfied) return ["pass", "Goal reached"];
+  if (end?.gaveUp) return ["fail", "Gave up"];
+  if (report.status === "completed") return ["warn", "Goal not reached"];
+  if (report.status === "failed") return ["fail", "Failed"];
+  if (report.status === "cancelled") return ["mute", "Cancelled"];
+  return report.waiting ? ["warn", "Waits for a person"] : ["live", "Running"];
+}

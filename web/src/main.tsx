@@ -3,6 +3,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
+import { onConnection } from "./api/connection";
 import { onSession } from "./api/session";
 import { App } from "./app/App";
 import { applyTheme } from "./state/theme";
@@ -22,6 +23,9 @@ const queries = new QueryClient({
   },
 });
 onSession(() => queries.clear()); // what one key may see, another key may not
+onConnection((reachable) => {
+  if (reachable) void queries.invalidateQueries(); // the server was away: what is shown may be old
+});
 
 const root = document.getElementById("root");
 if (root) {

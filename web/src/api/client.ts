@@ -1,4 +1,5 @@
 /** Requests to the server that this page came from. Every one carries the key in a header. */
+import { reportReachable } from "./connection";
 import { currentKey, signOut } from "./session";
 
 /** A refusal of the server, or no answer at all (`status` 0). */
@@ -57,8 +58,10 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
+    reportReachable(false);
     throw new ApiError(0, "unreachable", "The server does not answer. The page tries again.");
   }
+  reportReachable(true);
   if (response.ok) return response;
   const refusal = await refusalOf(response);
   if (response.status === 401 && options.key === undefined && currentKey() === key) {

@@ -1,7 +1,7 @@
 /** The tenant and the scopes of the key in use. */
 import { useQuery } from "@tanstack/react-query";
 import { request } from "./client";
-import { useSession } from "./session";
+import { signOut, useSession } from "./session";
 
 export interface Identity {
   tenant: string;
@@ -18,6 +18,13 @@ export function getIdentity(key?: string, signal?: AbortSignal): Promise<Identit
 export async function exchangeCode(code: string): Promise<string> {
   const answer = await request<{ key: string }>("/v1/host/assay/session:exchange", { method: "POST", body: { code }, key: "" });
   return answer.key;
+}
+
+/** Forget the key. The session of a one-time code ends on the server too; an API key stays as it is. */
+export async function endSession(session: boolean): Promise<void> {
+  const ending = session ? request("/v1/host/assay/session", { method: "DELETE" }).catch(() => undefined) : undefined;
+  signOut();
+  await ending;
 }
 
 export function useIdentity(): Identity | undefined {

@@ -1,9 +1,7 @@
 import "./app.css";
-import { useIsFetching, useQueryClient } from "@tanstack/react-query";
-import { Component, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { ApiError } from "~/api/client";
-import { useIdentity } from "~/api/identity";
-import { signOut } from "~/api/session";
+import { Component, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+import { useReachable } from "~/api/connection";
+import { endSession, useIdentity } from "~/api/identity";
 import { formatAddress, matchPath, navigate, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { setTheme, type Theme, useTheme } from "~/state/theme";
@@ -88,7 +86,7 @@ export function Frame() {
             { heading: true, label: identity ? `assay ${identity.version}` : "" },
             { line: true, label: "" },
             { label: "REST API", onSelect: () => window.open("v1/docs", "_blank", "noopener") },
-            { label: "Sign out", onSelect: () => signOut() },
+            { label: "Sign out", onSelect: () => void endSession(identity?.session ?? false) },
           ]}
         />
       </header>
@@ -126,22 +124,10 @@ export function Frame() {
 
 /** Says that the server does not answer, while requests are tried again. */
 function Offline() {
-  const queries = useQueryClient();
-  useIsFetching(); // draws again when a request starts or ends
-  const down = useSyncExternalStore(
-    (listener) => queries.getQueryCache().subscribe(listener),
-    () =>
-      queries
-        .getQueryCache()
-        .getAll()
-        .some(({ state }) => {
-          const error = state.fetchFailureReason ?? state.error;
-          return error instanceof ApiError && error.status === 0;
-        }),
-  );
+  const reachable = useReachable();
   return (
     <div role="status">
-      {down && (
+      {!reachable && (
         <div className="offline">
           <Icon name="refresh" size={12} className="spin" />
           The server does not answer. The page tries again.

@@ -1,60 +1,201 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
-import { queryRuns, type RunRow } from "~/api/runs";
-import { formatAddress, navigate, useParam } from "~/state/address";
-import { type Column, DataTable, ErrorState, format, Interval, Loading, SearchField, StatusChip } from "~/ui";
+import "./runs.css";
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useMemo, useRef } from "react";
+import { queryRuns, type RunGroup, type RunRow, type RunsAnswer } from "~/api/runs";
+import { formatAddress, navigate } from "~/state/address";
+import { useKeys } from "~/state/keyboard";
+import { Button, type Column, DataTable, ErrorState, ExportMenu, format, Icon, Loading, Notice } from "~/ui";
+import { CompactRun, EXPORT_COLUMNS, KIND_NAMES, Outcome, runAddress, runColumns, ScoreCell, titleOf } from "./columns";
+import { NoMatch, NoRuns } from "./EmptyRuns";
+import { useLiveRuns } from "./live";
+import { isFiltered, useRunsState } from "./query";
+import { RunsToolbar } from "./RunsToolbar";
 
-const COLUMNS: Column<RunRow>[] = [
-  {
-    id: "name",
-    header: "Run",
-    width: "minmax(180px, 3fr)",
-    cell: (run) => <a href={runAddress(run)}>{run.name || format.shortId(run.runId)}</a>,
-  },
-  { id: "status", header: "Status", width: "140px", cell: (run) => <StatusChip status={run.status} /> },
-  {
-    id: "score",
-    header: "Score",
-    width: "180px",
-    align: "end",
-    cell: (run) => <Interval value={run.score?.value} low={run.score?.low} high={run.score?.high} bar />,
-  },
-  { id: "created", header: "Created", width: "110px", align: "end", cell: (run) => format.ago(run.createdAt) },
-];
+const EXPORT_LIMIT = 5_000;
+const NO_KEYS: readonly string[] = [];
 
-function runAddress(run: RunRow): string {
-  return formatAddress(`/runs/${encodeURIComponent(run.runId)}`);
-}
-
+/** Every run, newest first, live. */
 export default function RunsScreen() {
-  const [text, setText] = useParam("q");
-  const runs = useInfiniteQuery({
-    queryKey: ["runs", text],
-    queryFn: ({ pageParam, signal }) => queryRuns({ filter: text ? { text } : {}, cursor: pageParam }, signal),
+  const state = useRunsState();
+  const queries = useQueryClient();
+  const { filter, query, picked } = state;
+  const key = useMemo(() => ["runs", query], [query]);
+  const list = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam, signal }) => queryRuns({ ...query, cursor: pageParam }, signal),
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next,
+    getNextPageParam: (page: RunsAnswer) => page.next,
+    placeholderData: keepPreviousData,
   });
-  const rows = useMemo(() => runs.data?.pages.flatMap((page) => page.runs ?? []) ?? [], [runs.data]);
+  const indexed = { kind: filter.kind, status: filter.status, name: filter.name, passed: filter.passed };
+  const counts = useQuery({
+    queryKey: ["run-counts", indexed],
+    queryFn: ({ signal }) => queryRuns({ filter: indexed, counts: true, limit: 1 }, signal),
+    placeholderData: keepPreviousData,
+  });
+  const pages = list.data?.pages ?? [];
+  const rows = useMemo(() => unique(list.data?.pages.flatMap((page) => page.runs ?? []) ?? []), [list.data]);
+  const groups = useMemo(() => list.data?.pages.flatMap((page) => page.groups ?? []) ?? [], [list.data]);
+  const kinds = pages[0]?.kinds;
+
+  const counting = useRef(0);
+  const onNews = useCallback(() => {
+    window.clearTimeout(counting.current);
+    counting.current = window.setTimeout(() => {
+      void queries.invalidateQueries({ queryKey: ["run-counts"] });
+      if (state.grouped) void queries.invalidateQueries({ queryKey: ["runs"] });
+    }, 400);
+  }, [queries, state.grouped]);
+  const newestFirst = state.sort.by === "created" && state.sort.descending;
+  useLiveRuns({ key, rows, filter, newestFirst, enabled: list.isSuccess && !list.isPlaceholderData, now: pages[0]?.now, onNews });
+
+  const chosen = useMemo(() => new Set(picked.length > 0 ? picked : NO_KEYS), [picked]);
+  const pick = (run: string, on: boolean) => state.setPicked(on ? [...picked, run] : picked.filter((one) => one !== run));
+  const compare = () => {
+    if (picked.length < 2) return;
+    const age = new Map(rows.map((row) => [row.runId, row.createdAt]));
+    const ordered = [...picked].sort((a, b) => (age.get(a) ?? "").localeCompare(age.get(b) ?? ""));
+    navigate(formatAddress("/compare", { runs: ordered.join(",") }));
+  };
+  useKeys("Runs", [
+    { keys: "c", label: "Compare the picked runs", run: compare },
+    { keys: "s", label: "Group by suite, or not", run: () => state.setGrouped(!state.grouped) },
+    { keys: "Escape", label: "Pick none", run: () => state.setPicked([]) },
+  ]);
+
+  const { setTag } = state;
+  const columns = useMemo(() => runColumns(setTag), [setTag]);
+  const looked = lookedText(pages.at(-1));
+  const clear = () => navigate(formatAddress("/runs"));
+  const more = { has: list.hasNextPage, loading: list.isFetchingNextPage, load: () => void list.fetchNextPage() };
+  const exportRows = async () => {
+    let { data, hasNextPage } = list;
+    while (hasNextPage && (data?.pages.flatMap((page) => page.runs ?? []).length ?? 0) < EXPORT_LIMIT) {
+      const next = await list.fetchNextPage();
+      if (next.isError) throw next.error;
+      ({ data, hasNextPage } = next);
+    }
+    return unique(data?.pages.flatMap((page) => page.runs ?? []) ?? []);
+  };
+  const missing = kinds && kinds.length < 4 ? (kinds.includes("evaluation") ? "runs:read" : "evaluations:read") : null;
+  const shown = state.grouped ? groups.length : rows.length;
+
   return (
-    <div className="screen">
+    <div className="screen runs">
       <header className="screen-head">
         <h1>Runs</h1>
-        <SearchField label="Search the runs" hotkey="/" value={text} onChange={(value) => setText(value)} />
+        {counts.data?.counts && <span className="faint num">{format.count(counts.data.counts.total)}</span>}
+        <span className="grow" />
+        {picked.length > 0 && (
+          <span className="row runs-picked">
+            <span className="quiet num">{`${picked.length} picked`}</span>
+            <Button kind="plain" size="small" onClick={() => state.setPicked([])}>
+              Clear
+            </Button>
+          </span>
+        )}
+        <Button
+          kind={picked.length > 1 ? "primary" : "normal"}
+          icon="compare"
+          disabled={picked.length < 2}
+          title={picked.length < 2 ? "Pick two or more runs to compare them" : "Compare the picked runs (c)"}
+          onClick={compare}
+        >
+          Compare
+        </Button>
+        <ExportMenu name="runs" columns={EXPORT_COLUMNS} rows={state.grouped ? groups.map((group) => group.newest) : exportRows} />
       </header>
-      {runs.isPending ? (
-        <Loading />
-      ) : runs.isError ? (
-        <ErrorState error={runs.error} retry={() => void runs.refetch()} />
+      <RunsToolbar state={state} counts={counts.data?.counts} kinds={kinds} />
+      {missing && <Notice tone="warn">{`This key does not see every kind of run: it lacks the scope ${missing}.`}</Notice>}
+      {list.isPending ? (
+        <Loading label="Loading the runs" lines={8} />
+      ) : list.isError ? (
+        <ErrorState error={list.error} retry={() => void list.refetch()} />
+      ) : shown === 0 && !list.hasNextPage ? (
+        isFiltered(filter) ? (
+          <NoMatch clear={clear} looked={looked} />
+        ) : (
+          <NoRuns />
+        )
+      ) : state.grouped ? (
+        <DataTable
+          label="Suites and experiments"
+          columns={GROUP_COLUMNS}
+          rows={groups}
+          rowKey={groupKey}
+          rowHeight={48}
+          rowLabel={(group) => group.name || "Without a name"}
+          onOpen={(group) => navigate(formatAddress("/runs", { name: group.name, kind: group.kind }))}
+          more={more}
+          compact={{ below: 620, height: 92, row: (group) => <CompactRun run={group.newest} /> }}
+        />
       ) : (
         <DataTable
           label="Runs"
-          columns={COLUMNS}
+          className={list.isPlaceholderData ? "fill runs-old" : "fill"}
+          columns={columns}
           rows={rows}
-          rowKey={(run) => run.runId}
-          onOpen={(run) => navigate(runAddress(run))}
-          more={{ has: runs.hasNextPage, loading: runs.isFetchingNextPage, load: () => void runs.fetchNextPage() }}
+          rowKey={runKey}
+          rowHeight={48}
+          rowLabel={(run) => `${KIND_NAMES[run.kind]} ${titleOf(run)}`}
+          onOpen={(run) => navigate(runAddress(run.runId))}
+          sort={state.sort}
+          onSort={state.setSort}
+          picked={chosen}
+          onPick={pick}
+          total={isFiltered(filter) ? undefined : counts.data?.counts?.total}
+          more={more}
+          compact={{ below: 620, height: 92, row: (run) => <CompactRun run={run} /> }}
+          foot={list.isFetchingNextPage ? "Loading more" : looked || undefined}
         />
       )}
     </div>
   );
+}
+
+const GROUP_COLUMNS: Column<RunGroup>[] = [
+  {
+    id: "name",
+    header: "Suite or experiment",
+    width: "minmax(200px, 3fr)",
+    cell: ({ name, kind }) => (
+      <div className="runs-name">
+        <a className="truncate" href={formatAddress("/runs", { name, kind })} tabIndex={-1}>
+          {name || "Without a name"}
+        </a>
+        <span className="faint">{KIND_NAMES[kind]}</span>
+      </div>
+    ),
+  },
+  { id: "count", header: "Runs", width: "70px", align: "end", cell: (group) => format.count(group.count) },
+  { id: "outcome", header: "Newest", width: "140px", cell: (group) => <Outcome run={group.newest} /> },
+  { id: "score", header: "Its score", width: "190px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
+  {
+    id: "created",
+    header: "Started",
+    width: "100px",
+    align: "end",
+    cell: ({ newest }) => <time dateTime={newest.createdAt} title={format.moment(newest.createdAt)}>{format.ago(newest.createdAt)}</time>,
+  },
+  { id: "open", header: <span className="sr">Opens</span>, width: "16px", cell: () => <Icon name="right" size={14} className="faint" /> },
+];
+
+function groupKey(group: RunGroup): string {
+  return `${group.kind} ${group.name}`;
+}
+
+function runKey(run: RunRow): string {
+  return run.runId;
+}
+
+function unique(rows: RunRow[]): RunRow[] {
+  const seen = new Set<string>();
+  return rows.filter(({ runId }) => !seen.has(runId) && seen.add(runId));
+}
+
+function lookedText(page: RunsAnswer | undefined): string {
+  if (!page?.looked) return "";
+  const { runs, until, complete } = page.looked;
+  if (complete) return `The search looked at all ${format.plural(runs, "run")}.`;
+  return `The search looked at ${format.plural(runs, "run")}${until ? `, back to ${format.moment(until)}` : ""}.`;
 }

@@ -1,0 +1,216 @@
+/** The columns of the list, for the screen and for its export. */
+import { type CaseCounts, type Kind, type RunRow } from "~/api/runs";
+import { formatAddress } from "~/state/address";
+import { Chip, type Column, type ExportColumn, format, Interval, isLive, Missing, NotMeasured, Progress, StatusChip, Tag } from "~/ui";
+
+export const KIND_NAMES: Record<Kind, string> = {
+  evaluation: "Evaluation",
+  "agent-eval": "Agent eval",
+  workflow: "Workflow",
+  deployment: "Deployment",
+};
+
+export function runAddress(runId: string): string {
+  return formatAddress(`/runs/${encodeURIComponent(runId)}`);
+}
+
+export function titleOf(run: RunRow): string {
+  if (run.kind === "deployment") return [run.transition, run.agentId ?? run.name].filter(Boolean).join(" ");
+  return run.name || "Without a name";
+}
+
+function Name({ run }: { run: RunRow }) {
+  const parts = [KIND_NAMES[run.kind], run.suiteVersion && `v${run.suiteVersion}`, format.shortId(run.runId)].filter(Boolean);
+  return (
+    <div className="runs-name">
+      <a className="truncate" href={runAddress(run.runId)} tabIndex={-1} title={run.name || run.runId}>
+        {titleOf(run)}
+      </a>
+      <span className="faint truncate" title={run.runId}>
+        {parts.join(" · ")}
+      </span>
+    </div>
+  );
+}
+
+/** The verdict where there is one, else the status. */
+export function Outcome({ run }: { run: RunRow }) {
+  if (run.status !== "completed") {
+    return (
+      <span title={run.error?.message}>
+        <StatusChip status={run.status} />
+      </span>
+    );
+  }
+  if (run.passed === true) return <Chip tone="pass">{run.kind === "workflow" ? "Goal reached" : "Passed"}</Chip>;
+  if (run.passed === false) return <Chip tone="fail">{run.kind === "workflow" ? "Goal missed" : "Not passed"}</Chip>;
+  return <Chip tone="mute">Completed</Chip>;
+}
+
+export function ScoreCell({ run }: { run: RunRow }) {
+  if (run.kind === "workflow" || run.kind === "deployment") return <Missing />;
+  if (run.score === null) return isLive(run.status) ? <Missing /> : <NotMeasured />;
+  return <Interval value={run.score.value} low={run.score.low} high={run.score.high} bar />;
+}
+
+function measured(counts: CaseCounts): number {
+  return counts.passed + counts.failed + counts.ungraded;
+}
+
+function done(counts: CaseCounts): number {
+  return measured(counts) + counts.error + counts.skipped;
+}
+
+export function countsText(run: RunRow): string {
+  const { counts } = run;
+  if (counts === null) return format.MISSING;
+  const parts = [
+    `${format.count(counts.passed)} passed`,
+    counts.failed > 0 && `${format.count(counts.failed)} failed`,
+    counts.ungraded > 0 && `${format.count(counts.ungraded)} without a verdict`,
+    counts.error + counts.skipped > 0 && `${format.count(counts.error + counts.skipped)} not measured`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+/** Passed of all, as a bar of shares and as a number. While a run goes on: how far it is. */
+export function CasesCell({ run }: { run: RunRow }) {
+  const { counts, total } = run;
+  if (counts === null) return <Missing />;
+  const all = Math.max(total ?? 0, done(counts));
+  if (isLive(run.status)) {
+    return (
+      <div className="runs-cases" title={countsText(run)}>
+        <Progress done={done(counts)} total={all} label={`Progress of ${run.name || run.runId}`} />
+        <span className="num">
+          {format.count(done(counts))}
+          <span className="faint">/{format.count(all)}</span>
+        </span>
+      </div>
+    );
+  }
+  const shares: [string, number][] = [
+    ["pass", counts.passed],
+    ["fail", counts.failed],
+    ["mute", counts.ungraded],
+    ["none", counts.error + counts.skipped],
+  ];
+  return (
+    <div className="runs-cases" title={countsText(run)}>
+      <div className="runs-shares" aria-hidden="true">
+        {shares.map(([name, value]) => (value > 0 ? <span key={name} className={name} style={{ flexGrow: value }} /> : null))}
+      </div>
+      <span className="num">
+        {format.count(counts.passed)}
+        <span className="faint">/{format.count(all)}</span>
+      </span>
+      <span className="sr">{countsText(run)}</span>
+    </div>
+  );
+}
+
+function Regressions({ run }: { run: RunRow }) {
+  if (run.regressions === undefined || run.regressions === null) return <Missing />;
+  if (run.regressions === 0) return <span className="faint">0</span>;
+  return <span className="runs-worse" title="Tasks that passed in the baseline and do not pass here">{`▼ ${run.regressions}`}</span>;
+}
+
+function models(run: RunRow): string {
+  return (run.models ?? []).join(", ");
+}
+
+export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
+  return [
+    { id: "name", header: "Run", width: "minmax(190px, 2.4fr)", cell: (run) => <Name run={run} /> },
+    { id: "status", header: "Outcome", width: "132px", cell: (run) => <Outcome run={run} /> },
+    { id: "score", header: "Score", title: "With its 95 % interval", width: "190px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
+    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "140px", align: "end", cell: (run) => <CasesCell run={run} /> },
+    {
+      id: "agent",
+      header: "Agent",
+      width: "minmax(110px, 1.2fr)",
+      from: 1_100,
+      cell: (run) => (run.agentId ? <span title={`${run.agentId} ${run.agentVersion ?? ""}`}>{run.agentId}<span className="faint">{run.agentVersion ? ` ${run.agentVersion}` : ""}</span></span> : <Missing />),
+    },
+    {
+      id: "model",
+      header: "Model",
+      width: "minmax(80px, 0.8fr)",
+      from: 1_240,
+      cell: (run) => (models(run) ? <span title={models(run)}>{models(run)}</span> : <Missing />),
+    },
+    {
+      id: "regressions",
+      header: "Worse",
+      title: "Tasks that passed in the baseline and do not pass here",
+      width: "52px",
+      align: "end",
+      from: 960,
+      cell: (run) => <Regressions run={run} />,
+    },
+    { id: "cost", header: "Cost", width: "68px", align: "end", sort: "cost", from: 820, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
+    { id: "duration", header: "Duration", width: "92px", align: "end", sort: "duration", from: 880, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
+    {
+      id: "tags",
+      header: "Tags",
+      width: "minmax(80px, 0.8fr)",
+      from: 1_340,
+      cell: (run) => (
+        <span className="row">
+          {(run.tags ?? []).slice(0, 3).map((tag) => (
+            <button key={tag} type="button" className="runs-tag" tabIndex={-1} title={`Only runs with the tag ${tag}`} onClick={() => onTag(tag)}>
+              <Tag>{tag}</Tag>
+            </button>
+          ))}
+        </span>
+      ),
+    },
+    { id: "created", header: "Started", width: "86px", align: "end", sort: "created", cell: (run) => <time dateTime={run.createdAt} title={format.moment(run.createdAt)}>{format.ago(run.createdAt)}</time> },
+  ];
+}
+
+export const EXPORT_COLUMNS: ExportColumn<RunRow>[] = [
+  { name: "run", value: (run) => run.runId },
+  { name: "kind", value: (run) => run.kind },
+  { name: "status", value: (run) => run.status },
+  { name: "name", value: (run) => run.name },
+  { name: "suite version", value: (run) => run.suiteVersion },
+  { name: "agent", value: (run) => run.agentId },
+  { name: "agent version", value: (run) => run.agentVersion },
+  { name: "models", value: (run) => models(run) || null },
+  { name: "score", value: (run) => run.score?.value },
+  { name: "low", value: (run) => run.score?.low },
+  { name: "high", value: (run) => run.score?.high },
+  { name: "verdict", value: (run) => run.passed },
+  { name: "passed", value: (run) => run.counts?.passed },
+  { name: "failed", value: (run) => run.counts?.failed },
+  { name: "not measured", value: (run) => run.counts && run.counts.error + run.counts.skipped },
+  { name: "total", value: (run) => run.total },
+  { name: "regressions", value: (run) => run.regressions },
+  { name: "cost usd", value: (run) => run.costUsd },
+  { name: "duration ms", value: (run) => run.durationMs },
+  { name: "tags", value: (run) => (run.tags ?? []).join(" ") || null },
+  { name: "created", value: (run) => run.createdAt },
+];
+
+/** A run on a phone: three lines. */
+export function CompactRun({ run }: { run: RunRow }) {
+  return (
+    <div className="runs-compact">
+      <div className="row">
+        <a className="grow truncate" href={runAddress(run.runId)} tabIndex={-1}>
+          {titleOf(run)}
+        </a>
+        <Outcome run={run} />
+      </div>
+      <div className="row">
+        <ScoreCell run={run} />
+        <span className="grow" />
+        <CasesCell run={run} />
+      </div>
+      <div className="faint truncate">
+        {[KIND_NAMES[run.kind], run.agentId, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
+      </div>
+    </div>
+  );
+}

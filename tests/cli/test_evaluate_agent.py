@@ -226,7 +226,7 @@ def test_the_chosen_k_are_in_the_table_and_in_json(command, evaluate, folder):
         "rate": 1.0, "low": 0, "high": 0, "of": 3, "cases": 1, "method": "clustered-wilson"
     }  # fmt: skip
     shown = command("show", "latest", "--k", "3", folder=folder)
-    assert "pass^3 100.0% (20.7–100.0%)" in shown.out
+    assert "pass^3 100.0% (20.7–100.0%) (95% clustered Wilson)" in shown.out
     assert "pass@3 100.0% (20.7–100.0%)" in shown.out
     assert "pass^2" not in shown.out
     refused = command("show", "latest", "--k", "5", folder=folder)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from assay.cli.console import count_of
 from assay.errors import UsageError
-from assay.stats.intervals import Rate
+from assay.stats.intervals import METHOD_NAMES, Rate
 
 MAX_SHOWN = 4  # of more k, only the first, the second and the last are shown
 Key = TypeVar("Key", str, int)
@@ -52,7 +52,7 @@ def repeat_line(
     name: str, rates: Mapping[str, Rate] | Mapping[int, Rate], ks: Sequence[int], noun: str = "case"
 ) -> str | None:
     """
-    `pass^1 75.0% (…), pass^2 50.0% (…)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
+    `pass^1 75.0% (…), pass^2 50.0% (…) (95% clustered Wilson)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
 
     Without a choice, pass@1 is left out, because it is pass^1. A rate over fewer cases than another has their number.
     """
@@ -67,4 +67,7 @@ def repeat_line(
         f"{name}{k} {rate(value)}" + (f" over {count_of(value.cases, noun)}" if value.cases < every else "")
         for k, value in ((k, by_number[k]) for k in shown if k in by_number)
     ]
-    return ", ".join(texts) or None
+    if not texts:
+        return None
+    names = dict.fromkeys(METHOD_NAMES[by_number[k].method] for k in shown if k in by_number)
+    return f"{', '.join(texts)} (95% {', '.join(names)})"

@@ -1,0 +1,185 @@
+"""Search for text and tags in the results of a run: a scan of the evidence with a bound on its work, which says how far it looked."""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.fep.check_names import result_label
+from assay.fep.reasons import is_failing, reason_of
+from assay.ports import Run, Store
+from assay.protocol.json_types import JSON, is_list, is_object
+from assay.runs.off_loop import off_loop
+
+RESULTS = "results"  # the kind of evidence, of evaluations and of evals
+MAX_BYTES = 8 * 1024 * 1024  # that one call reads
+MAX_SECONDS = 0.3
+SNIPPET = 160  # characters
+Part = Literal["id", "input", "output", "expected", "reason"]
+PARTS: tuple[Part, ...] = ("id", "input", "output", "expected", "reason")
+
+
+class SearchQuery(Struct, frozen=True, kw_only=True):
+    """What is looked for: a text in some parts of a case, in any case of letters, and tags, of which a case has all."""
+
+    text: str = ""
+    tags: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = PARTS
+
+
+class CaseMatch(Struct, frozen=True, kw_only=True, rename={"part": "in", "case_id": "caseId"}):
+    """A result that matches. `at` and `length` are the match in the snippet, in UTF-16 units; -1 if only tags were looked for."""
+
+    position: int
+    trial: int
+    case_id: str
+    part: str
+    snippet: str
+    at: int
+    length: int
+
+
+class SearchedPart(Struct, frozen=True, kw_only=True, rename={"start": "from", "stop": "to"}):
+    """How far a search looked: results from number `start` up to `stop`, exclusive."""
+
+    cases: int
+    bytes: int
+    start: int
+    stop: int
+    total: int
+    complete: bool
+
+
+class SearchPage(Struct, frozen=True, kw_only=True):
+    matches: list[CaseMatch]
+    looked: SearchedPart
+
+
+async def search_results(
+    store: Store, run: Run, query: SearchQuery, *, start: int = 0, limit: int = 50
+) -> SearchPage:
+    """The matches from result number `start` on. A call ends with the run, with `limit` matches, or at a bound on its work."""
+    trials: int = run.metadata.get("trials", 1)
+    total = results_total(run)
+    matches: list[CaseMatch] = []
+    at, size, until = start, 0, time.monotonic() + MAX_SECONDS
+    while at < total:
+        chunks = await store.chunks(run.id, RESULTS, start=at, limit=1 if size == 0 else 8)
+        if not chunks:
+            at = total  # the rest has no results
+        for chunk in chunks:
+            first = max(at, chunk.first)
+            lines = chunk.lines(first)
+            search = partial(_search, lines, first, trials, query, limit - len(matches), until)
+            found, seen = await off_loop(len(chunk.data), search)
+            matches += found
+            size += len(chunk.data)
+            at = first + seen
+            if seen < len(lines) or len(matches) >= limit or size >= MAX_BYTES or time.monotonic() >= until:
+                return _page(matches, start, at, total, size)
+    return _page(matches, start, at, total, size)
+
+
+def results_total(run: Run) -> int:
+    """The number of results that a run has when it is complete: one for each trial."""
+    total: int = run.metadata.get("total", 0)
+    return total * run.metadata.get("trials", 1) if run.kind == "agent-eval" else total
+
+
+def _page(matches: list[CaseMatch], start: int, stop: int, total: int, size: int) -> SearchPage:
+    looked = SearchedPart(
+        cases=stop - start, bytes=size, start=start, stop=stop, total=total, complete=stop >= total
+    )
+    return SearchPage(matches=matches, looked=looked)
+
+
+def _search(
+    lines: Sequence[bytes], first: int, trials: int, query: SearchQuery, limit: int, until: float
+) -> tuple[list[CaseMatch], int]:
+    """The matches in these lines, and how many lines were read: at least one."""
+    found: list[CaseMatch] = []
+    for number, line in enumerate(lines):
+        match = match_of(msgspec.json.decode(line), query)
+        if match is not None:
+            position, trial = divmod(first + number, trials)
+            found.append(msgspec.structs.replace(match, position=position, trial=trial))
+        if len(found) >= limit or (number % 64 == 63 and time.monotonic() >= until):
+            return found, number + 1
+    return found, len(lines)
+
+
+def match_of(result: JSON, query: SearchQuery) -> CaseMatch | None:
+    """The first match in a result, in the order of the parts; None if it does not match."""
+    case: JSON = result["execution_context"]["test_case"]
+    if query.tags and not set(query.tags) <= set(tags_of(case)):
+        return None
+    id = str(case.get("id", ""))
+    if not query.text:
+        return CaseMatch(position=0, trial=0, case_id=id, part="", snippet="", at=-1, length=0)
+    wanted = query.text.casefold()
+    for part in query.parts:
+        for text in _texts(result, part):
+            if (start := text.casefold().find(wanted)) >= 0:
+                snippet, at, length = snippet_of(text, start, len(wanted))
+                return CaseMatch(
+                    position=0, trial=0, case_id=id, part=part, snippet=snippet, at=at, length=length
+                )
+    return None
+
+
+def tags_of(case: JSON) -> list[str]:
+    """The tags of a case: `metadata.tags` or `tags`, a text or a list."""
+    metadata = case.get("metadata")
+    tags: Any = metadata.get("tags") if is_object(metadata) else None
+    tags = case.get("tags") if tags is None else tags
+    return [str(tag) for tag in tags] if is_list(tags) else [tags] if isinstance(tags, str) else []
+
+
+def _texts(result: JSON, part: Part) -> Iterator[str]:
+    context: JSON = result["execution_context"]
+    match part:
+        case "id":
+            yield str(context["test_case"].get("id", ""))
+        case "input" | "expected":
+            if part in context["test_case"]:
+                yield _text(context["test_case"][part])
+        case "output":
+            if "value" in context["output"]:
+                yield _text(context["output"]["value"])
+        case "reason":
+            for check in result["check_results"]:
+                if is_failing(check):
+                    yield f"{result_label(check)}: {reason_of(check)}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def snippet_of(text: str, start: int, length: int) -> tuple[str, int, int]:
+    """The text around a match, and the place of the match in it. `start` and `length` count characters of the folded text."""
+    if not text.isascii():
+        first, last = _unfold(text, start), _unfold(text, start + length)
+        start, length = first, max(1, last - first)
+    low = max(0, min(start - SNIPPET // 3, len(text) - SNIPPET))
+    snippet = text[low : low + max(SNIPPET, start - low + length)][: 2 * SNIPPET]
+    return snippet, _utf16(snippet[: start - low]), _utf16(snippet[start - low : start - low + length])
+
+
+def _unfold(text: str, folded: int) -> int:
+    """The index in the text of an index in the folded text, where a letter may have become two."""
+    if len(text.casefold()) == len(text):
+        return folded
+    seen = 0
+    for at, letter in enumerate(text):
+        if seen >= folded:
+            return at
+        seen += len(letter.casefold())
+    return len(text)
+
+
+def _utf16(text: str) -> int:
+    return len(text) + sum(letter > "\uffff" for letter in text)

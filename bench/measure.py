@@ -89,12 +89,12 @@ def last_line(command: list[str], kind: type[T]) -> T:
         raise Failed(f"{' '.join(command[:3])}: {done.stderr.strip()[-2000:]}") from None
 
 
-def cpu_of(command: list[str], rounds: int) -> list[float]:
+def cpu_of(command: list[str], rounds: int, folder: Path = HOME) -> list[float]:
     """Return the CPU milliseconds of fresh processes. The first process may write bytecode and does not count."""
     spent = list[float]()
     for _ in range(rounds + 1):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=HOME, env=_environment(), stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
     return spent[1:]

@@ -128,19 +128,36 @@ def searching(bench: Bench) -> list[Row]:
     return [Row(name, "at most", 4.0, values=ratios(taken, "assay", "re"), note=note)]
 
 
+AGENT = "def greet(task):\n    return f\"Hello, {task['name']}!\"\n"
+SUITE = """
+suiteId: local.bench.evals.start
+version: 1.0.0
+modes: [golden]
+tasks: [{taskId: greets, input: {name: Ada}, expected: {kind: golden, match: {strategy: contains, value: Ada}}}]
+"""
+
+
 def starting(bench: Bench) -> list[Row]:
-    """Fresh processes, with the start of the interpreter."""
+    """Fresh processes, with the start of the interpreter. `run` comes first: `list` and `show` read what it stored."""
     one = (
         "import assay; assay.evaluate_sync([{'id': '1', 'input': 'x'}], [{'value': 'y'}],"
         " [{'type': 'contains', 'arguments': {'text': '$.output.value', 'phrases': ['y']}}])"
     )
+    folder = bench.folder / "starting"
+    folder.mkdir()
+    (folder / "greeter.py").write_text(AGENT)
+    (folder / "suite.yaml").write_text(SUITE)
+    command = str(Path(sys.executable).parent / "assay")
     commands = (
         ("`import assay`: CPU", 100.0, [sys.executable, "-c", "import assay"]),
-        ("`assay --help`: CPU", 200.0, [str(Path(sys.executable).parent / "assay"), "--help"]),
-        ("a first `evaluate_sync` of one case: CPU", 250.0, [sys.executable, "-c", one]),
+        ("`assay --help`: CPU", 200.0, [command, "--help"]),
+        ("a first `evaluate_sync` of one case: CPU", 200.0, [sys.executable, "-c", one]),
+        ("`assay run`, one task: CPU", 400.0, [command, "run", "suite.yaml", "--agent", "greeter:greet"]),
+        ("`assay list`: CPU", 400.0, [command, "list"]),
+        ("`assay show latest`: CPU", 400.0, [command, "show", "latest"]),
     )
     rounds = bench.rounds(21)
-    return [Row(name, "at most", bar, "ms", cpu_of(command, rounds)) for name, bar, command in commands]
+    return [Row(name, "at most", bar, "ms", cpu_of(argv, rounds, folder)) for name, bar, argv in commands]
 
 
 RUNS = {

@@ -69,7 +69,7 @@ def loaded_by(statement):
         (
             "import os; os.environ['ASSAY_DATABASE_URL'] = 'memory:'; "
             "from assay.cli.main import app; app(['list', '--limit', '3'], standalone_mode=False)",
-            {"pydantic", "yaml", "regex", "jsonschema_rs", "aiohttp", "sqlalchemy"},
+            {"pydantic", "rich", "yaml", "regex", "jsonschema_rs", "aiohttp", "sqlalchemy"},
         ),
         (
             "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "

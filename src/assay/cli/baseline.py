@@ -63,7 +63,7 @@ def show_comparison(comparison: Comparison, pair: PairComparison | None) -> None
     page.put(_headline(comparison))
     if pair is not None:
         page.put(f"  {verdict_line(pair.result)}")
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table(show_header=False, padding=(0, 2, 0, 0))
     table.add_column("change", no_wrap=True)
     table.add_column("score", no_wrap=True)
     table.add_column("task", overflow="fold", ratio=1)

@@ -119,7 +119,7 @@ def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Tabl
     """The table. `terse` leaves out columns that have nothing but dashes."""
     several = len({row.agent_id for row in rows}) > 1
     suites = len({row.suite_version for row in rows}) > 1
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table = Table(header_style="bold", padding=(0, 1, 0, 0))
     names = [*(("agent",) if several else ()), "version", *(("suite",) if suites else ()), "run", "score"]
     for name in names:
         table.add_column(name, no_wrap=True)

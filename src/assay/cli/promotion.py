@@ -317,7 +317,7 @@ async def open_promotions(config: Settings) -> AsyncGenerator[tuple[Store, Promo
 
 def _show(records: Sequence[AgentDeployment]) -> None:
     order = {state: at for at, state in enumerate(STATES)}
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(header_style="bold", padding=(0, 2, 0, 0))
     for name in ("agent", "version", "state", "channels", "evidence"):
         table.add_column(name, no_wrap=True)
     for record in records:

@@ -66,7 +66,7 @@ def _reasons(change: CaseDifference) -> Sequence[tuple[str, str]]:
 def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
     for by in dict.fromkeys(one.by for one in slices):
         every = [one for one in slices if one.by == by]
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = Table(header_style="bold")
         for at, name in enumerate(
             (f"by {by}", "cases", "before", "after", "difference (adjusted)", "verdict")
         ):

@@ -37,7 +37,7 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
 
 
 def _kinds(safety: SafetyReport) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(padding=(0, 2, 0, 0))
     table.add_column("kind")
     table.add_column("severity")
     for name in ("tasks", "found"):

@@ -170,7 +170,7 @@ def incomplete(detail: EvalDetail) -> str:
 def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], hidden_count: int) -> None:
     if not reasons:
         return
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table(show_header=False, padding=(0, 2, 0, 0))
     table.add_column("mark")
     table.add_column("task", overflow="fold")
     table.add_column("score", justify="right")

@@ -14,7 +14,7 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
     """Print a table for each dimension: the share of cases that passed all their checks, and the share of checks."""
     for dimension in dict.fromkeys(one.dimension for one in slices):
         page, every = Page(), [one for one in slices if one.dimension == dimension]
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = Table(header_style="bold")
         for at, name in enumerate(
             (f"by {dimension}", "cases", "cases passed (95% Wilson)", "checks passed (95% Wilson)")
         ):

@@ -255,7 +255,7 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
 def _table(
     tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str = RATE
 ) -> Table:
-    table, statistics = Table(box=None, pad_edge=False, header_style="bold"), _check_statistics(tally)
+    table, statistics = Table(header_style="bold"), _check_statistics(tally)
     names = ("check", "passed", "failed", "error", "skip", "cases", heading)
     table.add_column(names[0], overflow="fold", no_wrap=heading == RATE)
     for name in names[1:]:

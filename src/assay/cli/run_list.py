@@ -131,7 +131,7 @@ def show_rows(rows: list[RunRow]) -> None:
 
 
 def _wide_table(rows: list[RunRow]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(header_style="bold")
     several = len({row.run.tenant for row in rows}) > 1
     names = ["run", *(("tenant",) if several else ()), "status", "experiment", "agent"]
     for name in names:

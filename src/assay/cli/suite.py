@@ -83,7 +83,7 @@ def show(*, file: str, json: bool) -> None:
     page.put(f"{document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
     for line in _description(document):
         page.put(line)
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(header_style="bold")
     for column in ("task", "input", "expected", "fixtures"):
         table.add_column(column, overflow="fold")
     for task in document.tasks:

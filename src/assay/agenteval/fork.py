@@ -11,6 +11,7 @@ from assay.agenteval.safety_records import SAFETY
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.task_checks import CHECK_TALLY, CHECKS
 from assay.errors import EvalRefused, Problem
+from assay.fep.case_fold import CHECKS as LABELS
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
 from assay.protocol.event_record import decode_event
@@ -26,6 +27,7 @@ class ScoredUnits(msgspec.Struct, frozen=True):
     request: EvalHeader
     tasks: frozenset[str]
     numbers: frozenset[int]
+    labels: tuple[str, ...] = ()  # of the columns of the table of cases
 
     @property
     def evidence(self) -> dict[str, Callable[[int], bool]]:
@@ -46,7 +48,7 @@ class ScoredUnits(msgspec.Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return self.request.run_metadata
+        return self.request.run_metadata | ({LABELS: list(self.labels)} if self.labels else {})
 
 
 async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
@@ -56,7 +58,8 @@ async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
         scorecard.add(event)
     ids = msgspec.json.Decoder(_Id).decode
     numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in scorecard.tasks}
-    return ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers))
+    labels = tuple(source.metadata.get(LABELS, ()))
+    return ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers), labels)
 
 
 def branch_point(source: Run, from_seq: int) -> None:

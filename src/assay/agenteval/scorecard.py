@@ -20,6 +20,8 @@ from assay.protocol.suite import Thresholds
 class _Usage(Struct, rename="camel"):
     cost_estimate_usd: float | None = None
     node_id: str = ""
+    provider: str = ""
+    model: str = ""
 
 
 _scored = msgspec.json.Decoder(EvalScored).decode
@@ -40,6 +42,7 @@ class Scorecard:
         self.latencies = array("Q")
         self.cost = 0.0  # the sum of known costs
         self.unknown = False  # whether some cost is not known
+        self.models: dict[str, None] = {}  # that the agent reported
         self._usages = 0
         self._findings: dict[str, dict[int, tuple[SafetyFinding, ...]]] = {}  # by task and trial
 
@@ -92,7 +95,9 @@ class Scorecard:
                 pass
 
     def _use(self, usage: _Usage) -> None:
-        self._usages += usage.node_id.startswith("task:")
+        if usage.node_id.startswith("task:"):
+            self._usages += 1
+            self.models[model_name(usage.provider, usage.model)] = None
         if usage.cost_estimate_usd is None:
             self.unknown = True
         else:
@@ -108,6 +113,11 @@ class Scorecard:
     @property
     def score(self) -> float:
         return mean(task.score for task in self.tasks.values())
+
+
+def model_name(provider: str, model: str) -> str:
+    """`openai:gpt-5`."""
+    return model if not provider or model.startswith(f"{provider}:") else f"{provider}:{model}"
 
 
 def mean(scores: Iterable[float]) -> float:

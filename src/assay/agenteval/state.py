@@ -14,8 +14,10 @@ from assay.agenteval.scoring import bar_of
 from assay.agenteval.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events
+from assay.agenteval.trial_rows import trial_row
 from assay.errors import EnvironmentFailure, Refusal
-from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
+from assay.fep.case_fold import CHECKS, CaseFold
+from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
@@ -23,6 +25,7 @@ from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.runs.budgets import TimeBudget
 
+MAX_MODELS = 5  # in the metadata of a run
 _pack = msgspec.msgpack.encode
 _trial = msgspec.json.Decoder(TrialResult).decode
 
@@ -44,6 +47,7 @@ class EvalState:
         self._run, self._scorecard, self._order, self._clock = run, scorecard, order, clock
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
+        self._table = CaseFold(run.metadata.get(CHECKS, ()))
 
     def add(self, event: Event) -> None:
         self._scorecard.add(event)
@@ -69,8 +73,11 @@ class EvalState:
         if trial.safety is not None:
             scorecard.add_findings(trial.task_id, trial.trial, trial.safety.findings)
         facts, cause = trial_events(trial, request, scorecard.began)
+        cases = list[CaseBlock]()
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
+            if trial.line:
+                cases = self._table.add(trial.number, trial_row(trial, ended, request.pass_score))
             if request.trials > 1 or trial.state == "unmeasured":
                 node = task_node(trial.task_id)
                 facts.append(
@@ -82,14 +89,14 @@ class EvalState:
                 facts.append(
                     PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=cause)
                 )
-        events, pieces, _ = split(facts, self._clock.now())
+        events, pieces, *_ = split(facts, self._clock.now())
         if trial.line:
             pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
         if trial.safety is not None:
             line = trial.safety.line
             pieces.append(EvidenceChunk(kind=SAFETY, first=trial.number, last=trial.number, data=line))
         pieces += check_chunks(trial.checked, trial.number)
-        return UnitOutcome(events, pieces)
+        return UnitOutcome(events, pieces, cases=cases)
 
     def _trial_ended(self, trial: TrialResult) -> TrialEnded:
         cost = cost_of(trial, free=self._scorecard.request.free)
@@ -119,6 +126,9 @@ class EvalState:
     def metadata(self) -> dict[str, Any]:
         scorecard = self._scorecard
         metadata = {**self._run.metadata, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
+        metadata |= self._table.metadata
+        if scorecard.models:
+            metadata["models"] = list(scorecard.models)[:MAX_MODELS]
         return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
@@ -126,7 +136,8 @@ class EvalState:
             return self._failed(refusal.code, "the run could not continue")
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
-            return Ending("cancelled", split([cancelled], self._clock.now()).events, self.metadata())
+            events = split([cancelled], self._clock.now()).events
+            return Ending("cancelled", events, self.metadata(), facts=self._cost_facts())
         if self._scorecard.cost > self._ceiling:
             return self._budget_ending()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
@@ -151,7 +162,13 @@ class EvalState:
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
         metadata = {**self.metadata(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
-        return Ending("completed", split(facts, self._clock.now()).events, metadata)
+        outcome = msgspec.structs.replace(
+            self._cost_facts(), score=summary.aggregate_score, passed=summary.passed
+        )
+        return Ending("completed", split(facts, self._clock.now()).events, metadata, facts=outcome)
+
+    def _cost_facts(self) -> RunFacts:
+        return RunFacts(cost=self._scorecard.total_cost)
 
     def _budget_ending(self) -> Ending:
         cap = payloads.CapBreached(
@@ -183,7 +200,8 @@ class EvalState:
         failed = payloads.RunFailed(error=error, duration_ms=self._duration())
         facts.append(PendingEvent(type="run.failed", payload=failed, causation_id=cause))
         metadata = {**self.metadata(), "error": message, "code": code}
-        return Ending("failed", split(facts, self._clock.now()).events, metadata)
+        events = split(facts, self._clock.now()).events
+        return Ending("failed", events, metadata, facts=self._cost_facts())
 
     def _duration(self) -> int:
         began = self._run.started or self._run.created

@@ -14,6 +14,8 @@ from msgspec import Struct
 from assay.checks.registry import Registry
 from assay.errors import BudgetExceeded, Refusal
 from assay.fep.agent_output import AgentDependencies, run_trial
+from assay.fep.case_fold import totals_of
+from assay.fep.case_outcomes import outcomes_of
 from assay.fep.context import read_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind, EvaluationState
@@ -25,7 +27,7 @@ from assay.fep.run_header import (
     read_request,
     unit_records,
 )
-from assay.ports import Event, Run, RunStatus, Services, Store
+from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
 from assay.runs.budgets import CostBudget, TimeBudget
 
@@ -66,22 +68,30 @@ class AgentEvaluationKind(EvaluationKind):
             stored, agent=self._dependencies.request
         )  # --resume may raise its limits
         hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
-        return AgentEvaluationState(run, request, self._services, hours)
+        return AgentEvaluationState(run, request, self._services, hours, await totals_of(store, run))
 
     async def perform(self, unit: bytes) -> bytes:
         work, deps = _unit(unit), self._dependencies
         (line,) = work.lines
         context = read_context(line, deps.plan.services.limits)
         scored, tally = await run_trial(deps, context, work.number, self._options)
-        result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary())
+        cases = outcomes_of([scored], tally.spending)
+        result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary(), cases)
         return _pack(AgentUnitResult(result, tally.spending.known_cost_usd))
 
 
 class AgentEvaluationState(EvaluationState):
     """The state of one run. It starts no more units when the cost limit is reached, or after an error with `fail_fast`."""
 
-    def __init__(self, run: Run, request: StoredRequest, services: Services, hours: TimeBudget) -> None:
-        super().__init__(run, request, services, hours)
+    def __init__(
+        self,
+        run: Run,
+        request: StoredRequest,
+        services: Services,
+        hours: TimeBudget,
+        totals: CaseTotals | None = None,
+    ) -> None:
+        super().__init__(run, request, services, hours, totals=totals)
         assert request.agent is not None
         self._agent = request.agent
         self._budget = CostBudget(request.agent.max_cost)
@@ -115,7 +125,8 @@ class AgentEvaluationState(EvaluationState):
         shard = msgspec.structs.replace(shard, cost_usd=done.cost_usd)
         self._count(shard)
         self._pending.add(shard.unit)
-        return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence)
+        cases = self._table.add(done.unit.first, done.unit.cases)
+        return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence, cases=cases)
 
     def metadata(self) -> dict[str, Any]:
         return super().metadata() | self._kept

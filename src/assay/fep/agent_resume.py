@@ -11,6 +11,8 @@ from msgspec import Raw, Struct
 
 from assay.fep.agent_kind import DIGEST, SOURCE
 from assay.fep.agent_output import UNMEASURED
+from assay.fep.case_fold import CHECKS, CaseFold
+from assay.fep.case_outcomes import outcomes_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
@@ -106,8 +108,12 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, **update)]))
         await store.renew(holder, seconds=LEASE)
 
+    table = CaseFold(metadata.get(CHECKS, ()))
     async for chunk in read_chunks(store, source.id, CONTEXTS, limit=1):
-        await write(evidence=await _copy_chunk(store, source.id, chunk))
+        copied = await _copy_chunk(store, source.id, chunk)
+        results = (piece for piece in copied if piece.kind == RESULTS)
+        cases = [row for piece in results for row in table.add(piece.first, outcomes_of(piece.lines()))]
+        await write(evidence=copied, cases=cases)
     page: list[Event] = []
     counts = EvaluationProgressFold()
     async for event in read_events(store, source.id):
@@ -117,7 +123,7 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
         if len(page) == RECENT:
             await write(events=page)
             page = []
-    await write(events=page, metadata=metadata | counts.metadata(metadata["total"]))
+    await write(events=page, metadata=metadata | counts.metadata(metadata["total"]) | table.metadata)
     await store.release(run, holder)
     copied = await store.run(run)
     assert copied is not None

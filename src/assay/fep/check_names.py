@@ -37,12 +37,12 @@ def numbered_labels(bound_checks: Sequence[BoundCheck]) -> list[str]:
     for bound in bound_checks:
         label = bound.label
         if not bound.name and (total[label] > 1 or label in names):
-            label = _free(label, counts, names)
+            label = free_label(label, counts, names)
         labels.append(label)
     return labels
 
 
-def _free(kind: str, counts: Counter[str], names: set[str]) -> str:
+def free_label(kind: str, counts: Counter[str], names: set[str]) -> str:
     """`contains #2`: the next number of this type whose label is not the name of a check."""
     while True:
         counts[kind] += 1

@@ -7,6 +7,7 @@ import msgspec
 
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
+from assay.fep.case_fold import CHECKS, CaseFold, totals_of
 from assay.fep.execute import ExecutionOptions
 from assay.fep.run_header import (
     KIND,
@@ -24,7 +25,7 @@ from assay.fep.run_header import (
     units,
 )
 from assay.fep.scheduler.owner_threads import in_place
-from assay.ports import Event, Run, RunStatus, Services, Store
+from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
@@ -54,10 +55,9 @@ class EvaluationKind:
             work, hours = await self._load_plan(run.id)
         except InvalidRequest as trouble:  # a check of the run is no longer registered
             hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
-            return EvaluationState(
-                run, await read_request(self._store, run.id), self._services, hours, trouble
-            )
-        return EvaluationState(run, work.request, self._services, hours)
+            request = await read_request(self._store, run.id)
+            return EvaluationState(run, request, self._services, hours, trouble, await totals_of(store, run))
+        return EvaluationState(run, work.request, self._services, hours, totals=await totals_of(store, run))
 
     def start_events(self, run: Run) -> UnitOutcome:
         total = _encode({"total": run.metadata.get("total", 0)})
@@ -107,12 +107,14 @@ class EvaluationState:
         services: Services,
         time_budget: TimeBudget,
         refusal: Refusal | None = None,
+        totals: CaseTotals | None = None,
     ) -> None:
-        """`refusal`: why this host cannot continue the run."""
+        """`refusal`: why this host cannot continue the run. `totals`: of the results that are recorded."""
         self._run, self._request, self._services, self._time_budget = run, request, services, time_budget
         self._refusal = refusal
         self._progress = EvaluationProgressFold()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.metadata.get(PARTIAL) else {}
+        self._table = CaseFold(run.metadata.get(CHECKS, ()), totals)
 
     def add(self, event: Event) -> None:
         self._progress.add(event)
@@ -130,11 +132,12 @@ class EvaluationState:
             yield _pack(unit)
 
     def outcome(self, result: bytes) -> UnitOutcome:
-        event, evidence = unit_records(_done(result), self._services.clock.now())
-        return UnitOutcome([event], evidence)
+        done = _done(result)
+        event, evidence = unit_records(done, self._services.clock.now())
+        return UnitOutcome([event], evidence, cases=self._table.add(done.first, done.cases))
 
     def metadata(self) -> dict[str, Any]:
-        return self._progress.metadata(self._request.total) | self._partial
+        return self._progress.metadata(self._request.total) | self._table.metadata | self._partial
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
@@ -151,9 +154,8 @@ class EvaluationState:
         ended = EvaluationEnded(status="error" if status == "failed" else case_status, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         metadata = {**self.metadata(), "summary": msgspec.to_builtins(summary), "status": ended.status}
-        return Ending(
-            status, [event], metadata | ({"error": str(refusal), "code": refusal.code} if refusal else {})
-        )
+        metadata |= {"error": str(refusal), "code": refusal.code} if refusal else {}
+        return Ending(status, [event], metadata, facts=self._table.facts)
 
 
 def _missing(cases: int, checks: int) -> EvaluationSummary:

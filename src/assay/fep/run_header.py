@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.fep.case_outcomes import CaseOutcomes, scored_outcomes
 from assay.fep.context import Context, read_context
 from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.inline import any_waits, score_contexts
@@ -31,6 +32,7 @@ KIND = "evaluation"
 SHARD = 500  # cases in a unit, if no check waits
 LARGE = 256 * 1024  # bytes of a unit; larger units are read in a thread
 CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
+IDS = "case-ids"  # of a unit of several cases: a list, so that a page of cases need not read the results
 _encode = msgspec.json.Encoder().encode
 
 
@@ -94,6 +96,8 @@ class UnitResult(Struct, frozen=True):
     lines: list[bytes]
     tally: TallyRecord
     summary: EvaluationSummary
+    cases: CaseOutcomes
+    ids: bytes = b""  # of several cases, as JSON
 
 
 class PlannedRequest:
@@ -114,7 +118,27 @@ class PlannedRequest:
             lines = [case.line async for case in results]
         else:
             lines = await score_contexts(self.plan, contexts, tally, unit.first, options.run_seconds)
-        return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
+        outcomes = await self._outcomes(tally, contexts, lines)
+        ids = _encode([context.document["test_case"]["id"] for context in contexts[: len(lines)]])
+        return UnitResult(
+            unit.number,
+            unit.first,
+            lines,
+            tally.record(),
+            tally.summary(),
+            outcomes,
+            ids if len(lines) > 1 else b"",
+        )
+
+    async def _outcomes(self, tally: Tally, contexts: list[Context], lines: list[bytes]) -> CaseOutcomes:
+        """The row of the table of cases. Lines that must be read are read in a thread, if they are large."""
+
+        def make() -> CaseOutcomes:
+            return scored_outcomes(tally, contexts, lines)
+
+        if tally.compiled_answers(len(lines)) is not None or sum(map(len, lines)) <= LARGE:
+            return make()
+        return await in_share(make)
 
     async def _contexts(self, lines: list[bytes]) -> list[Context]:
         """The contexts of a unit. Large ones are read in a thread: the event loop serves other requests meanwhile."""
@@ -170,7 +194,10 @@ def unit_records(result: UnitResult, now: datetime) -> tuple[Event, list[Evidenc
     """The records of a completed unit: one event, its results and its tally."""
     results = lines_chunk(RESULTS, result.first, result.lines)
     counts = EvidenceChunk(kind=TALLY, first=result.first, last=results.last, data=_encode(result.tally))
-    return shard_event(result.number, results, result.summary, now), [results, counts]
+    evidence = [results, counts]
+    if result.ids:
+        evidence.append(EvidenceChunk(kind=IDS, first=result.first, last=results.last, data=result.ids))
+    return shard_event(result.number, results, result.summary, now), evidence
 
 
 def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary, now: datetime) -> Event:

@@ -7,12 +7,14 @@ from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from assay.checks.redaction import redact_checks
 from assay.errors import EnvironmentFailure
+from assay.fep.case_fold import CaseFold
+from assay.fep.case_outcomes import ResultSummary, summarized
 from assay.fep.plan import Checks
 from assay.fep.run_header import (
+    IDS,
     KIND,
     RESULTS,
     SHARD,
@@ -25,6 +27,7 @@ from assay.fep.run_header import (
     request_chunk,
 )
 from assay.fep.sinks import RunFooter
+from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
@@ -40,12 +43,11 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-class _Case(Struct):
-    status: Status
+class _Result(ResultSummary, kw_only=True, gc=False):
     summary: TestCaseSummary
 
 
-_read = msgspec.json.Decoder(_Case).decode
+_read = msgspec.json.Decoder(_Result).decode
 
 
 class StoreSink:
@@ -66,6 +68,7 @@ class StoreSink:
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
+        self._table, self._spent = CaseFold(), NOTHING
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True)
         self._thread.start()
@@ -103,18 +106,32 @@ class StoreSink:
         if not self._lines:
             return
         lines, self._lines = self._lines, []
-        summary, total = _summary(lines), self._first + len(lines)
+        results, total = [_read(line) for line in lines], self._first + len(lines)
+        summary = _summary([(result.status, result.summary) for result in results])
         self._summary = add_summaries(self._summary, summary)
         shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
+        cases = self._table.add(self._first, summarized(results, self._spending()))
+        ids = EvidenceChunk(
+            kind=IDS, first=self._first, last=total - 1, data=_encode([result.id for result in results])
+        )
+        metadata = {"total": total, "summary": msgspec.to_builtins(self._summary), **self._table.metadata}
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            metadata={"total": total, "summary": msgspec.to_builtins(self._summary), EXTERNALLY_DRIVEN: True},
+            metadata=metadata | {EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
-            evidence=[lines_chunk(RESULTS, self._first, lines)],
+            evidence=[lines_chunk(RESULTS, self._first, lines), ids],
+            cases=cases,
         )
         self._first, self._unit = total, self._unit + 1
         self._run(self._store.commit(Transaction(entries=[entry])))
+
+    def _spending(self) -> Spending:
+        """What was spent since the last call."""
+        before, now = self._spent, self._tally.spending
+        self._spent = now
+        known = now.known_cost_usd - before.known_cost_usd
+        return Spending(known_cost_usd=known, unknown_costs=now.unknown_costs - before.unknown_costs)
 
     def close(self, footer: RunFooter) -> None:
         """End the run as completed, or as failed if `closing.trouble` says why; then close the store."""
@@ -126,12 +143,14 @@ class StoreSink:
                 "total": self._first,
                 "summary": msgspec.to_builtins(footer.summary),
                 "status": footer.status,
+                **self._table.metadata,
             }
             entry = RunUpdate(
                 run=self.run,
                 holder=self.run,
                 status=status,
                 metadata=metadata | ({"error": footer.error} if footer.error else {}),
+                facts=self._table.facts,
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[
                     EvidenceChunk(
@@ -168,18 +187,17 @@ class StoreSink:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-def _summary(lines: list[bytes]) -> EvaluationSummary:
-    cases = [_read(line) for line in lines]
+def _summary(cases: list[tuple[Status, TestCaseSummary]]) -> EvaluationSummary:
     counts = {"completed": 0, "error": 0, "skip": 0}
-    for case in cases:
-        counts[case.status] += 1
+    for status, _ in cases:
+        counts[status] += 1
     return EvaluationSummary(
         total_test_cases=len(cases),
         completed_test_cases=counts["completed"],
         error_test_cases=counts["error"],
         skipped_test_cases=counts["skip"],
-        total_checks=sum(case.summary.total_checks for case in cases),
-        completed_checks=sum(case.summary.completed_checks for case in cases),
-        error_checks=sum(case.summary.error_checks for case in cases),
-        skipped_checks=sum(case.summary.skipped_checks for case in cases),
+        total_checks=sum(summary.total_checks for _, summary in cases),
+        completed_checks=sum(summary.completed_checks for _, summary in cases),
+        error_checks=sum(summary.error_checks for _, summary in cases),
+        skipped_checks=sum(summary.skipped_checks for _, summary in cases),
     )

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,9 +10,14 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import Conflict, InvalidRequest
+from assay.fep.case_fold import CaseFold
+from assay.fep.case_outcomes import scored_outcomes
 from assay.fep.context import Context
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Checks, Plan
+from assay.fep.result_json import result_header as result_header
+from assay.fep.result_json import summary_of as summary_of
+from assay.fep.result_json import times_of as times_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
@@ -36,12 +40,23 @@ from assay.fep.scheduler.owner_threads import in_place
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.skipped import FrozenClock, SkippedCases
 from assay.fep.tally import Tally, TallyRecord
-from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
+from assay.ports import (
+    CLOSED,
+    CaseBlock,
+    CreateRun,
+    Event,
+    PutDocument,
+    Run,
+    RunUpdate,
+    Services,
+    Store,
+    Transaction,
+)
 from assay.ports.audit import audit_entry as audited
+from assay.ports.cases import NO_FACTS
 from assay.ports.telemetry import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
-from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 from assay.workers.pool import owner_scope
@@ -127,12 +142,26 @@ class EvaluationService:
             lines = await score_contexts(evaluation.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
-        metadata = {
+        cases, facts = list[CaseBlock](), NO_FACTS
+        metadata: dict[str, Any] = {
             "total": evaluation.total,
             "summary": summary,
             "status": tally.status,
             "moments": (began, now),  # the store's own times are those of the commit
         }
+        events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
+        evidence = [request_chunk(evaluation.request(tally.record(final=True)))]
+        if lines:
+            results = lines_chunk(RESULTS, 0, lines)
+            events.append(shard_event(0, results, summary, now))
+            evidence.append(results)
+            table = CaseFold()
+            cases = table.add(0, scored_outcomes(tally, contexts, lines))
+            metadata |= table.metadata
+            facts = table.facts
+        events.append(
+            Event("evaluation.completed", _encode(EvaluationEnded(status=tally.status, summary=summary)), now)
+        )
         done = Run(
             id=run,
             tenant=tenant,
@@ -144,15 +173,7 @@ class EvaluationService:
             started=began,
             ended=now,
             events=3 if lines else 2,
-        )
-        events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
-        evidence = [request_chunk(evaluation.request(tally.record(final=True)))]
-        if lines:
-            results = lines_chunk(RESULTS, 0, lines)
-            events.append(shard_event(0, results, summary, now))
-            evidence.append(results)
-        events.append(
-            Event("evaluation.completed", _encode(EvaluationEnded(status=tally.status, summary=summary)), now)
+            facts=facts,
         )
         entry = RunUpdate(
             run=run,
@@ -161,6 +182,8 @@ class EvaluationService:
             metadata=done.metadata,
             events=events,
             evidence=evidence,
+            cases=cases,
+            facts=facts,
         )
         return CompletedEvaluation(done, lines, entry, metadata_of(tally))
 
@@ -334,55 +357,6 @@ _OPERATION_STATUS: dict[str, OperationStatus] = {
 def _add(tally: Tally, records: Iterable[bytes]) -> None:
     for record in records:
         tally.add(_record(record))
-
-
-def result_json(
-    run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
-) -> bytes:
-    """The EvaluationRunResult of a run whose results are in memory, equal to the stream of `stream_result`."""
-    header = result_header(run, experiment, (run.started, run.ended))
-    end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
-    if not lines:
-        return header + end
-    parts = [*lines]  # each line but the first and the last is copied once
-    parts[0] = header + parts[0]
-    parts[-1] += end
-    return b",".join(parts)
-
-
-class ResultHeader(Struct, frozen=True):
-    """The members of an EvaluationRunResult before its results."""
-
-    evaluation_id: str
-    started_at: datetime
-    completed_at: datetime | None
-    status: Status
-    summary: dict[str, Any] | EvaluationSummary
-    experiment: ExperimentMetadata | UnsetType = UNSET
-
-
-def result_header(
-    run: Run,
-    experiment: ExperimentMetadata | None,
-    when: tuple[datetime | None, datetime | None] | None = None,
-) -> bytes:
-    """An EvaluationRunResult up to its results."""
-    started, ended = when or times_of(run)
-    status, summary = run.metadata.get("status", "error"), run.metadata.get("summary") or summary_of(run)
-    header = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
-    return _encode(header)[:-1] + b',"results":['
-
-
-def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
-    """Start and end of a run. An inline run has the clock of the process that scored it."""
-    if moments := run.metadata.get("moments"):
-        started, ended = moments
-        return datetime.fromisoformat(started), datetime.fromisoformat(ended)
-    return run.started, run.ended
-
-
-def summary_of(run: Run) -> EvaluationSummary:
-    return msgspec.convert(run.metadata.get("summary", Tally().summary()), EvaluationSummary)
 
 
 def require_ended(run: Run) -> None:

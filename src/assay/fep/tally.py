@@ -78,7 +78,9 @@ class Answers:
     It has no reference to its tally: a reference cycle would hold a request's memory until a garbage collection.
     """
 
-    __slots__ = ("_column", "_numbers", "_spill_file", "codes", "fold_count", "ids", "labels", "rows", "size")
+    __slots__ = (
+        "_column", "_numbers", "_spill_file", "codes", "compiled", "fold_count", "ids", "labels", "rows", "size"
+    )  # fmt: skip
 
     def __init__(
         self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "NumbersByName", spill_file: SpillFile
@@ -88,6 +90,7 @@ class Answers:
         self.ids: list[str] = []
         self.codes: list[int] = []
         self.fold_count = 0
+        self.compiled = True  # each case so far was added by the compiled scorer, in order, and each check passed or failed
         self._column: Column | None = None
 
     @property
@@ -113,6 +116,7 @@ class Answers:
 
     def answer(self, check_index: int, results: Mapping[str, Any], id: str) -> int:
         """`record` for a completed check. Passes and failures are counted later, from the code."""
+        self.compiled = False
         response = results.get("response")
         inner: Mapping[str, Any] = response if is_mapping(response) else {}
         passed = results.get("passed", inner.get("passed"))
@@ -135,6 +139,7 @@ class Answers:
 
     def close(self, id: str, code: int) -> None:
         """Add a complete case."""
+        self.compiled = False
         self.ids.append(id)
         self.codes.append(code)
 
@@ -256,6 +261,13 @@ class Tally:
             rows = [self.row(label) for label in labels]
             answers = self._answers[labels] = Answers(labels, rows, self._numbers, self.spill_file)
         return answers
+
+    def compiled_answers(self, cases: int) -> Answers | None:
+        """The answers of all `cases`, if the compiled scorer made them, in order, and each check passed or failed; else None."""
+        if len(self._answers) != 1:
+            return None
+        (answers,) = self._answers.values()
+        return answers if answers.compiled and len(answers.codes) == cases else None
 
     def count_case(self, status: Status, spending: Spending = NOTHING) -> None:
         if spending:

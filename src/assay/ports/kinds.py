@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.errors import Refusal
-from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
+from assay.ports import (
+    CaseBlock,
+    DeleteDocument,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunFacts,
+    RunStatus,
+    Store,
+)
 from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 
 # Members of a run's metadata:
@@ -22,6 +32,7 @@ class UnitOutcome(NamedTuple):
     events: list[Event]
     evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
     documents: list[PutDocument | DeleteDocument] = []  # noqa: RUF012
+    cases: list[CaseBlock] = []  # noqa: RUF012
 
 
 def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
@@ -42,6 +53,7 @@ class Ending(NamedTuple):
     events: list[Event]
     metadata: dict[str, Any]
     evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
+    facts: RunFacts | None = None
 
 
 class RunState(Protocol):

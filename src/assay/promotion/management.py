@@ -108,7 +108,7 @@ class ManagementLog:
 
     def open(self, status: RunStatus, metadata: JSON, at: datetime) -> RunUpdate:
         """The creation of the run with these events."""
-        events, evidence, _ = split(self._events, at)
+        events, evidence, *_ = split(self._events, at)
         chunk = EvidenceChunk(kind=REQUEST, data=msgspec.json.encode(self.request))
         return RunUpdate(
             run=self.run,
@@ -121,7 +121,7 @@ class ManagementLog:
 
     def advance(self, run: Run, status: RunStatus, metadata: JSON, at: datetime) -> RunUpdate:
         """The next events of a run that waits."""
-        events, evidence, _ = split(self._events, at)
+        events, evidence, *_ = split(self._events, at)
         return RunUpdate(
             run=run.id,
             when=frozenset({run.status}),

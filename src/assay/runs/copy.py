@@ -13,6 +13,7 @@ import msgspec
 from assay.errors import ForkRejected, RunNotFinished
 from assay.ports import (
     CLOSED,
+    CaseBlock,
     CreateRun,
     Event,
     EvidenceChunk,
@@ -30,6 +31,7 @@ from assay.protocol.event_record import CONTENT, EventRecord, content_key, decod
 
 PAGE = 200  # events at a time
 PIECES = 20
+RESULTS = "results"  # the kind of evidence that the table of cases describes
 LEASE = 30.0  # seconds that a copy may stand still before it counts as cut off
 _encode = msgspec.json.Encoder().encode
 Evidence = Mapping[
@@ -109,13 +111,21 @@ async def _write_copy(store: Store, source: Run, spec: CopySpec, run: str, last:
     async for pieces in _chunks(store, source.id, spec.evidence):
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
         await store.renew(holder, seconds=LEASE)
+    async for rows in _rows(store, source.id, spec):
+        await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, cases=rows)]))
+        await store.renew(holder, seconds=LEASE)
     async for events, pieces in _events(store, source.id, spec.keep):
         await store.commit(
             Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
         )
         await store.renew(holder, seconds=LEASE)
     entry = RunUpdate(
-        run=run, holder=holder, status=last.status, metadata=metadata, when=frozenset({"pending"})
+        run=run,
+        holder=holder,
+        status=last.status,
+        metadata=metadata,
+        when=frozenset({"pending"}),
+        facts=source.facts if last.status in CLOSED else None,
     )
     await store.commit(Transaction(entries=[entry], documents=last.documents))
     await store.release(run, holder)
@@ -131,6 +141,15 @@ async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[l
             if kept := [piece for piece in found if keep(piece.first)]:
                 yield kept
             start = found[-1].last + 1
+
+
+async def _rows(store: Store, run: str, spec: CopySpec) -> AsyncIterator[list[CaseBlock]]:
+    """The rows of the table of cases whose results are copied."""
+    keep, start = spec.evidence.get(RESULTS), 0
+    while keep is not None and (found := await store.case_blocks(run, start=start, limit=PIECES)):
+        if kept := [block for block in found if keep(block.first)]:
+            yield kept
+        start = found[-1].last + 1
 
 
 async def _events(

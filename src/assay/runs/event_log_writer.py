@@ -41,7 +41,7 @@ class LogWriter:
 
     async def begin(self, outcome: UnitOutcome) -> bool:
         """Record the start of a pending run. False: it was cancelled before."""
-        events, evidence, documents = outcome
+        events, evidence, documents, cases = outcome
         entry = RunUpdate(
             run=self._run,
             holder=self._holder,
@@ -50,6 +50,7 @@ class LogWriter:
             status="running",
             events=events,
             evidence=evidence,
+            cases=cases,
             metadata=self._state.metadata(),
         )
         try:
@@ -91,6 +92,7 @@ class LogWriter:
             events=ending.events,
             evidence=ending.evidence,
             metadata=ending.metadata,
+            facts=ending.facts,
         )
         await self._store.commit(Transaction(entries=[entry]))
 
@@ -116,6 +118,7 @@ class LogWriter:
                 expected=self._events,
                 events=events,
                 evidence=[chunk for outcome in batch for chunk in outcome.evidence],
+                cases=[block for outcome in batch for block in outcome.cases],
                 metadata=self._state.metadata(),
             )
             documents = [change for outcome in batch for change in outcome.documents]

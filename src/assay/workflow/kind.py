@@ -196,7 +196,7 @@ class WorkflowState:
         effect, number = replayer.effect, replayer.step
         assert effect is not None
         facts = replayer.feed(result)
-        events, evidence, _ = split(facts, self._clock.now())
+        events, evidence, *_ = split(facts, self._clock.now())
         self._expected.extend(fact.type for fact in facts)
         kept = StepRecord(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
         documents = [] if replayer.execution.request.replay else self._documents(effect, number, result)
@@ -253,7 +253,7 @@ class WorkflowState:
             self._kind.stop(self._run.id)
             parent = (replayer.execution.request.parent or {}).get("runId", UNSET)
             replayer.execution.emit("run.cancelled", RunCancelled(parent_run_id=parent))
-            events, evidence, _ = split(replayer.execution.drain(), now)
+            events, evidence, *_ = split(replayer.execution.drain(), now)
             metadata = self.metadata() | {"goalSatisfied": False}
             metadata.pop("waiting", None)
             return Ending("cancelled", events, metadata, evidence)
@@ -264,7 +264,7 @@ class WorkflowState:
         if (wait := replayer.waiting) is not None:
             return Ending(resting(wait), [], self.metadata())
         assert replayer.end is not None
-        events, evidence, _ = split([*facts, replayer.end.last], now)
+        events, evidence, *_ = split([*facts, replayer.end.last], now)
         metadata = self.metadata()
         metadata["goalSatisfied"] = goal_satisfied(
             replayer.end.status, replayer.execution.decision, metadata.get("verdict")

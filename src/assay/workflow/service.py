@@ -275,7 +275,7 @@ class WorkflowService:
         if now_at.interrupt != wait.interrupt:
             raise Conflict("status", f"run {run.id}", "another answer came first, and the run continues")
         state.skip_verified(run.events)
-        events, evidence, documents = await off_loop(
+        events, evidence, documents, _ = await off_loop(
             state.size + json_size(answer), lambda: state.answer(Result(at=now, value=answer))
         )
         entry = RunUpdate(

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
-from assay.fep.service import result_json as whole_result
+from assay.fep.result_json import result_json as whole_result
 from assay.protocol.operations import (
     BatchEvaluationRequest,
     BatchOptions,

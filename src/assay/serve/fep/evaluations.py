@@ -7,8 +7,8 @@ import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem, RunAlreadyEnded, RunNotFinished
 from assay.fep.erase import erase
+from assay.fep.result_json import result_json as whole_result
 from assay.fep.service import EvaluationService
-from assay.fep.service import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest

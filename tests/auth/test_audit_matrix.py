@@ -95,6 +95,8 @@ ROWS = {
     "suiteHistory": (None, []),
     "getSuite": (None, []),
     "listRuns": (None, []),
+    "queryRuns": ({}, []),
+    "watchRuns": ({"waitSeconds": 0}, []),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),

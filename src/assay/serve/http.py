@@ -13,18 +13,21 @@ from assay.serve.fep.state import FepState
 from assay.serve.openwop.host import OpenWopHost
 from assay.serve.openwop.routes import OPENWOP
 from assay.serve.openwop.schemas import openwop_schemas
+from assay.serve.overview.access import OverviewState
+from assay.serve.overview.routes import OVERVIEW
+from assay.serve.overview.schemas import overview_schemas
 from assay.serve.page.routes import FILES, SESSIONS, page_schemas
 from assay.serve.web.app import create_app
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.route import RouteSpec
 
-ROUTES: list[RouteSpec] = [*FEP, *OPENWOP, *SESSIONS]
+ROUTES: list[RouteSpec] = [*FEP, *OPENWOP, *SESSIONS, *OVERVIEW]
 
 
 def http_schemas() -> dict[str, Any]:
     """The schemas that the routes name."""
-    return fep_schemas() | openwop_schemas() | page_schemas()
+    return fep_schemas() | openwop_schemas() | page_schemas() | overview_schemas()
 
 
 def http_app(
@@ -38,7 +41,9 @@ def http_app(
     """Without `openwop`, its routes answer 404."""
     services = evaluations.services
     state = ServerState(executor, authenticate, serving, limits=services.limits, clock=services.clock)
-    state.attach(FepState(evaluations))
+    fep = FepState(evaluations)
+    state.attach(fep)
     if openwop is not None:
         state.attach(openwop)
+        state.attach(OverviewState(fep, openwop))
     return create_app([*routes, *FILES], state, http_schemas())

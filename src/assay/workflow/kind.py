@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import Refusal
-from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunStatus, Store
+from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunFacts, RunStatus, Store
 from assay.ports.agents import ChannelResolver
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
 from assay.ports.supervise import run_guarded
@@ -271,7 +271,8 @@ class WorkflowState:
         )
         if replayer.end.error:
             metadata["error"] = replayer.end.error
-        return Ending(replayer.end.status, events, metadata, evidence)
+        outcome = RunFacts(passed=metadata["goalSatisfied"])
+        return Ending(replayer.end.status, events, metadata, evidence, outcome)
 
 
 def resting(wait: Wait) -> RunStatus:

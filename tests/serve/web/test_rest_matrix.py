@@ -71,6 +71,8 @@ ROWS = {
     "listSuites": ("suites:read", None, False),
     "suiteHistory": ("runs:read", None, False),
     "getSuite": ("suites:read", None, False),
+    "queryRuns": ("", {}, False),
+    "watchRuns": ("", {"waitSeconds": 0}, False),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
@@ -84,6 +86,8 @@ ROWS = {
 }
 ALSO = {
     "forkRun": {"runs:read"},
+    "queryRuns": {"runs:read"},
+    "watchRuns": {"runs:read"},
     "transitionDeployment": {"deploy:promote"},
 }  # a scope by the body of the request
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]

@@ -34,7 +34,7 @@ def digest(*query: object) -> str:
     return hashlib.sha256(repr(query).encode()).hexdigest()[:16]
 
 
-def token(cursor: RunCursor | OffsetCursor) -> str:
+def token(cursor: Struct) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 

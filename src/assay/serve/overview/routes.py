@@ -1,0 +1,33 @@
+"""The routes of this package. A scope of "": any valid key; the endpoint checks the scope of the kinds it reads."""
+
+from assay.serve.overview.run_list import query_runs, watch_runs
+from assay.serve.web.route import ResponseSpec, RouteSpec
+
+RUNS = "/v1/host/assay/runs"
+
+OVERVIEW = [
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}:query",
+        endpoint=query_runs,
+        scope="",
+        id="queryRuns",
+        summary="List runs of every kind: filter, sort, count, group; needs `runs:read` or `evaluations:read`",
+        body="RunsQuery",
+        optional=True,
+        responses={200: ResponseSpec("One page of runs, or groups of runs.", "RunsAnswer")},
+        errors=(400, 413, 415),
+    ),
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}:changes",
+        endpoint=watch_runs,
+        scope="",
+        id="watchRuns",
+        summary="Wait until a run of a list has changed, or a run was created",
+        body="ChangesQuery",
+        optional=True,
+        responses={200: ResponseSpec("The rows that are new or have changed.", "ChangesAnswer")},
+        errors=(400, 413, 415),
+    ),
+]

@@ -1,0 +1,24 @@
+"""The schemas of these routes for the OpenAPI document."""
+
+from typing import Any
+
+from assay.serve.overview import run_list
+from assay.serve.web.openapi import components
+
+EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
+    "RunsQuery": {
+        "filter": {"status": ["completed"]},
+        "sort": {"by": "score", "order": "asc"},
+        "counts": True,
+    },
+    "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
+}
+
+
+def overview_schemas() -> dict[str, Any]:
+    schemas = components(
+        (run_list.RunsQuery, run_list.RunsAnswer, run_list.ChangesQuery, run_list.ChangesAnswer)
+    )
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    return schemas

@@ -41,6 +41,12 @@ export const ROUTES: Route[] = [
     title: "Verification",
     screen: lazy(() => import("~/screens/verify/VerifyScreen")),
   },
+  {
+    path: "/try",
+    title: "Try it",
+    nav: { label: "Try it", key: "t" },
+    screen: lazy(() => import("~/screens/try/TryScreen")),
+  },
 ];
 
 export const HOME = "/runs";

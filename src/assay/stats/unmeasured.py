@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 from msgspec import Struct
 
 from assay.stats.distributions import numpy, student_quantile
 from assay.stats.paired import LEVEL, PairedSample
+
+EDGE_POINTS = 16  # of a line between two corners
 
 
 class UnmeasuredBounds(Struct, frozen=True):
@@ -71,16 +74,28 @@ def _corner_limits(
     The limits of t with some unmeasured cases at their largest difference and the others at their least.
 
     The lower limit is concave in each difference and the upper one convex, because a spread widens the interval. The
-    extremes are therefore corners, and not always those where all cases move the same way. Ranges of equal width need
-    only one order: those with the largest middle first, which gives the largest spread for each sum.
+    extremes are therefore corners, and not always those where all cases move the same way. With the largest middle first,
+    the corners are those with the largest sum of squares for their sum. No other corner is above the lines between them,
+    so points on these lines bound the corners of ranges of unlike widths. Ranges of equal width need no points between.
     """
     np = numpy()
     ordered = np.array(sorted(ranges, key=sum, reverse=True), dtype=float)
     least, largest = ordered[:, 0], ordered[:, 1]
     n, mean = sample.n + len(ranges), sample.estimate or 0.0
-    sums = sample.n * mean + least.sum() + np.cumsum(largest - least)
-    squares = sample.squares + sample.n * mean**2 + (least**2).sum() + np.cumsum(largest**2 - least**2)
+    widths, growth = largest - least, largest**2 - least**2
+    steps = np.array(
+        [1.0] if np.ptp(widths) == 0 else [step / EDGE_POINTS for step in range(1, EDGE_POINTS + 1)]
+    )
+    sums = _along(sample.n * mean + least.sum(), widths, steps)
+    squares = _along(sample.squares + sample.n * mean**2 + (least**2).sum(), growth, steps)
     means = sums / n
     errors = np.sqrt(np.maximum(0.0, squares - n * means**2) / (n - 1) / n)
     reach = student_quantile((1 + level) / 2, n - 1) * errors
     return (means - reach).tolist(), (means + reach).tolist()
+
+
+def _along(first: float, steps: Any, parts: Any) -> Any:
+    """The running sums of the steps from `first` on, each step in parts."""
+    np = numpy()
+    before = first + np.cumsum(steps) - steps
+    return (before[:, None] + steps[:, None] * parts[None, :]).ravel()

@@ -11,7 +11,7 @@ PAGE := src/assay/serve/page/dist/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench soak docs lock clean web browser
+.PHONY: demo test lint form types suite bench soak docs lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -62,6 +62,10 @@ types: $(MADE)
 
 suite: $(MADE) $(PAGE) browser
 	$(BIN)/python -m pytest --processes 4 $(ARGS)
+
+# Pictures of the screens of the page, into docs/screenshots.
+screenshots: $(MADE) $(PAGE) browser
+	$(BIN)/python -m pytest tests/page --screenshots $(ARGS)
 
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)

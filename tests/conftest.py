@@ -33,6 +33,11 @@ def pytest_addoption(parser):
     parser.addoption(
         "--soak", action="store_true", help="run only the tests that have a long series or a sample, in full"
     )
+    parser.addoption(
+        "--screenshots",
+        action="store_true",
+        help="tests of the page write pictures of its screens into docs/screenshots",
+    )
 
 
 def pytest_configure(config):

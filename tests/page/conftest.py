@@ -47,3 +47,30 @@ def page(browser, site):
     """A tab that is signed in, 1440 wide. A failure of a script fails the test."""
     with site.tab(browser) as page:
         yield page
+
+
+SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+
+
+@pytest.fixture
+def screenshot(request, browser, site):
+    """
+    `screenshot("runs", address)` takes pictures of a screen for the docs, if pytest has the option --screenshots.
+
+    `ready` is a text of the screen to wait for. `act(page)` may open a drawer first.
+    """
+
+    def take(name, address, ready, act=None):
+        if not request.config.getoption("--screenshots"):
+            return
+        SHOTS.mkdir(exist_ok=True)
+        for width, height, scheme in ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light")):
+            with site.tab(browser, width, height, scheme) as page:
+                page.goto(address)
+                page.get_by_text(ready).first.wait_for()
+                if act is not None:
+                    act(page)
+                page.wait_for_timeout(300)  # fonts and charts
+                page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", animations="disabled")
+
+    return take

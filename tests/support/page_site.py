@@ -82,15 +82,31 @@ class Site:
         """The address of a run in the page."""
         return f"{self.url}/#/runs/{self.run(name)}"
 
+    def new_key(self, command, tenant, *scopes):
+        """An API key of a tenant, made by the command."""
+        options = [part for scope in scopes for part in ("--scope", scope)]
+        done = command("key", "create", "--tenant", tenant, *options, folder=self.folder)
+        assert done.code == 0, done.err
+        return done.out.strip()
+
     @contextlib.contextmanager
-    def tab(self, browser, width=1440, height=900, scheme="light"):
+    def tab(self, browser, width=1440, height=900, scheme="light", key=None):
+        """A tab that is signed in with the local key, or another; with "" it is not signed in."""
+        key = self.key if key is None else key
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
-        context.add_init_script(f"sessionStorage.setItem('assay.key', {json.dumps(self.key)})")
+        if key:  # once in a tab: a test may sign out
+            stored = (
+                f"sessionStorage.setItem('assay.key', {json.dumps(key)}); sessionStorage.setItem('test', 'x')"
+            )
+            context.add_init_script(f"if (!sessionStorage.getItem('test')) {{ {stored} }}")
         context.set_default_timeout(20_000)
         page = context.new_page()
         failures = []
+        page.on(
+            "request", lambda request: failures.append(request.url) if self._outside(request.url) else None
+        )
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on(
             "console", lambda line: failures.append(line.text) if "Content Security" in line.text else None
@@ -98,6 +114,10 @@ class Site:
         yield page
         context.close()
         assert failures == []
+
+    def _outside(self, url):
+        """Whether a request leaves this server. The page never asks another one."""
+        return not url.startswith((f"{self.url}/", "data:", f"blob:{self.url}/"))
 
     def check_accessibility(self, page):
         """axe finds no violation of WCAG A and AA."""

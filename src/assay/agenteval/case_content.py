@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import RESULTS, TASKS, EvalHeader, read_request
-from assay.agenteval.safety import SAFETY, SafetyRecord, record_of
+from assay.agenteval.safety_records import SAFETY, SafetyRecord, record_of
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node

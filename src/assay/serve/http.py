@@ -1,6 +1,7 @@
 """The HTTP application of a host: FEP's routes, OpenWOP's, the page, and those of the conformance suite where they are enabled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from starlette.applications import Starlette
@@ -25,8 +26,9 @@ from assay.serve.web.route import RouteSpec
 ROUTES: list[RouteSpec] = [*FEP, *OPENWOP, *SESSIONS, *OVERVIEW]
 
 
-def http_schemas() -> dict[str, Any]:
-    """The schemas that the routes name."""
+@cache
+def http_schemas() -> Mapping[str, Any]:
+    """The schemas that the routes name, made once: they take most of the time in which a server starts."""
     return fep_schemas() | openwop_schemas() | page_schemas() | overview_schemas()
 
 

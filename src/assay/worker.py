@@ -1,6 +1,7 @@
 """The worker that `assay worker` runs: it conducts runs of the store, and executes units of all of them (decision 0072)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -23,6 +24,7 @@ from assay.settings import Settings
 UNIT_VERSION = "1"  # of units and results; a worker of another version leaves them
 CONNECTIONS = 8  # to the tables of DBOS
 ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
+FORGOTTEN = 10  # looks at a unit that is neither executed nor written: its result could not be written
 WATCH = 1.0  # seconds between two looks at the units that run here
 SWEEP, KEEP = 60.0, timedelta(hours=1)  # between two sweeps; how long results wait for a conductor
 
@@ -117,18 +119,25 @@ class Worker:
         self.units.launch(executor)
 
     async def _watch(self) -> None:
+        idle: Counter[str] = Counter()
         while True:
             await asyncio.sleep(min(WATCH, self.registry.lease / HEARTBEATS))
-            await run_guarded("units here", self._drop_lost_units())
+            await run_guarded("units here", self._compare_units(idle))
             await run_guarded("units here", self._stop_cancelled_runs(), EnvironmentFailure)
 
-    async def _drop_lost_units(self) -> None:
-        """Stop units that were cancelled, or that another executor has."""
-        if ids := self.units.running:
-            there = await asyncio.to_thread(self._queue.statuses, ids)
-            mine = {id for id, unit in there.items() if unit.status == "PENDING"}
-            mine = {id for id in mine if there[id].executor == self.units.executor_id}
-            self.units.drop([id for id in ids if id not in mine])
+    async def _compare_units(self, idle: Counter[str]) -> None:
+        """Stop units that were cancelled or that another executor has. Put back those that this one has and does not execute."""
+        executor, running = self.units.executor_id, self.units.running
+        held = await asyncio.to_thread(self._queue.held, executor)
+        if executor != self.units.executor_id:
+            return
+        self.units.drop([id for id in running if id not in held])
+        lost = held.difference(running, self.units.running)
+        for id in [id for id in idle if id not in lost]:
+            del idle[id]
+        idle.update(lost)
+        if forgotten := [id for id, looks in idle.items() if looks >= FORGOTTEN]:
+            await asyncio.to_thread(self._queue.put_back, forgotten)
 
     async def _stop_cancelled_runs(self) -> None:
         """Interrupt the units of cancelled runs, so that they return what they have. Their conductor may be elsewhere."""

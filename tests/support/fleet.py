@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import httpx
+import psycopg
 from sqlalchemy import make_url
 
 from assay.backends.stores.open import open_store
@@ -113,7 +114,9 @@ class Fleet:
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             )  # fmt: skip
         else:
-            process = self._zygote.start("worker", folder=self.folder, pipe=True, environ=environ)
+            process = self._zygote.start(
+                "worker", "--log-level", "info", folder=self.folder, pipe=True, environ=environ
+            )
         self.workers.append(process)
         if wait:
             said = process.stdout.readline()
@@ -179,8 +182,27 @@ class Fleet:
                     ended[name] = status
                     del left[name]
             time.sleep(0.1)
-        assert not left, f"these runs have not ended: {left}"
+        assert not left, f"these runs have not ended: {left}\n{self.state()}"
         return ended
+
+    def state(self):
+        """What a test prints when runs do not end."""
+        with psycopg.connect(self.address) as connection:
+            units = connection.execute(
+                "SELECT status, executor_id, count(*), max(recovery_attempts) FROM assay_units.workflow_status GROUP BY 1, 2"
+            ).fetchall()
+            runs = connection.execute("SELECT id, status, holder, takeovers, events FROM runs").fetchall()
+            workers = connection.execute(
+                "SELECT key, version FROM documents WHERE kind = 'worker'"
+            ).fetchall()
+        logs = [self._log_of(one) for one in self.workers if one.poll() is None]
+        return "\n".join(map(str, (*units, *runs, *workers, *logs)))
+
+    def _log_of(self, process):
+        if isinstance(process, subprocess.Popen):
+            return ""
+        process._err.seek(0)
+        return process._err.read()[-3000:]
 
     def executions(self):
         """How often each unit was executed, by the name of its run and its number."""

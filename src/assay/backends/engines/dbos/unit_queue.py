@@ -91,6 +91,17 @@ class UnitQueue:
         """The units that the queue has, without their outputs."""
         return {unit.id: unit for unit in self._list(ids)}
 
+    def held(self, executor: str) -> set[str]:
+        """The units that this executor has."""
+        pending = self._client.list_workflows(
+            status="PENDING", name=UNIT, executor_id=executor, load_input=False, load_output=False
+        )
+        return {unit.workflow_id for unit in pending}
+
+    def put_back(self, ids: Sequence[str]) -> None:
+        """Queue units again that no executor executes, although one has them."""
+        self._client.resume_workflows(list(ids), queue_name=QUEUE)
+
     def executors(self) -> set[str]:
         """The executors that have units of this version."""
         pending = self._client.list_workflows(

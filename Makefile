@@ -76,6 +76,7 @@ soak: $(MADE)
 	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/stores/soak_faults.py
+	$(BIN)/python -m pytest -s tests/engines/soak_workers.py
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # Compares the documents with the code and runs their examples.

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from assay import app, host
+from assay.backends.models.fleet_limits import FleetLimits, ProviderReport
 from assay.backends.stores.codec import RecordCodec
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
@@ -25,6 +26,7 @@ UNIT_VERSION = "1"  # of units and results; a worker of another version leaves t
 CONNECTIONS = 8  # to the tables of DBOS
 ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
 FORGOTTEN = 10  # looks at a unit that is neither executed nor written: its result could not be written
+PACE = 0.5  # seconds between two looks at the limits of providers
 WATCH = 1.0  # seconds between two looks at the units that run here
 SWEEP, KEEP = 60.0, timedelta(hours=1)  # between two sweeps; how long results wait for a conductor
 
@@ -60,6 +62,7 @@ class Worker:
             window=self._window,
             performs_here=self._performs_here,
         )
+        self._limits = FleetLimits()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped: set[str] = set()  # cancelled runs whose units were interrupted here
 
@@ -68,7 +71,12 @@ class Worker:
         self._kinds = {kind.name: kind for kind in kinds}
         self.units.launch(self.registry.executor_id)
         self.engine.open()
-        loops = {"heartbeat of the worker": self._beat, "units here": self._watch, "lost units": self._reap}
+        loops = {
+            "heartbeat of the worker": self._beat,
+            "units here": self._watch,
+            "lost units": self._reap,
+            "limits of providers": self._share_limits,
+        }
         self._tasks = [supervise(name, loop) for name, loop in loops.items()]
 
     async def close(self) -> None:
@@ -102,14 +110,36 @@ class Worker:
         registry = self.registry
         while True:
             await asyncio.sleep(registry.lease / HEARTBEATS)
-            counts = {
-                "executed": self.units.executed,
-                "repeated": self.engine.repeated,
-                "refused": self.engine.refused + self.units.refused,
-            }
-            await run_guarded("heartbeat of the worker", registry.beat(**counts), EnvironmentFailure)
+            await run_guarded("heartbeat of the worker", self._renew(), EnvironmentFailure)
             if registry.lost:
                 await run_guarded("heartbeat of the worker", self._begin_again(), EnvironmentFailure)
+
+    async def _renew(self) -> None:
+        await self.registry.beat(
+            executed=self.units.executed,
+            repeated=self.engine.repeated,
+            refused=self.engine.refused + self.units.refused,
+            providers=self._limits.report(),
+        )
+
+    async def _share_limits(self) -> None:
+        """Tell the others of a 429 at once, and take theirs into account. Without providers it does nothing."""
+        told = 0
+        while True:
+            await asyncio.sleep(PACE)
+            if report := self._limits.report():
+                throttles = sum(one.throttles for one in report.values())
+                told, news = throttles, throttles != told
+                if news:
+                    await run_guarded("limits of providers", self._renew(), EnvironmentFailure)
+                await run_guarded("limits of providers", self._divide_limits(), EnvironmentFailure)
+
+    async def _divide_limits(self) -> None:
+        workers = await self.registry.others()
+        reports = {
+            id: msgspec.convert(one.providers, dict[str, ProviderReport]) for id, one in workers.items()
+        }
+        self._limits.apply(self.registry.executor_id, reports, self.registry.clock.now().timestamp())
 
     async def _begin_again(self) -> None:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""

@@ -268,7 +268,11 @@ class Proxy:
     def _connect(self):
         if str(self._target).startswith("/"):
             upstream = socket.socket(socket.AF_UNIX)
-            upstream.connect(f"{self._target}/.s.PGSQL.{self._port}")
+            try:
+                upstream.connect(f"{self._target}/.s.PGSQL.{self._port}")
+            except OSError:
+                upstream.close()
+                raise
             return upstream
         return socket.create_connection((self._target, self._port))
 

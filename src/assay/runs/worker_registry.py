@@ -11,6 +11,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +34,7 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     executed: int = 0  # units
     repeated: int = 0  # executions beyond the first, of the units whose results it recorded
     refused: int = 0  # results that came too late
+    providers: dict[str, Any] = {}  # the reports of its limiters
 
 
 class StoreClock:
@@ -82,6 +84,7 @@ class FleetView:
 
 
 def records(workers: list[Document]) -> Mapping[str, WorkerRecord]:
+    """What the workers say about themselves, by their ids."""
     return {one.key: msgspec.json.decode(one.data, type=WorkerRecord) for one in workers}
 
 
@@ -93,7 +96,7 @@ class WorkerRegistry:
         self.view, self.clock = FleetView(store, lease), StoreClock()
         self.executor_id = ""
         self._version, self._beat_at = 0, 0.0
-        self._beaten = asyncio.Event()
+        self._beaten, self._beating = asyncio.Event(), asyncio.Lock()
         self.lost = False
 
     async def register(self) -> str:
@@ -104,9 +107,12 @@ class WorkerRegistry:
         await self._set_clock()
         return executor
 
-    async def beat(self, *, executed: int = 0, repeated: int = 0, refused: int = 0) -> bool:
-        """Renew the membership; False: it was lost."""
-        record = self._record(executed, repeated, refused)
+    async def beat(self, **counts: Any) -> bool:
+        """Renew the membership, with members of a WorkerRecord; False: it was lost."""
+        async with self._beating:
+            return await self._beat(self._record(**counts))
+
+    async def _beat(self, record: WorkerRecord) -> bool:
         try:
             await self._put(self.executor_id, self._version, record)
             self._version += 1
@@ -143,6 +149,10 @@ class WorkerRegistry:
                 self.clock.set(one.updated)
         return alive
 
+    async def others(self) -> Mapping[str, WorkerRecord]:
+        """The records of all workers, this one among them."""
+        return records(await self._store.documents(TENANT, KIND, limit=LIMIT))
+
     async def leave(self) -> None:
         change = DeleteDocument(tenant=TENANT, kind=KIND, key=self.executor_id, version=None)
         await self._store.commit(Transaction(documents=[change]))
@@ -164,11 +174,5 @@ class WorkerRegistry:
         self._beat_at = asyncio.get_running_loop().time()
         self._beaten.set()
 
-    def _record(self, executed: int = 0, repeated: int = 0, refused: int = 0) -> WorkerRecord:
-        return WorkerRecord(
-            host=socket.gethostname(),
-            process=os.getpid(),
-            executed=executed,
-            repeated=repeated,
-            refused=refused,
-        )
+    def _record(self, **counts: Any) -> WorkerRecord:
+        return WorkerRecord(host=socket.gethostname(), process=os.getpid(), **counts)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.backends.models.faults import fault, queue_timeout_fault, spent, unwrap_error
+from assay.backends.models.fleet_limits import GATES
 from assay.backends.models.key_scrubbing import valid_key
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
 from assay.backends.models.retry import BACKOFF, Backoff, may_pass, pause, retry_after, throttles
@@ -117,9 +118,9 @@ class ProviderClient:
                 del self._states[old]
             per_minute = self.provider.requests_per_minute
             ceiling = RequestRate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
-            state = _LoopState(
-                AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes)
-            )
+            gate = AdaptiveLimiter(ceiling)
+            GATES.add(self.provider.name, gate)
+            state = _LoopState(gate, open_transport(self.provider, max_bytes=self._max_bytes))
             self._states[loop] = state
         return state
 

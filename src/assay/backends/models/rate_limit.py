@@ -29,6 +29,8 @@ def adjust(rate: RequestRate, event: Literal["answered", "throttled"], ceiling: 
     if event == "throttled":
         part = 2 if rate.slots > rate.failed - 1 else 4
         return RequestRate(max(1.0, rate.slots / part), max(ceiling.rate / 64, rate.rate / 2), rate.slots)
+    if ceiling.slots < 1:
+        return rate  # another process has the only slots for now
     step = (1.0 if rate.slots + 1 < rate.failed else PROBING) / rate.slots
     return RequestRate(
         min(ceiling.slots, rate.slots + step), min(ceiling.rate, rate.rate + ceiling.rate / 50), rate.failed
@@ -54,7 +56,8 @@ class AdaptiveLimiter:
 
     def __init__(self, ceiling: RequestRate) -> None:
         self.pace = ceiling
-        self._ceiling = ceiling
+        self.configured = self._ceiling = ceiling
+        self.throttles = 0
         self._loop = asyncio.get_running_loop()
         self._line: list[tuple[int, asyncio.Future[None]]] = []
         self._out = 0
@@ -86,6 +89,30 @@ class AdaptiveLimiter:
 
     def on_throttle(self, *, sent_at: float, until: float) -> None:
         """Admit no request before `until`. Failures of requests sent before the slowdown do not slow it down again."""
+        self.throttles += 1
+        self._slow_down(sent_at, until)
+
+    def on_throttle_elsewhere(self, seconds: float) -> None:
+        """Another process was throttled: go slower here too, and admit no request for `seconds`."""
+        now = self._loop.time()
+        self._slow_down(now, now + seconds)
+
+    @property
+    def closed_seconds(self) -> float:
+        """Seconds until a request may be admitted again after a throttle; 0: now."""
+        return max(0.0, self._closed_until - self._loop.time())
+
+    def divide(self, slots: int, rate: float) -> None:
+        """Use these parts of the configured limits from now on; other processes have the rest. 0 slots admit nothing."""
+        if (slots, rate) == (self._ceiling.slots, self._ceiling.rate):
+            return
+        was, self._ceiling = self._ceiling, RequestRate(slots, rate)
+        whole = self.pace.slots >= was.slots and self.pace.rate >= was.rate
+        pace = self._ceiling if whole else RequestRate(min(self.pace.slots, slots), min(self.pace.rate, rate))
+        self.pace = RequestRate(max(1.0, pace.slots), pace.rate, self.pace.failed)
+        self._admit()
+
+    def _slow_down(self, sent_at: float, until: float) -> None:
         self._closed_until = max(self._closed_until, until)
         if sent_at >= self._slowed_at:
             self._slowed_at = self._loop.time()
@@ -97,7 +124,7 @@ class AdaptiveLimiter:
             if turn.done():  # cancelled in line
                 heapq.heappop(self._line)
                 continue
-            if self._out >= int(self.pace.slots):
+            if self._out >= min(int(self.pace.slots), self._ceiling.slots):
                 return
             now = self._loop.time()
             wait, due = spacing(self._next_slot, now, self.pace.rate)

@@ -97,6 +97,8 @@ ROWS = {
     "listRuns": (None, []),
     "queryRuns": ({}, []),
     "watchRuns": ({"waitSeconds": 0}, []),
+    "getCase": (None, [("run.read", "run")]),
+    "searchCases": ({"text": "x"}, [("run.read", "run")]),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),
@@ -148,6 +150,7 @@ class Asked:
             "{workflow_id}": "conformance-noop",
             "{suite_ref}": SHELVED,
             "{suite_id}": SUITE["suiteId"],
+            "{position}": "0",
             "{pack_ref}": PACK.manifest.key,
         }
         for name, value in naming.items():

@@ -73,6 +73,8 @@ ROWS = {
     "getSuite": ("suites:read", None, False),
     "queryRuns": ("", {}, False),
     "watchRuns": ("", {"waitSeconds": 0}, False),
+    "getCase": ("", None, True),
+    "searchCases": ("", {"text": "x"}, True),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
@@ -88,6 +90,8 @@ ALSO = {
     "forkRun": {"runs:read"},
     "queryRuns": {"runs:read"},
     "watchRuns": {"runs:read"},
+    "getCase": {"runs:read"},
+    "searchCases": {"runs:read"},
     "transitionDeployment": {"deploy:promote"},
 }  # a scope by the body of the request
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]
@@ -139,7 +143,7 @@ class Ours(NamedTuple):
             path = path.replace("{run_id}", self.flow)
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
-        path = path.replace("{suite_id}", SUITE["suiteId"])
+        path = path.replace("{suite_id}", SUITE["suiteId"]).replace("{position}", "0")
         path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
         if "/host/assay/comparison" in path:
             return f"{path}?runs={self.evaluation},{self.evaluation}"

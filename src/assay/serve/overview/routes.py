@@ -1,5 +1,6 @@
 """The routes of this package. A scope of "": any valid key; the endpoint checks the scope of the kinds it reads."""
 
+from assay.serve.overview.case_reader import read_case, search_cases
 from assay.serve.overview.run_list import query_runs, watch_runs
 from assay.serve.web.route import ResponseSpec, RouteSpec
 
@@ -29,5 +30,26 @@ OVERVIEW = [
         optional=True,
         responses={200: ResponseSpec("The rows that are new or have changed.", "ChangesAnswer")},
         errors=(400, 413, 415),
+    ),
+    RouteSpec(
+        method="GET",
+        path=f"{RUNS}/{{run_id}}/cases/{{position}}",
+        endpoint=read_case,
+        scope="",
+        id="getCase",
+        summary="Get one case with its content: trials, checks with their reasons, trajectory, corrections",
+        responses={200: ResponseSpec("The case.", "CaseDetail")},
+        errors=(400, 404),
+    ),
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}/{{run_id}}/cases:search",
+        endpoint=search_cases,
+        scope="",
+        id="searchCases",
+        summary="Search for a text or tags in the content of a run; says how far it looked",
+        body="SearchBody",
+        responses={200: ResponseSpec("The matches, and how far the search looked.", "SearchAnswer")},
+        errors=(400, 404, 413, 415),
     ),
 ]

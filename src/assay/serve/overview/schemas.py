@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.serve.overview import run_list
+from assay.serve.overview import case_reader, run_list
 from assay.serve.web.openapi import components
 
 EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
@@ -12,12 +12,21 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
         "counts": True,
     },
     "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
+    "SearchBody": {"text": "refund", "in": ["output", "reason"], "limit": 20},
 }
 
 
 def overview_schemas() -> dict[str, Any]:
     schemas = components(
-        (run_list.RunsQuery, run_list.RunsAnswer, run_list.ChangesQuery, run_list.ChangesAnswer)
+        (
+            run_list.RunsQuery,
+            run_list.RunsAnswer,
+            run_list.ChangesQuery,
+            run_list.ChangesAnswer,
+            case_reader.CaseDetail,
+            case_reader.SearchBody,
+            case_reader.SearchAnswer,
+        )
     )
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]

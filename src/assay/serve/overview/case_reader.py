@@ -1,0 +1,142 @@
+"""GET …/cases/{position}: one case with its content. POST …/cases:search: a bounded search in the content of all cases."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.agenteval.case_content import eval_case
+from assay.agenteval.run_header import KIND as EVAL
+from assay.errors import InvalidRequest, NotFound, Problem
+from assay.fep.case_content import CaseContent, evaluation_case
+from assay.fep.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
+from assay.fep.run_header import KIND as EVALUATION
+from assay.ports import CLOSED, Run, Store
+from assay.runs.case_table import CaseEntry, CaseFilter, entries
+from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.state import fep_of
+from assay.serve.openwop.host import host_of
+from assay.serve.overview.access import any_run
+from assay.serve.overview.case_rows import CaseRow, row_of
+from assay.serve.web.body_reader import body_format, read_document
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+
+DIGITS = 10  # of a position
+
+
+class CaseRun(Struct, frozen=True, kw_only=True, rename="camel"):
+    run_id: str
+    kind: str
+    status: str
+
+
+class CaseDetail(CaseContent, frozen=True, kw_only=True, rename="camel"):
+    """A case with its content, its row of the table, and the positions beside it."""
+
+    run: CaseRun
+    row: CaseRow
+    next: int | None
+    previous: int | None
+
+
+class SearchBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"parts": "in"}):
+    """A text, tags or both. `in`: the parts of a case in which the text is looked for."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+    tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=20)] = []
+    parts: list[Part] = msgspec.field(default_factory=lambda: list(PARTS))
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    cursor: Annotated[str, Meta(max_length=20)] | UnsetType = UNSET
+
+
+class SearchAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`looked` says how far the search looked. `next`: the cursor of the rest."""
+
+    matches: list[CaseMatch]
+    looked: SearchedPart
+    next: str | UnsetType = UNSET
+
+
+_search = msgspec.json.Decoder(SearchBody).decode
+
+
+async def read_case(call: HttpRequest) -> Response:
+    """One case with its content; 404 if it has no result yet, or the content of the run was erased."""
+    call.query()
+    run = await _run_with_cases(call)
+    position = _number(call.scope["path_params"]["position"], "position")
+    store = fep_of(call).evaluations.store
+    if run.erased:
+        raise NotFound(f"the content of run {run.id} was erased; its log and its numbers remain")
+    entry = await entry_at(store, run, position)
+    labels: list[str] = run.metadata.get("checks", [])
+    if run.kind == EVAL:
+        content = await eval_case(store, run, position, labels, feedback=host_of(call).feedback)
+    else:
+        content = await evaluation_case(fep_of(call).evaluations, run, position, labels)
+    await call.audit_read(run)
+    return answer(_detail(run, entry, labels, content))
+
+
+def _detail(run: Run, entry: CaseEntry, labels: list[str], content: CaseContent) -> CaseDetail:
+    trials: int = run.metadata.get("trials", 1)
+    total: int = run.metadata.get("total", 0)
+    last = (total if run.kind == EVAL else total // trials) - 1
+    return CaseDetail(
+        **{name: getattr(content, name) for name in content.__struct_fields__},
+        run=CaseRun(run_id=run.id, kind=run.kind, status=run.status),
+        row=row_of(entry, len(labels), content.case_id),
+        next=entry.position + 1 if entry.position < last else None,
+        previous=entry.position - 1 if entry.position else None,
+    )
+
+
+async def entry_at(store: Store, run: Run, position: int) -> CaseEntry:
+    """The row of the case in the table; NotFound if it has no result yet."""
+    trials: int = run.metadata.get("trials", 1)
+    first = position * trials
+    blocks = [
+        block
+        for block in await store.case_blocks(run.id, start=first, limit=trials)
+        if block.first < first + trials
+    ]
+    wanted = CaseFilter(positions=frozenset({position}))
+    found = next(iter(entries(blocks, trials, wanted, complete=True)), None)
+    if found is None:
+        ended = run.status in CLOSED
+        raise NotFound(f"run {run.id} has no {'' if ended else 'result of a '}case at position {position}")
+    return found
+
+
+async def search_cases(call: HttpRequest) -> Response:
+    """Search in the content. What is looked for is in the body: it is in no address and in no log."""
+    call.query()
+    body_format(call)
+    body = decode_body(_search, await read_document(call), call.server.limits)
+    run = await _run_with_cases(call)
+    if body.text is UNSET and not body.tags:
+        raise InvalidRequest(Problem("text", "expected a text or tags to look for, got neither"))
+    if run.erased:
+        raise NotFound(f"the content of run {run.id} was erased; its log and its numbers remain")
+    query = SearchQuery(
+        text="" if body.text is UNSET else body.text, tags=tuple(body.tags), parts=tuple(body.parts)
+    )
+    start = 0 if body.cursor is UNSET else _number(body.cursor, "cursor")
+    await call.audit_read(run)
+    page = await search_results(fep_of(call).evaluations.store, run, query, start=start, limit=body.limit)
+    following = UNSET if page.looked.complete else str(page.looked.stop)
+    return answer(SearchAnswer(matches=page.matches, looked=page.looked, next=following))
+
+
+async def _run_with_cases(call: HttpRequest) -> Run:
+    run = await any_run(call)
+    if run.kind not in (EVALUATION, EVAL):
+        raise NotFound(f"run {run.id} has no cases: it is a {run.kind}")
+    return run
+
+
+def _number(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < DIGITS):
+        raise InvalidRequest(Problem(name, f"expected a whole number from 0, got {text[:40]!r}"))
+    return int(text)

@@ -99,6 +99,8 @@ ROWS = {
     "watchRuns": ({"waitSeconds": 0}, []),
     "getCase": (None, [("run.read", "run")]),
     "searchCases": ({"text": "x"}, [("run.read", "run")]),
+    "getRunOverview": (None, [("run.read", "run")]),
+    "queryCases": ({}, [("run.read", "run")]),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),

@@ -224,3 +224,12 @@ def check_counts(blocks: Iterable[CaseBlock], columns: int) -> list[Counter[str]
                 if outcome != ABSENT:
                     counts[at][outcome] += many
     return counts
+
+
+def latencies_of(blocks: Iterable[CaseBlock]) -> list[float]:
+    """The known latencies of all results."""
+    found: list[float] = []
+    for block in blocks:
+        column = _doubles(read_columns(block.data).latency)
+        found += [value for value in column if value == value]
+    return found

@@ -6,7 +6,7 @@ import pytest
 
 from support.evals import golden, rubric
 from support.openwop_client import done, suite
-from support.rest_client import Server, request_of, sqlite
+from support.rest_client import Server, request_of, slow, sqlite
 
 MIXED = suite(
     golden("exact", "Paris", "Paris"),
@@ -165,3 +165,104 @@ def test_a_key_sees_the_kinds_of_its_scopes_and_its_tenant_only(host, runs):
 )
 def test_a_bad_query_is_refused_with_its_place(client, body, said):
     assert said in refused(client, ":query", **body)
+
+
+def overview(client, run):
+    answer = client.get(f"/v1/host/assay/runs/{run}/overview")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_an_overview_says_the_verdict_and_what_decided(client, runs):
+    found = overview(client, runs["repeated"])
+    assert found["run"]["passed"] is False
+    (bar,) = found["bars"]
+    assert (bar["name"], bar["required"], bar["met"], bar["decided"]) == ("passScore", 0.8, False, True)
+    assert bar["observed"] == pytest.approx((1 + 0 + 0.75) / 3)
+    assert [one["k"] for one in found["passK"]] == [1, 2]
+    assert found["latency"]["cases"] == 6
+    assert found["unmeasured"] == {"error": 0, "skipped": 0, "neverReached": 0}
+    assert found["progress"] is None
+    stats = {one["label"]: (one["passed"], one["failed"]) for one in found["checks"]}
+    assert stats == {"exact_match": (2, 2), "llm_judge": (0, 2)}
+    plain = overview(client, runs["evaluation"])
+    assert (plain.get("bars", []), plain["about"]["experiment"]) == ([], {"name": "first experiment"})
+    assert plain["checks"] == [
+        {"index": 0, "label": "contains", "passed": 5, "failed": 0, "ungraded": 0, "error": 0, "skipped": 0}
+    ]
+    workflow = overview(client, runs["workflow"])
+    assert (workflow["run"]["kind"], workflow["latency"]) == ("workflow", None)
+
+
+def cases(client, run, **body):
+    return post(client, f"/{run}/cases:query", **body)
+
+
+def test_the_cases_of_a_run_with_trials(client, runs):
+    found = cases(client, runs["repeated"], sort={"by": "status"}, include=["preview"])
+    assert [(row["caseId"], row["status"]) for row in found["cases"]] == [
+        ("wrong", "failed"), ("kind", "failed"), ("exact", "passed")
+    ]  # fmt: skip
+    wrong = found["cases"][0]
+    labels = [column["label"] for column in found["columns"]]
+    cell = wrong["cells"][labels.index("exact_match")]
+    assert (cell["failed"], cell["passed"]) == (2, 0)
+    assert wrong["cells"][labels.index("llm_judge")] is None
+    assert wrong["trials"] == {"total": 2, "passed": 0, "failed": 2, "unmeasured": 0}
+    assert wrong["preview"] == {
+        "input": "Paris", "output": "Paris", "expected": "Rome", "reason": "expected 'Rome', got 'Paris'"
+    }  # fmt: skip
+    assert found["counts"] == {"passed": 1, "failed": 2, "ungraded": 0, "error": 0, "skipped": 0, "all": 3}
+    only = cases(client, runs["repeated"], filter={"check": {"index": labels.index("exact_match")}})
+    assert ([row["caseId"] for row in only["cases"]], only["matching"]) == (["wrong"], 1)
+    assert cases(client, runs["repeated"], filter={"status": ["error", "skipped"]})["matching"] == 0
+    by_id = cases(client, runs["repeated"], filter={"caseId": ["kind", "none"]})
+    assert ([row["position"] for row in by_id["cases"]], by_id["looked"]["complete"]) == ([2], True)
+    assert [
+        row["position"] for row in cases(client, runs["repeated"], filter={"positions": [1, 7]})["cases"]
+    ] == [1]
+
+
+def test_pages_of_cases_follow_each_other(client, runs):
+    run, seen, cursor = runs["evaluation"], [], None
+    while True:
+        page = cases(client, run, sort={"by": "position", "order": "desc"}, limit=2, **({"cursor": cursor} if cursor else {}))  # fmt: skip
+        seen += [row["caseId"] for row in page["cases"]]
+        assert page["matching"] == 5
+        cursor = page.get("next")
+        if cursor is None:
+            break
+    assert seen == ["c4", "c3", "c2", "c1", "c0"]
+    assert [row["position"] for row in cases(client, run, offset=3)["cases"]] == [3, 4]
+    assert "cursor: expected `next`" in refused(client, f"/{run}/cases:query", cursor="eA")
+    assert "offset or cursor" in refused(client, f"/{run}/cases:query", cursor="eA", offset=1)
+    assert "at most 100" in refused(client, f"/{run}/cases:query", include=["preview"], limit=101)
+
+
+def test_units_that_wait_and_own_checks_have_rows_too(client):
+    """A run of the executor: one unit for each case, and cases with their own checks."""
+    own = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "Paris 0"}}
+    request = request_of(3, [slow(0), own])
+    run = client.post("/v1/evaluations", json=request).json()["operation_id"]
+    while client.get(f"/v1/operations/{run}").json()["status"] in ("pending", "running"):
+        time.sleep(0.02)
+    found = cases(client, run, sort={"by": "score"})
+    assert [(row["caseId"], row["status"], row["score"]) for row in found["cases"]] == [
+        ("c1", "failed", 0.5), ("c2", "failed", 0.5), ("c0", "passed", 1.0)
+    ]  # fmt: skip
+    assert [row["total"] for row in post(client, ":query", filter={"text": run})["runs"]] == [3]
+
+
+def test_an_erased_run_has_no_cases(client):
+    run = client.post("/v1/evaluate", json=request_of(2)).json()["evaluation_id"]
+    assert cases(client, run)["counts"]["all"] == 2
+    assert client.delete(f"/v1/evaluations/{run}").status_code == 200
+    found = overview(client, run)
+    assert (found["run"]["counts"], "erasedAt" in found["run"]) == (None, True)
+    assert client.post(f"/v1/host/assay/runs/{run}/cases:query", json={}).status_code in (404, 410)
+
+
+def test_a_workflow_has_no_cases(client, runs):
+    answer = client.post(f"/v1/host/assay/runs/{runs['workflow']}/cases:query", json={})
+    assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
+    assert "is not an evaluation or an agent eval" in answer.json()["message"]

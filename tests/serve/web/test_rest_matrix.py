@@ -75,6 +75,8 @@ ROWS = {
     "watchRuns": ("", {"waitSeconds": 0}, False),
     "getCase": ("", None, True),
     "searchCases": ("", {"text": "x"}, True),
+    "getRunOverview": ("", None, True),
+    "queryCases": ("", {}, True),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
@@ -92,6 +94,8 @@ ALSO = {
     "watchRuns": {"runs:read"},
     "getCase": {"runs:read"},
     "searchCases": {"runs:read"},
+    "getRunOverview": {"runs:read"},
+    "queryCases": {"runs:read"},
     "transitionDeployment": {"deploy:promote"},
 }  # a scope by the body of the request
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]

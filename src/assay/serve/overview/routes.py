@@ -1,7 +1,9 @@
 """The routes of this package. A scope of "": any valid key; the endpoint checks the scope of the kinds it reads."""
 
+from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
 from assay.serve.overview.run_list import query_runs, watch_runs
+from assay.serve.overview.run_overview import get_overview
 from assay.serve.web.route import ResponseSpec, RouteSpec
 
 RUNS = "/v1/host/assay/runs"
@@ -50,6 +52,28 @@ OVERVIEW = [
         summary="Search for a text or tags in the content of a run; says how far it looked",
         body="SearchBody",
         responses={200: ResponseSpec("The matches, and how far the search looked.", "SearchAnswer")},
+        errors=(400, 404, 413, 415),
+    ),
+    RouteSpec(
+        method="GET",
+        path=f"{RUNS}/{{run_id}}/overview",
+        endpoint=get_overview,
+        scope="",
+        id="getRunOverview",
+        summary="Get the headline of a run of any kind: score, verdict and its bars, cost, latency, findings, progress",
+        responses={200: ResponseSpec("The overview.", "RunOverview")},
+        errors=(400, 404),
+    ),
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}/{{run_id}}/cases:query",
+        endpoint=query_cases,
+        scope="",
+        id="queryCases",
+        summary="List the cases of a run: filter, sort, count; k of n for each check",
+        body="CasesQuery",
+        optional=True,
+        responses={200: ResponseSpec("One page of cases.", "CasesAnswer")},
         errors=(400, 404, 413, 415),
     ),
 ]

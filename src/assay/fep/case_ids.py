@@ -1,0 +1,102 @@
+"""The ids and the texts of some cases of a run, from its evidence. A unit of several cases stores its ids apart from its results."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.fep.case_outcomes import read_result
+from assay.fep.reasons import is_failing, reason_of
+from assay.fep.run_header import IDS, RESULTS
+from assay.ports import EvidenceChunk, Store
+from assay.protocol.json_types import JSON
+from assay.runs.off_loop import off_loop
+
+PREVIEW = 300  # characters
+SCAN_SECONDS = 1.0
+_ids = msgspec.json.Decoder(list[Any]).decode
+
+
+class CaseTexts(Struct, frozen=True, kw_only=True):
+    """The beginnings of the texts of a result. `reason`: of the first check that failed or was not measured."""
+
+    input: str
+    output: str
+    expected: str | None
+    reason: str | None
+
+
+async def case_ids(store: Store, run: str, numbers: Iterable[int]) -> dict[int, str]:
+    """The id of the case of each of these results that is stored."""
+    found: dict[int, str] = {}
+    for number in sorted(set(numbers)):
+        if number in found:
+            continue
+        chunks = await store.chunks(run, IDS, start=number, stop=number + 1, limit=1)
+        if chunks:
+            found |= {chunks[0].first + at: str(id) for at, id in enumerate(_ids(chunks[0].data))}
+            continue
+        for chunk in await store.chunks(run, RESULTS, start=number, stop=number + 1, limit=1):
+            found |= await off_loop(len(chunk.data), lambda chunk=chunk: _result_ids(chunk))
+    return found
+
+
+def _result_ids(chunk: EvidenceChunk) -> dict[int, str]:
+    return {at: read_result(line).id for at, line in enumerate(chunk.lines(), chunk.first)}
+
+
+async def case_texts(store: Store, run: str, numbers: Sequence[int]) -> dict[int, CaseTexts]:
+    """The texts of each of these results that is stored."""
+    found: dict[int, CaseTexts] = {}
+    wanted = set(numbers)
+    for number in sorted(wanted):
+        if number in found:
+            continue
+        for chunk in await store.chunks(run, RESULTS, start=number, stop=number + 1, limit=1):
+            found |= await off_loop(len(chunk.data), lambda chunk=chunk: _texts(chunk, wanted))
+    return found
+
+
+def _texts(chunk: EvidenceChunk, wanted: set[int]) -> dict[int, CaseTexts]:
+    lines = chunk.lines()
+    here = [number for number in wanted if chunk.first <= number <= chunk.last]
+    return {number: texts_of(msgspec.json.decode(lines[number - chunk.first])) for number in here}
+
+
+def texts_of(result: JSON) -> CaseTexts:
+    context = result["execution_context"]
+    case, output = context["test_case"], context["output"]
+    failing = next((check for check in result["check_results"] if is_failing(check)), None)
+    return CaseTexts(
+        input=_text(case.get("input")),
+        output=_text(output.get("value")),
+        expected=_text(case["expected"]) if "expected" in case else None,
+        reason=None if failing is None else reason_of(failing)[:PREVIEW],
+    )
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
+
+
+async def results_with_id(
+    store: Store, run: str, wanted: frozenset[str], results: int
+) -> tuple[dict[int, str], int]:
+    """The results of cases with one of these ids, and the number of results that were looked at. The time is bounded."""
+    found: dict[int, str] = {}
+    number, until = 0, time.monotonic() + SCAN_SECONDS
+    while number < results and time.monotonic() < until:
+        chunks = await store.chunks(run, IDS, start=number, limit=1)
+        if not chunks or chunks[0].first > number:
+            chunks = await store.chunks(run, RESULTS, start=number, limit=1)
+            if not chunks:
+                break
+            ids = await off_loop(len(chunks[0].data), lambda chunk=chunks[0]: _result_ids(chunk))
+        else:
+            ids = {chunks[0].first + at: str(id) for at, id in enumerate(_ids(chunks[0].data))}
+        found |= {at: id for at, id in ids.items() if id in wanted}
+        number = chunks[0].last + 1
+    return found, min(number, results)

@@ -1,0 +1,229 @@
+"""POST /v1/host/assay/runs/{run_id}/cases:query: a page of the cases of a run, filtered and in any order, with counts."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.errors import InvalidRequest, NotFound, Problem
+from assay.fep.case_ids import case_ids, case_texts, results_with_id
+from assay.ports import CLOSED, CaseTotals, Run, Store
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.runs.case_blocks import all_blocks
+from assay.runs.case_pages import CaseOrder, CasePage, PageRequest, page_of
+from assay.runs.case_table import CaseEntry, CaseFilter
+from assay.runs.off_loop import off_loop
+from assay.serve.fep.request_parser import decode_body
+from assay.serve.overview.access import any_run, overview_of
+from assay.serve.overview.case_rows import CasePreview, CaseRow, row_of
+from assay.serve.overview.run_overview import CheckColumn, labels_of
+from assay.serve.overview.run_rows import SCORED, CaseCounts
+from assay.serve.web import pagination as pages
+from assay.serve.web.body_reader import body_format, read_document
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+
+Outcome = Literal["passed", "failed", "ungraded", "error", "skipped"]
+LETTERS: dict[str, str] = {
+    "passed": PASSED, "failed": FAILED, "ungraded": UNGRADED, "error": ERROR, "skipped": SKIPPED
+}  # fmt: skip
+MAX_PREVIEWS = 100
+MAX_OFFSET = 10_000_000
+
+
+class _Body(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class CheckOutcome(_Body, frozen=True, kw_only=True):
+    """A check by its column, and its outcome in any trial of the case."""
+
+    index: Annotated[int, Meta(ge=0, lt=64)]
+    outcome: Outcome = "failed"
+
+
+class CasesFilter(_Body, frozen=True, kw_only=True):
+    status: list[Outcome] | UnsetType = UNSET
+    check: CheckOutcome | UnsetType = UNSET
+    positions: Annotated[list[int], Meta(max_length=200)] | UnsetType = UNSET
+    case_id: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
+    findings: Literal[True] | UnsetType = UNSET
+
+
+class CaseSort(_Body, frozen=True, kw_only=True):
+    by: CaseOrder = "position"
+    order: Literal["asc", "desc"] = "asc"
+
+
+class CasesQuery(_Body, frozen=True, kw_only=True):
+    filter: CasesFilter = CasesFilter()
+    sort: CaseSort = CaseSort()
+    include: list[Literal["preview"]] = []
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+    offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET)] | UnsetType = UNSET
+    cursor: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
+
+
+class AllCaseCounts(CaseCounts, frozen=True, kw_only=True):
+    all: int
+
+
+class LookedForIds(Struct, frozen=True, kw_only=True):
+    """How many results were looked at for the ids of the filter."""
+
+    results: int
+    complete: bool
+
+
+class CasesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cases: list[CaseRow]
+    next: str | UnsetType = UNSET
+    counts: AllCaseCounts
+    matching: int
+    columns: tuple[CheckColumn, ...]
+    looked: LookedForIds | UnsetType = UNSET
+
+
+class _Cursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    run: str
+    offset: int
+    query: str
+
+
+_query = msgspec.json.Decoder(CasesQuery).decode
+
+
+async def query_cases(call: HttpRequest) -> Response:
+    call.query()
+    run = await any_run(call)
+    body_format(call)
+    request = decode_body(_query, await read_document(call) or b"{}")
+    if run.kind not in SCORED:
+        raise NotFound(f"run {run.id} has no cases: it is not an evaluation or an agent eval")
+    previews = "preview" in request.include
+    if previews and request.limit > MAX_PREVIEWS:
+        message = f"expected at most {MAX_PREVIEWS} with previews, got {request.limit}"
+        raise InvalidRequest(Problem("limit", message))
+    await call.audit_read(run)
+    store, trials = call.server.store, int(run.metadata.get("trials", 1))
+    offset = _offset(request, run)
+    totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
+    filter, looked = await _filter(store, run, request.filter, totals, trials)
+    page = await _page(store, run, trials, totals, filter, request, offset)
+    labels = labels_of(run)
+    after = offset + len(page.cases)
+    (row,) = await overview_of(call).rows.rows([run], call.server.clock.now())
+    counts = row.counts or CaseCounts()
+    return answer(
+        CasesAnswer(
+            cases=await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews),
+            next=_token(run, after, request) if after < page.matching and page.cases else UNSET,
+            counts=AllCaseCounts(
+                all=sum(getattr(counts, name) for name in LETTERS),
+                **{name: getattr(counts, name) for name in LETTERS},
+            ),
+            matching=page.matching,
+            columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
+            looked=looked,
+        )
+    )
+
+
+async def case_rows(
+    store: Store, run: str, cases: Sequence[CaseEntry], trials: int, columns: int, *, previews: bool = False
+) -> list[CaseRow]:
+    """The rows of some cases, with their ids."""
+    firsts = [case.position * trials for case in cases]
+    ids = await case_ids(store, run, firsts)
+    shown = {case.position: case.position * trials + _trial_shown(case) for case in cases}
+    texts = await case_texts(store, run, list(shown.values())) if previews else {}
+    rows: list[CaseRow] = []
+    for case, first in zip(cases, firsts, strict=True):
+        text = texts.get(shown[case.position])
+        preview = UNSET
+        if text is not None:
+            preview = CasePreview(
+                input=text.input, output=text.output, expected=text.expected, reason=text.reason
+            )
+        rows.append(row_of(case, columns, ids.get(first), preview))
+    return rows
+
+
+def _trial_shown(case: CaseEntry) -> int:
+    """The first trial that did not pass, or the first of all."""
+    return next((at for at, pattern in enumerate(case.patterns) if pattern[0] != PASSED), 0)
+
+
+def _offset(request: CasesQuery, run: Run) -> int:
+    if request.cursor is UNSET:
+        return 0 if request.offset is UNSET else request.offset
+    if request.offset is not UNSET:
+        raise InvalidRequest(Problem("offset", "expected offset or cursor, got both"))
+    refusal = InvalidRequest(Problem("cursor", "expected `next` of an answer to the same query"))
+    try:
+        cursor = pages.decode(request.cursor, _Cursor)
+    except InvalidRequest:
+        raise refusal from None
+    if (cursor.run, cursor.query) != (run.id, _digest(request)) or not 0 <= cursor.offset <= MAX_OFFSET:
+        raise refusal
+    return cursor.offset
+
+
+def _digest(request: CasesQuery) -> str:
+    return pages.digest(request.filter, request.sort)
+
+
+def _token(run: Run, offset: int, request: CasesQuery) -> str:
+    return pages.token(_Cursor(run.id, offset, _digest(request)))
+
+
+async def _filter(
+    store: Store, run: Run, wanted: CasesFilter, totals: CaseTotals, trials: int
+) -> tuple[CaseFilter, LookedForIds | UnsetType]:
+    positions: set[int] | None = None if wanted.positions is UNSET else set(wanted.positions)
+    looked = UNSET
+    if wanted.case_id is not UNSET:
+        results = int(run.metadata.get("total", 0)) * (trials if run.kind != "evaluation" else 1)
+        found, seen = await results_with_id(
+            store, run.id, frozenset(wanted.case_id), max(results, totals.results)
+        )
+        here = {number // trials for number in found}
+        positions = here if positions is None else positions & here
+        looked = LookedForIds(results=seen, complete=seen >= max(results, totals.results))
+    check = None if wanted.check is UNSET else wanted.check
+    filter = CaseFilter(
+        statuses="" if wanted.status is UNSET else "".join(LETTERS[status] for status in wanted.status),
+        check=check.index if check else None,
+        outcome=LETTERS[check.outcome] if check else FAILED,
+        positions=None if positions is None else frozenset(positions),
+        findings=wanted.findings is True,
+    )
+    return filter, looked
+
+
+async def _page(
+    store: Store,
+    run: Run,
+    trials: int,
+    totals: CaseTotals,
+    filter: CaseFilter,
+    request: CasesQuery,
+    offset: int,
+) -> CasePage:
+    if request.filter.status is not UNSET and not request.filter.status:
+        return CasePage([], 0)
+    holding = filter.statuses if trials == 1 else ""
+    blocks = await all_blocks(store, run.id, holding=holding)
+    if filter.positions is not None:
+        firsts = sorted(position * trials for position in filter.positions)
+        blocks = [
+            block
+            for block in blocks
+            if any(first <= block.last and block.first < first + trials for first in firsts)
+        ]
+    sort = request.sort
+    page = PageRequest(filter, sort.by, sort.order == "desc", offset, request.limit)
+    size = sum(len(block.data) for block in blocks)
+    complete = run.status in CLOSED
+    return await off_loop(size, lambda: page_of(blocks, trials, page, complete=complete))

@@ -123,11 +123,12 @@ class UnitWorker:
 
     def _declare_queue(self) -> Queue:
         limits = self._limits
+        here = min(limits.concurrency, limits.tenant_concurrency or limits.concurrency)
         per_minute = limits.tenant_units_per_minute
         return Queue(
             QUEUE,
             worker_concurrency=limits.concurrency,
-            partition_worker_concurrency=limits.concurrency,  # it makes a partition of each tenant
+            partition_worker_concurrency=here,  # it makes a partition of each tenant
             partition_concurrency=limits.tenant_concurrency or None,
             partition_limiter={"limit": per_minute, "period": 60.0} if per_minute else None,
             polling_interval_sec=POLL,

@@ -1,0 +1,294 @@
+"""What the queue of units promises beyond the contract of an engine: fencing, versions, shares, priorities, encryption."""
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections import Counter
+
+import pytest
+from sqlalchemy import text
+
+from assay.backends.ciphers.keyring import KeyRing
+from assay.backends.engines.dbos.engine import DbosEngine
+from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
+from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, open_unit_engine
+from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
+from assay.backends.stores.codec import RecordCodec
+from assay.errors import EnvironmentFailure
+from assay.ports.units import UnitScope, unit_scope
+from support.postgres import server
+
+KEYS = {"k1": b"k" * 32}
+
+
+class Bench:
+    """A worker and a conductor's engine in this process. `perform` may be replaced by each test."""
+
+    def __init__(self, runner, address, limits):
+        self.run, self.order, self.member = runner.run, [], True
+        self.database = open_unit_engine(address, 6)
+        self.queue = UnitQueue(self.database, "1")
+        self.envelope = Envelope(RecordCodec(KeyRing(KEYS)))
+        self.worker = UnitWorker(
+            self.database, self.queue, self.envelope, self.execute, self.confirm, "1", limits
+        )
+        self.engine = DbosEngine(self.queue, self.envelope, "1", self.execute, window=lambda: 64)
+
+    async def confirm(self):
+        return self.member
+
+    async def execute(self, work, unit):
+        self.order.append((work, unit))
+        return await self.perform(work, unit)
+
+    async def open(self):
+        self.worker.launch("executor-1")
+        self.engine.open()
+
+    async def close(self):
+        await self.engine.close()
+        self.worker.stop()
+        self.queue.close()
+        self.database.dispose()
+
+    async def collect(self, work, units, tenant="acme", priority=5):
+        unit_scope.set(UnitScope(tenant, priority))
+
+        async def drawn():
+            for unit in units:
+                yield unit
+
+        return [result async for result in self.engine.map(work, drawn())]
+
+    def sql(self, statement, **values):
+        with self.database.begin() as connection:
+            return connection.execute(text(statement.replace("units", "assay_units.workflow_status")), values)
+
+
+@contextlib.contextmanager
+def opened(limits):
+    with server().database() as address, asyncio.Runner() as runner:
+        bench = Bench(runner, address, limits)
+        bench.run(bench.open())
+        try:
+            yield bench
+        finally:
+            bench.run(bench.close())
+
+
+@pytest.fixture(scope="module", params=[WorkerLimits(concurrency=2)], ids=["plain"])
+def module_bench(request):
+    """One at a time: DBOS has one instance in a process."""
+    with opened(request.param) as bench:
+        yield bench
+
+
+@pytest.fixture
+def bench(module_bench):
+    module_bench.order.clear()
+    module_bench.perform, module_bench.member = echo, True
+    return module_bench
+
+
+async def echo(work, unit):
+    return b"done " + unit
+
+
+async def until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < end, "it did not happen"
+        await asyncio.sleep(0.02)
+
+
+def test_a_result_of_an_executor_that_lost_the_unit_is_refused(bench):
+    """The row has another executor by the time that the first one writes: the unit is executed again, and has one result."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slow_once(work, unit):
+        if len(bench.order) == 1:
+            begun.set()
+            await go.wait()
+            return b"late"
+        return b"in time"
+
+    bench.perform, refused = slow_once, bench.engine.refused
+
+    async def main():
+        task = asyncio.create_task(bench.collect("fenced", [b"unit"]))
+        await begun.wait()
+        await asyncio.to_thread(
+            bench.sql, "UPDATE units SET executor_id = 'another' WHERE status = 'PENDING'"
+        )
+        go.set()
+        return await task
+
+    assert bench.run(main()) == [b"in time"]
+    assert (bench.engine.refused - refused, len(bench.order)) == (1, 2)
+
+
+def test_a_worker_that_is_no_member_any_more_writes_nothing(bench):
+    async def main():
+        bench.member, refused = False, bench.worker.refused
+        task = asyncio.create_task(bench.collect("lost", [b"unit"]))
+        await until(lambda: bench.worker.refused == refused + 1)
+        rows = await asyncio.to_thread(
+            bench.sql, "SELECT status FROM units WHERE name = 'assay.unit' AND output IS NULL"
+        )
+        assert [row.status for row in rows] == ["PENDING"]
+        bench.member = True
+        await asyncio.to_thread(bench.worker.recover, ["executor-1"])  # as another worker does it
+        return await task
+
+    assert bench.run(main()) == [b"done unit"]
+    assert len(bench.order) == 2
+
+
+def test_a_unit_that_loses_every_worker_is_not_tried_again(bench):
+    begun = asyncio.Event()
+
+    async def hang(work, unit):
+        begun.set()
+        await asyncio.sleep(600)
+
+    bench.perform = hang
+
+    async def main():
+        task = asyncio.create_task(bench.collect("poison", [b"unit"]))
+        for _ in range(3):
+            await begun.wait()
+            begun.clear()
+            bench.worker.drop(bench.worker.running)
+            await until(lambda: not bench.worker.running)
+            await asyncio.to_thread(bench.worker.recover, ["executor-1"])
+        return await task
+
+    with pytest.raises(UnitRefused, match="3 workers in a row died or hung") as caught:
+        bench.run(main())
+    assert caught.value.code == "process_lost"
+    assert len(bench.order) == 3
+
+
+def test_a_worker_that_cannot_do_a_unit_leaves_it_to_another(bench):
+    async def second_time(work, unit):
+        if len(bench.order) < 2:
+            raise EnvironmentFailure("this host has no such agent")
+        return b"found"
+
+    bench.perform = second_time
+    assert bench.run(bench.collect("agentless", [b"unit"])) == [b"found"]
+
+
+def test_a_unit_of_another_version_is_left(bench):
+    other = UnitQueue(bench.database, "2")
+    sealed = bench.envelope.seal_unit(b"unit", "version-1")
+
+    async def main():
+        unit = QueuedUnit("version-1", "newer", sealed, "acme", 5)
+        await asyncio.to_thread(other.put, [unit])
+        assert sorted(await bench.collect("older", [b"a", b"b"])) == [b"done a", b"done b"]
+        assert (await asyncio.to_thread(other.statuses, ["version-1"]))["version-1"].status == "ENQUEUED"
+        await asyncio.to_thread(other.delete, ["version-1"])
+
+    bench.run(main())
+    other.close()
+    assert {work for work, _ in bench.order} == {"older"}
+
+
+def test_a_second_conductor_finds_the_results_of_the_first(bench):
+    """It has the same units: those that have ended are not executed again."""
+    second = DbosEngine(bench.queue, bench.envelope, "1", bench.execute, window=lambda: 64)
+
+    async def main():
+        first = await bench.collect("taken-over", [b"a", b"b"])
+        bench.engine, before = second, bench.engine
+        second.open()
+        try:
+            return first, await bench.collect("taken-over", [b"a", b"b", b"c"])
+        finally:
+            bench.engine = before
+            await second.close()
+
+    first, again = bench.run(main())
+    assert sorted(again) == [*sorted(first), b"done c"]
+    assert Counter(bench.order) == {("taken-over", unit): 1 for unit in (b"a", b"b", b"c")}
+
+
+def test_units_of_a_lower_number_start_first(bench):
+    go = asyncio.Event()
+
+    async def wait(work, unit):
+        if work == "blocks":
+            await go.wait()
+        return b""
+
+    bench.perform = wait
+
+    async def main():
+        blocking = asyncio.create_task(bench.collect("blocks", [b"1", b"2"]))
+        await until(lambda: len(bench.order) == 2)
+        late = asyncio.create_task(bench.collect("late", [b"%d" % n for n in range(4)], priority=9))
+        soon = asyncio.create_task(bench.collect("soon", [b"%d" % n for n in range(4)], priority=1))
+        queued = "SELECT count(*) FROM units WHERE status = 'ENQUEUED'"
+        await until(lambda: bench.sql(queued).scalar() == 8)
+        go.set()
+        await asyncio.gather(blocking, late, soon)
+
+    bench.run(main())
+    assert [work for work, _ in bench.order[2:]] == ["soon"] * 4 + ["late"] * 4
+
+
+def test_a_tenant_with_a_long_queue_does_not_hold_up_another(bench):
+    async def main():
+        many = asyncio.create_task(bench.collect("many", [b"%d" % n for n in range(24)], tenant="large"))
+        await until(lambda: len(bench.order) >= 2)
+        await bench.collect("few", [b"%d" % n for n in range(3)], tenant="small")
+        done = len(bench.order)
+        await many
+        return done
+
+    assert bench.run(main()) < 27
+
+
+def test_the_tables_of_the_queue_hold_no_content(bench):
+    async def secret(work, unit):
+        return b"the secret answer"
+
+    bench.perform = secret
+    assert bench.run(bench.collect("sealed", [b"the secret question"])) == [b"the secret answer"]
+    rows = bench.sql("SELECT inputs, output FROM units WHERE workflow_uuid LIKE 'sealed-%'").all()
+    texts = [text for row in rows for text in row]
+    assert len(texts) == 2
+    for found in texts:
+        assert "secret" not in found
+        for part in found.split('"'):
+            with contextlib.suppress(ValueError):
+                assert b"secret" not in base64.b64decode(part, validate=True)
+
+
+@pytest.mark.parametrize(
+    "module_bench",
+    [WorkerLimits(concurrency=4, tenant_concurrency=1, tenant_units_per_minute=50)],
+    indirect=True,
+    ids=["limited"],
+)
+def test_a_tenant_has_at_most_its_units_at_once(bench):
+    running, most = Counter(), Counter()
+
+    async def count(work, unit):
+        running[work] += 1
+        most[work] = max(most[work], running[work])
+        most["all"] = max(most["all"], running.total())
+        await asyncio.sleep(0.15)
+        running[work] -= 1
+        return b""
+
+    bench.perform = count
+
+    async def main():
+        units = [b"%d" % n for n in range(3)]
+        await asyncio.gather(bench.collect("a", units, tenant="a"), bench.collect("b", units, tenant="b"))
+
+    bench.run(main())
+    assert most == {"a": 1, "b": 1, "all": 2}

@@ -84,7 +84,8 @@ AGENTS = [
     Scripted("local.notes.hostile", _hostile),
     Scripted("local.notes.reader", _review),
     Scripted("local.notes.editor", _refuse),
-    *(Scripted(f"local.shop.sorter-{number}", lambda task: task, version="1.1.0") for number in range(4)),
+    *(Scripted(f"local.shop.sorter-{number}", lambda task: task, version="1.1.0") for number in range(3)),
+    Scripted("local.strict.sorter", lambda task: task, version="1.1.0"),
 ]
 
 
@@ -103,7 +104,8 @@ POLICY = PromotionPolicy(
     agents={
         "local.shop.*": PromotionRules(
             eval_states=(), approval=ApprovalRules(gate="production", author_may_approve=True)
-        )
+        ),
+        "local.strict.*": PromotionRules(eval_states=(), approval=ApprovalRules(gate="two-persons")),
     }
 )
 

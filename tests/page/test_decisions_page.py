@@ -1,0 +1,299 @@
+"""Compare, verify and approve, and try, in a browser over a real server with real runs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import httpx
+import msgspec
+import pytest
+
+from assay.comparison.compare import RunComparison
+from assay.comparison.wording import verdict_line
+from support.decision_runs import (
+    EVERYTHING,
+    answers,
+    ask_promotion,
+    decision_server,
+    evaluate,
+    hostile_pair,
+    start_loop,
+    status_of,
+)
+from support.page_site import Site
+from support.rest_client import sqlite
+
+
+class DecisionSite(Site):
+    """A server of this process, with verifier loops and a policy for promotions."""
+
+    def __init__(self, server):
+        self.server, self.url = server, server.url
+        self.key = server.key(scopes=EVERYTHING)
+        self.reader = server.key(scopes={"runs:read", "evaluations:read", "manifest:read"})
+        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60)
+        self.before = evaluate(self.client, answers(1, 0.8), "returns")
+        self.after = evaluate(self.client, answers(2, 0.93), "returns")
+
+    def open(self, page, address):
+        page.goto(f"{self.url}/#{address}")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    with decision_server(sqlite(tmp_path_factory.mktemp("decisions"))) as server:
+        site = DecisionSite(server)
+        yield site
+        site.client.close()
+
+
+@pytest.fixture
+def shown():
+    from playwright.sync_api import expect  # deferred import: only these tests need it
+
+    return expect
+
+
+# compare
+
+
+def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown, tmp_path):
+    site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
+    document = site.client.get(
+        f"/v1/evaluations/{site.after}/comparison?baseline={site.before}&by=tag"
+    ).content
+    (pair,) = msgspec.json.decode(document, type=RunComparison).comparisons
+    verdict = page.get_by_role("region", name="Verdict")
+    words, _, last = verdict_line(pair.result).partition(f" {pair.result.verdict}")
+    shown(verdict).to_contain_text(words)
+    shown(verdict).to_contain_text(pair.result.verdict)
+    assert last == ""
+    shown(verdict).to_contain_text(f"{pair.worse} worse, {pair.better} better, {pair.unchanged} unchanged")
+    shown(page.get_by_role("region", name="By tag").get_by_role("row")).to_have_count(1 + len(pair.slices))
+    grid = page.get_by_role("grid", name="Cases")
+    shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
+    shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
+    site.check_accessibility(page)
+    page.get_by_role("button", name="Before and after: table and export").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="PNG").click()
+    download.value.save_as(tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    page.get_by_role("button", name="Differences: table and export").click()
+    page.get_by_role("menuitem", name="Show as a table").click()
+    table = page.get_by_role("dialog").get_by_role("table")
+    shown(table).to_contain_text("cases")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="CSV").click()
+    download.value.save_as(tmp_path / "cases.csv")
+    assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
+
+
+def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown):
+    site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
+    grid = page.get_by_role("grid", name="Cases")
+    shown(grid).to_be_visible()
+    page.get_by_role("button", name="Improved").focus()
+    page.keyboard.press("Enter")
+    shown(grid.get_by_role("row").nth(1)).to_contain_text("Improved")
+    assert "change=better" in page.url
+    slice = page.get_by_role("region", name="By tag").get_by_role("button", name="refund")
+    slice.focus()
+    page.keyboard.press("Space")
+    shown(slice).to_have_attribute("aria-pressed", "true")
+    shown(grid).to_be_visible()
+    page.keyboard.press("n")
+    drawer = page.get_by_role("dialog")
+    shown(drawer).to_contain_text("0.00 → 1.00")
+    first = drawer.get_by_role("heading", level=2).first.inner_text()
+    page.keyboard.press("j")
+    shown(drawer.get_by_role("heading", level=2).first).not_to_have_text(first)
+    site.check_accessibility(page)
+    page.keyboard.press("Escape")
+    shown(drawer).to_have_count(0)
+    assert "case=" not in page.url
+
+
+def test_three_runs_are_compared_with_the_first(site, page, shown):
+    third = evaluate(site.client, answers(3, 0.7), "returns")
+    site.open(page, f"/compare?runs={site.before},{site.after},{third}&metric=latency_ms")
+    shown(page.get_by_role("listitem")).to_have_count(6)  # three runs, and three notes
+    chosen = page.get_by_role("button", name=third[-6:])
+    chosen.or_(page.locator("button.compare-choose").nth(1)).first.click()
+    assert f"of={third}" in page.url
+    shown(page.get_by_role("region", name="Verdict")).to_contain_text("97.5%")
+
+
+def test_what_cannot_be_compared_is_said(site, page, shown):
+    site.open(page, "/compare")
+    shown(page.get_by_role("heading", name="Pick the runs to compare")).to_be_visible()
+    site.open(page, f"/compare?runs={site.before},eval_unknown")
+    shown(page.get_by_role("alert")).to_contain_text("there is no run 'eval_unknown'")
+    site.open(page, f"/compare?runs={site.before},{site.after}&metric=nothing")
+    shown(page.get_by_role("alert")).to_contain_text("no check is called 'nothing'")
+
+
+def test_hostile_content_stays_text(site, browser, shown):
+    runs = [evaluate(site.client, hostile_pair(after=after), "hostile") for after in (False, True)]
+    waits = start_loop(site.client, "hostile-note")
+    with site.tab(browser, 390, 844, "dark") as page:
+        site.open(page, f"/compare?runs={runs[0]},{runs[1]}&by=tag&change=unchanged")
+        shown(page.get_by_role("grid", name="Cases").get_by_role("row").first).to_contain_text("<script>")
+        site.open(page, f"/verify/{waits}")
+        shown(page.get_by_role("list", name="Turns")).to_contain_text("<script>window.hacked")
+        shown(page.get_by_role("list", name="Turns")).to_contain_text("RLO")
+        assert page.evaluate("window.hacked") is None
+        site.check_accessibility(page)
+
+
+# verify and approve
+
+
+def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown):
+    site.open(page, f"/verify/{start_loop(site.client, 'release-note')}")
+    turns = page.get_by_role("list", name="Turns").locator("> li")
+    shown(turns).to_have_count(2)
+    shown(turns.nth(0)).to_contain_text("Withheld")
+    shown(turns.nth(0)).to_contain_text("says-how-to-upgrade not met")
+    shown(turns.nth(0)).to_contain_text("Say how to upgrade, and name the command.")
+    shown(turns.nth(1)).to_contain_text("Committed")
+    turns.nth(1).get_by_role("button", name="Changes since turn 1").click()
+    shown(turns.nth(1).locator("ins").first).to_contain_text("To upgrade")
+    shown(page.locator(".screen-head")).to_contain_text("Goal reached")
+    site.check_accessibility(page)
+    site.open(page, f"/verify/{start_loop(site.client, 'hopeless-note')}")
+    shown(page.locator(".screen-head")).to_contain_text("Gave up")
+    shown(page.get_by_text("The loop gave up")).to_contain_text("Not met: says-how-to-upgrade")
+    shown(page.get_by_role("region", name="Task and result")).to_contain_text("Nothing was committed.")
+
+
+def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, shown):
+    run = start_loop(site.client, "careful-note")
+    site.open(page, "/verify")
+    page.get_by_role("link", name="careful-note").first.focus()
+    page.keyboard.press("Enter")
+    shown(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
+    site.check_accessibility(page)
+    page.get_by_role("button", name="Accept").focus()
+    page.keyboard.press("Enter")
+    shown(page.locator(".screen-head")).to_contain_text("Goal reached")
+    shown(page.get_by_role("list", name="Turns")).to_contain_text("Accepted")
+    assert status_of(site.client, run) == "completed"
+    refused = start_loop(site.client, "careful-note")
+    site.open(page, f"/verify/{refused}")
+    page.get_by_role("button", name="Reject").click()
+    shown(page.locator(".screen-head")).to_contain_text("Failed")
+    assert status_of(site.client, refused) == "failed"
+
+
+def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser):
+    run = ask_promotion(site.client, "local.shop.sorter-1")
+    site.open(page, f"/verify/{run}")
+    shown(page.get_by_role("heading", name="promote local.shop.sorter-1 1.1.0 to active")).to_be_visible()
+    site.check_accessibility(page)
+    page.get_by_role("button", name="Approve").click()
+    shown(page.get_by_text("The transition is done.")).to_be_visible()
+    (record,) = site.client.get("/v1/agents/local.shop.sorter-1/deployments").json()
+    assert record["state"] == "active"
+    strict = ask_promotion(site.client, "local.strict.sorter")
+    site.open(page, f"/verify/{strict}")
+    page.get_by_role("button", name="Approve").click()
+    shown(page.get_by_role("alert")).to_contain_text("requested the transition and may not approve it")
+    assert status_of(site.client, strict) == "waiting-approval"
+    other, site.key = site.key, site.reader
+    try:
+        with site.tab(browser) as second:
+            site.open(second, f"/verify/{strict}")
+            shown(second.get_by_text("it needs the scope approvals:respond")).to_be_visible()
+            shown(second.get_by_role("button", name="Approve")).to_be_disabled()
+    finally:
+        site.key = other
+
+
+def test_an_answer_without_the_scope_is_refused_in_words(site, page, shown):
+    """The page does not know the scopes here, so the server refuses."""
+    run = start_loop(site.client, "careful-note")
+    page.route("**/v1/host/assay/session", lambda route: route.abort())
+    page.add_init_script(f"sessionStorage.setItem('assay.key', {json.dumps(site.reader)})")
+    site.open(page, f"/verify/{run}")
+    page.get_by_role("button", name="Accept").click()
+    shown(page.get_by_role("alert")).to_contain_text(
+        "it needs the scope approvals:respond. Nothing has changed."
+    )
+    assert status_of(site.client, run) == "waiting-approval"
+
+
+# try
+
+
+def stored(site):
+    return site.client.get("/v1/evaluations?page_size=1").json()["operations"][0]["operation_id"]
+
+
+def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown):
+    newest = stored(site)
+    site.open(page, "/try")
+    result = page.get_by_role("region", name="Result")
+    shown(result).to_contain_text("2 of 2 passed")
+    page.get_by_label("Output", exact=True).fill("Nothing about order 17.")
+    shown(result).to_contain_text("1 of 2 passed")
+    checks = page.get_by_label("Checks", exact=True)
+    checks.fill("- type: contains\n  arguments:\n    txt: $.output.value\n    phrases: [a]\n")
+    shown(page.get_by_role("button", name="line 3").first).to_be_visible()
+    shown(result).to_contain_text("Not valid yet")
+    shown(checks).to_have_attribute("aria-invalid", "true")
+    checks.fill("- type: contains\n  arguments: [\n")
+    shown(page.get_by_role("button", name="line ").first).to_be_visible()
+    site.check_accessibility(page)
+    checks.fill("")
+    page.get_by_role("button", name="All checks").click()
+    page.get_by_role("searchbox", name="Search the checks").fill("exact")
+    page.get_by_role("button", name="Add exact_match").click()
+    shown(checks).to_have_value(
+        "- type: exact_match\n  arguments:\n    actual: $.output.value\n    expected: $.test_case.expected\n"
+    )
+    shown(result).to_contain_text("0 of 1 passed")
+    assert "order" not in page.url
+    page.reload()
+    shown(page.get_by_label("Output", exact=True)).to_have_value("Nothing about order 17.")
+    assert stored(site) == newest
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/#/runs/eval_*")
+    assert stored(site) != newest
+
+
+def test_what_is_copied_runs(site, page, shown, command, tmp_path):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    site.open(page, "/try")
+    text = 'It\'s "30 days" – ünïcode\n\ttab, $HOME `date` \\d and\nJSON\n<script>x</script> 😀'
+    page.get_by_label("Output", exact=True).fill(text)
+    shown(page.get_by_role("region", name="Result")).to_contain_text("1 of 2 passed")
+
+    def copied(name):
+        page.get_by_role("button", name="Copy as").click()
+        page.get_by_role("menuitem", name=name).click()
+        shown(page.get_by_text(f"Copied as {name}")).to_be_attached()
+        return page.evaluate("navigator.clipboard.readText()")
+
+    (tmp_path / "request.yaml").write_text(copied("YAML for assay evaluate"), "utf-8")
+    ended = command("evaluate", "request.yaml", "-o", "results.jsonl", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    line = json.loads((tmp_path / "results.jsonl").read_text("utf-8"))
+    assert line["execution_context"]["output"]["value"] == text
+    curl = copied("curl")
+    assert site.key not in curl
+    environ = {**os.environ, "ASSAY_API_KEY": site.key}
+    answer = subprocess.run(["sh", "-c", curl], capture_output=True, check=True, env=environ, timeout=60)
+    (case,) = json.loads(answer.stdout)["results"]
+    assert case["execution_context"]["output"]["value"] == text
+    assert [one["results"]["passed"] for one in case["check_results"]] == [True, False]
+    (tmp_path / "copied.py").write_text(copied("Python"), "utf-8")
+    program = [sys.executable, "copied.py"]
+    ran = subprocess.run(program, capture_output=True, check=True, cwd=tmp_path, timeout=60, text=True)
+    assert ran.stdout.splitlines() == [
+        "contains completed {'passed': True}",
+        "regex completed {'passed': False}",
+    ]

@@ -53,18 +53,20 @@ export function CodeArea({ label, value, onChange, problems, rows, wrap, placeho
           onScroll={(event) => gutter.current?.scrollTo(0, event.currentTarget.scrollTop)}
         />
       </div>
-      <ul className="code-problems" id={id} role="status">
-        {problems.map((problem, index) => (
-          <li key={index}>
-            {problem.line > 0 && !wrap && (
-              <button type="button" onClick={() => goTo(problem.line)}>
-                line {problem.line}
-              </button>
-            )}
-            <VisibleText text={problem.message} />
-          </li>
-        ))}
-      </ul>
+      <div role="status" id={id}>
+        <ul className="code-problems">
+          {problems.map((problem, index) => (
+            <li key={index}>
+              {problem.line > 0 && !wrap && (
+                <button type="button" onClick={() => goTo(problem.line)}>
+                  line {problem.line}
+                </button>
+              )}
+              <VisibleText text={problem.message} />
+            </li>
+          ))}
+        </ul>
+      </div>
     </div>
   );
 }

@@ -57,7 +57,7 @@ export default function TryScreen(_: ScreenProps) {
     },
   });
   const run = () => built.request && stored.mutate(built.request);
-  useKeys("Try it", [{ keys: "mod+Enter", label: "Run it and store the run", run, inText: true }]);
+  useKeys("Try it", [{ keys: "mod+enter", label: "Run it and store the run", run, inText: true }]);
   const refused = result.error ?? stored.error;
   const problems = [...built.problems, ...(built.problems.length === 0 ? serverProblems(refused, built) : [])];
   const of = (part: Part) => problems.filter((problem) => problem.part === part);

@@ -97,6 +97,11 @@ function useRunRows(runs: string[]): Record<string, RunRow> {
   return Object.fromEntries(overviews.flatMap((one) => (one.data ? [[one.data.run.runId, one.data.run]] : [])));
 }
 
+/** The end of an id: runs of one day begin alike. */
+function endOf(run: string): string {
+  return run.length > 12 ? `…${run.slice(-6)}` : run;
+}
+
 function NoRuns() {
   return (
     <Empty
@@ -133,7 +138,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
               {row?.name || run}
             </a>
             <div className="faint truncate">
-              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case")].filter(Boolean).join(" · ")   : ""}
+              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case"), endOf(run)].filter(Boolean).join(" · ")   : ""}
             </div>
           </li>
         );
@@ -214,7 +219,7 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
                 <button type="button" className="compare-choose" aria-pressed={index === at} onClick={() => changeParams({ of: pair.run, case: undefined })}>
                   {rows[pair.run]?.name ? (
                     <>
-                      {rows[pair.run]?.name} <span className="faint">{format.shortId(pair.run)}</span>
+                      {rows[pair.run]?.name} <span className="faint">{endOf(pair.run)}</span>
                     </>
                   ) : (
                     pair.run

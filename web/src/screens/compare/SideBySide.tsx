@@ -191,9 +191,8 @@ function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | und
     check.status !== "completed" ? ["warn", "not measured"] : check.passed === null ? ["mute", "no verdict"] : check.passed ? ["pass", "passed"] : ["fail", "failed"];
   return (
     <div>
-      <Chip tone={tone}>
-        {text} <span className="sr">{word}</span>
-      </Chip>
+      <span className="faint compare-side">{word}</span>
+      <Chip tone={tone}>{text}</Chip>
       {check.passed !== true && check.reason && (
         <p className="compare-why">
           <VisibleText text={check.reason} />

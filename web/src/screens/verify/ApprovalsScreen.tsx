@@ -21,7 +21,7 @@ export default function ApprovalsScreen(_: ScreenProps) {
     <div className="screen">
       <header className="screen-head">
         <h1>Approvals</h1>
-        {runs.data && runs.data.length > 0 && <span className="quiet">{format.plural(runs.data.length, "run")} wait for a person</span>}
+        {runs.data && runs.data.length > 0 && <span className="quiet">{format.plural(runs.data.length, "run waits", "runs wait")} for a person</span>}
       </header>
       {runs.isPending ? (
         <Loading />

@@ -16,7 +16,7 @@ export function LoopView({ log }: { log: TurnLog }) {
       {open && last && <OpenQuestion key={open.at} run={log.report.runId} question={open} turn={last} />}
       {log.end?.gaveUp && (
         <Notice tone="fail">
-          The loop gave up{log.end.reason ? ` (${log.end.reason})` : ""}. Not met: {log.end.criteria.filter((one) => one.met === false).map((one) => one.key).join(", ")}. Nothing
+          The loop gave up{log.end.reason && log.end.reason !== "gave-up" ? ` (${log.end.reason})` : ""}. Not met: {log.end.criteria.filter((one) => one.met === false).map((one) => one.key).join(", ")}. Nothing
           of it counts as a success.
         </Notice>
       )}

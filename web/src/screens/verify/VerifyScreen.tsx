@@ -42,8 +42,7 @@ export default function VerifyScreen({ params }: ScreenProps) {
           <h1 className="truncate">{promotion ? `${run.data.agent?.agentId ?? ""} ${run.data.agent?.version ?? ""}` : run.data.workflowId}</h1>
         </div>
         <span className="grow" />
-        {outcome && <Chip tone={outcome[0]}>{outcome[1]}</Chip>}
-        {!(outcome && outcome[1].startsWith("Waits")) && <StatusChip status={run.data.status} />}
+        {outcome ? <Chip tone={outcome[0]}>{outcome[1]}</Chip> : <StatusChip status={run.data.status} />}
         <span className="row faint">
           <span className="mono truncate verify-id">{id}</span>
           <CopyButton text={id} label="Copy the id of the run" />

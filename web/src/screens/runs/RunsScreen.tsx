@@ -138,7 +138,7 @@ export default function RunsScreen() {
           rowKey={runKey}
           rowHeight={48}
           rowLabel={(run) => `${KIND_NAMES[run.kind]} ${titleOf(run)}`}
-          onOpen={(run) => navigate(runAddress(run.runId))}
+          onOpen={(run) => navigate(runAddress(run))}
           sort={state.sort}
           onSort={state.setSort}
           picked={chosen}

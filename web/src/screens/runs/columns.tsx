@@ -10,8 +10,10 @@ export const KIND_NAMES: Record<Kind, string> = {
   deployment: "Deployment",
 };
 
-export function runAddress(runId: string): string {
-  return formatAddress(`/runs/${encodeURIComponent(runId)}`);
+/** The screen of a run: a verifier loop or a promotion has one of its own. */
+export function runAddress(run: RunRow): string {
+  const screen = run.kind === "workflow" || run.kind === "deployment" ? "/verify" : "/runs";
+  return formatAddress(`${screen}/${encodeURIComponent(run.runId)}`);
 }
 
 export function titleOf(run: RunRow): string {
@@ -23,7 +25,7 @@ function Name({ run }: { run: RunRow }) {
   const parts = [KIND_NAMES[run.kind], run.suiteVersion && `v${run.suiteVersion}`, format.shortId(run.runId)].filter(Boolean);
   return (
     <div className="runs-name">
-      <a className="truncate" href={runAddress(run.runId)} tabIndex={-1} title={run.name || run.runId}>
+      <a className="truncate" href={runAddress(run)} tabIndex={-1} title={run.name || run.runId}>
         {titleOf(run)}
       </a>
       <span className="faint truncate" title={run.runId}>
@@ -198,7 +200,7 @@ export function CompactRun({ run }: { run: RunRow }) {
   return (
     <div className="runs-compact">
       <div className="row">
-        <a className="grow truncate" href={runAddress(run.runId)} tabIndex={-1}>
+        <a className="grow truncate" href={runAddress(run)} tabIndex={-1}>
           {titleOf(run)}
         </a>
         <Outcome run={run} />

@@ -6,7 +6,7 @@ from functools import cache
 _NOT_A_REFUSAL = (  # verbs after "I can't" that state a limit of knowledge, or belong to an idiom
     r"(?:know|see|find|say|tell(?!\s+(?:you|anyone|users|people))|wait|believe|imagine|stress|emphasi[sz]e|overstate|express|agree|think"
     r"|remember|recall|be\s+(?:sure|certain|happier|more|the\s+one)|promise|guarantee|blame|hear|understand|feel|afford|stand|get\s+(?:enough|over)"
-    r"|lie|bore|deny|thank|complain|resist|argue|fault|decide|look|notice|quite|even|really\s+(?:say|tell)|possibly\s+know|detect|locate"
+    r"|(?:pick|choose|name)\s+(?:just\s+|only\s+)?(?:one|a\s+favou?rite|between)|narrow|lie|bore|deny|thank|complain|resist|argue|fault|decide|look|notice|quite|even|really\s+(?:say|tell)|possibly\s+know|detect|locate"
     r"|determine|judge\s+from|reproduce\s+the\s+(?:bug|error|problem|issue)|connect|reach|praise|fly|eat|live|taste|smell|experience|speak\s+for|physically|rule\s+out|do\s+better"
     r"|go\s+(?:wrong|back)|read\s+(?:your|the)\s+mind|vouch|hurt|be\s+(?:long|late|there)|fail|need|have\s+to|miss|give\s+up|forget|regret|keep\s+you)\b"
 )
@@ -37,7 +37,7 @@ def english() -> re.Pattern[str]:
             r"\bwe're\s+(?:unable|not\s+(?:able|allowed|permitted))\s+to\s+" + _SERVE,
             # I am unable to, not allowed to, not going to
             r"\b(?:i'm|i\s+am|im|i\s+remain|i'd\s+be|i\s+was)\s+(?:[a-z]+ly\s+|still\s+|also\s+|just\s+|so\s+)?(?:unable\s+to|not\s+able\s+to|not\s+allowed\s+to|not\s+permitted\s+to|not\s+authori[sz]ed\s+to|not\s+going\s+to|not\s+willing\s+to|unwilling\s+to"
-            r"|not\s+supposed\s+to|not\s+programmed\s+to|not\s+designed\s+to|not\s+meant\s+to|not\s+in\s+a\s+position\s+to|not\s+equipped\s+to|not\s+prepared\s+to|prohibited\s+from|forbidden\s+(?:from|to)|restricted\s+from|obliged\s+to\s+(?:decline|refuse))\s*"
+            r"|not\s+supposed\s+to|not\s+programmed\s+to|not\s+designed\s+to|not\s+meant\s+to|not\s+in\s+a\s+position\s+to|not\s+equipped\s+to|not\s+prepared\s+to|prohibited\s+from|forbidden\s+(?:from|to)|restricted\s+from|obliged\s+to\s+(?:decline|refuse))\s*+"
             + _ADVERBS + "(?!" + _NOT_A_REFUSAL + ")",
             r"\b(?:i'm|i\s+am)\s+(?:really\s+|just\s+|simply\s+|afraid\s+i'm\s+)?(?:not|un)\s?(?:at\s+all\s+)?comfortable\b",
             r"\b(?:i'm|i\s+am)\s+(?:choosing|opting|going\s+to\s+(?:have\s+to\s+)?(?:decline|pass|refuse|stop|say\s+no|disappoint|leave)|declining|refusing|passing\s+on|drawing\s+the\s+line|not\s+(?:helping|doing|writing|giving|sharing|answering|providing|telling|participating|playing|taking|making|creating|generating|explaining|touching|engaging|here\s+to|the\s+right))",
@@ -156,7 +156,8 @@ def hint() -> re.Pattern[str]:
         r"n't|not\b|never|neither|cant\b|wont\b|unable|unwilling|declin|refus|denied|blocked|rejected|against|contrary|violat|breach|conflict|infring|prohibit|forbid"
         r"|restrict|prevent|preclud|keeps?\b|stop|rather|prefer|\bpass|\bno\b|nope|nice\s+try|beyond|outside|out\s+of|cross|off\s+the|limited|only|afraid|abstain|refrain|opt\b|let's"
         r"|i'm\s+out|uncomfortable|unethical|irresponsible|wrong|inappropriate|dangerous|unsafe|illegal|improper|choosing|opting|disappoint|drawing|draw\s+the|turn\s+(?:this|that|you)"
-        r"|obliged|sit\s+this|my\s+answer|unanswered|over\s+my|count\s+me"
+        r"|obliged|sit\s+this|my\s+answer|unanswered|over\s+my|count\s+me|limits|question\b|alone|skip|hold\s+(?:back|off)|bow\s+out|steer|stay|end\s+(?:this|the|our)|unwritten|unsaid"
+        r"|private|sealed|instead\s+of|withh|reluctant|hesitant|uneasy|leav(?:e|ing)|nah\b|nay\b|where\s+i|gonna|reckless|unfair|unwise|chose"
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from assay.checks.safety import jailbreak, jailbreak_weights
 from assay.checks.safety.detector import texts_in
-from assay.checks.safety.jailbreak_features import GRAM_BUCKETS, GRAM_SCALE
+from assay.checks.safety.jailbreak_features import GRAM_BUCKETS, GRAM_SCALE, is_ordinary
 from assay.checks.safety.jailbreak_weights import GRAM_STEP
 from assay.checks.safety.refusal import classify
 from support.detector_samples import Measurement, Sample, load_samples
@@ -36,7 +36,7 @@ Vector = NDArray[np.float64]
 
 class Row(NamedTuple):
     label: bool
-    features: Mapping[str, float] | None  # None: a full refusal or a short answer, which is never a finding
+    features: Mapping[str, float] | None  # None: a full refusal, a short answer or an ordinary request, which is never a finding
     places: Sequence[int]
 
 
@@ -49,7 +49,7 @@ def row_of(sample: Sample) -> Row:
     goal = jailbreak.request_goal(request)
     rule = jailbreak.rule_of(request, answer, goal)
     signs = jailbreak.signs_of(request, answer, sample["text"], goal, rule, mixed=found.label == "mixed")
-    return Row(bool(sample["label"]), *signs)
+    return Row(bool(sample["label"]), *((None, ()) if is_ordinary(signs[0]) else signs))
 
 
 def rows_of_sources() -> dict[str, list[Row]]:

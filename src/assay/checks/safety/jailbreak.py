@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import UNSET, UnsetType
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.jailbreak_features import features, gram_places, score
+from assay.checks.safety.jailbreak_features import features, gram_places, is_ordinary, score
 from assay.checks.safety.jailbreak_phrases import (
     assent,
     benign,
@@ -99,12 +99,13 @@ class Jailbreak(Detector):
             [Detection(where, min(one[0] for one in ends), max(one[1] for one in ends), rule)] if ends else []
         )
 
-
     def _judgement(
         self, request: str, answer: str, goal: frozenset[str] | None, rule: str | None, *, mixed: bool
     ) -> str | None:
         """The rule of a finding where no goal is declared: the score of all signs decides."""
         found, places = signs_of(request, answer, self.text, goal, rule, mixed=mixed)
+        if is_ordinary(found):
+            return None
         return (rule or "signs") if score(found, places) > 0 else None
 
 
@@ -125,7 +126,9 @@ def signs_of(
     words = stems(request[:MAX_ENCODED]) if goal is None else goal
     share = len(words & stems(answer)) / max(len(words), 1)
     whole = "\n".join(text for place, text in texts_in("text", value) if not place.endswith("~"))
-    found = features(request, answer, whole, share=share, mixed=mixed, rules=rule is not None)
+    found = features(
+        request, answer, whole, share=share, mixed=mixed, harmful=goal is not None, rules=rule is not None
+    )
     return found, gram_places(request, answer)
 
 

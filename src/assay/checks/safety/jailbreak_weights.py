@@ -6,105 +6,106 @@ from typing import Final
 
 GRAM_STEP: Final = 0.01
 WEIGHTS: Final[dict[str, float]] = {
-    "bias": -1.36,
-    "r_harm": -0.05,
-    "r_harm_benign": -0.8,
-    "r_frame": -0.23,
-    "r_conceal": 0.24,
-    "r_deceive": 0.18,
-    "r_pass": -0.02,
-    "r_lawless": 0.06,
-    "r_protect": -0.26,
-    "r_crime": -0.05,
-    "r_person": 0.37,
-    "r_knowledge": -0.9,
-    "r_how": -0.06,
-    "r_write": 0.28,
+    "bias": -0.94,
+    "r_harm": -0.24,
+    "r_harm_benign": -0.83,
+    "r_frame": -0.51,
+    "r_conceal": 0.29,
+    "r_deceive": 0.15,
+    "r_pass": 0.18,
+    "r_lawless": 0.07,
+    "r_protect": -0.1,
+    "r_crime": -0.18,
+    "r_person": 0.38,
+    "r_knowledge": -0.76,
+    "r_how": -0.18,
+    "r_write": 0.36,
     "r_fiction": -0.17,
-    "r_own": -0.18,
-    "r_any": -0.03,
-    "r_ask": 0.41,
-    "r_soft": 0.51,
-    "a_share": 0.26,
-    "a_assent": 0.11,
-    "a_steps": 0.3,
-    "a_code": 0.08,
-    "a_orders": 0.37,
-    "a_clauses": 0.3,
-    "a_draft": 0.3,
-    "a_quoted": 0.36,
-    "a_persona": 0.2,
-    "a_warning": -0.94,
-    "a_help": -0.53,
-    "a_ill": 0.76,
-    "a_conceal": 0.43,
-    "a_deceive": 0.23,
-    "a_pass": 0.4,
-    "a_report": 0.15,
-    "a_harm": 0.34,
-    "a_stance": -0.31,
-    "a_assistant": -0.49,
-    "a_question": -0.33,
-    "a_mixed": -0.46,
-    "x_instructs": 0.68,
-    "x_unguarded": 0.91,
-    "x_rules": 1.28,
+    "r_own": -0.12,
+    "r_any": -0.07,
+    "r_ask": 0.34,
+    "r_soft": 0.38,
+    "a_share": 0.27,
+    "a_elsewhere": -0.39,
+    "a_assent": 0.31,
+    "a_steps": 0.31,
+    "a_code": 0.17,
+    "a_orders": 0.38,
+    "a_clauses": 0.27,
+    "a_draft": 0.34,
+    "a_quoted": 0.21,
+    "a_persona": 0.21,
+    "a_warning": -0.98,
+    "a_help": -0.61,
+    "a_ill": 0.6,
+    "a_conceal": 0.4,
+    "a_deceive": 0.29,
+    "a_pass": 0.22,
+    "a_report": 0.08,
+    "a_harm": 0.17,
+    "a_stance": -0.3,
+    "a_assistant": -0.36,
+    "a_question": -0.27,
+    "a_mixed": -0.45,
+    "x_instructs": 0.71,
+    "x_unguarded": 0.87,
+    "x_rules": 1.21,
 }
 _GRAMS: Final = (
-    "d4Z2-frWT~d53+7f{lEGi;Q!Ig^z%Se}905dWd#~e};B}c6oS`dw+m^dz6KagLZ>|dv9!mhJuWReTjE*hKGNKd~<AmfQf5;i"
-    "gkK=hlhfHf^d6)f^Um_b$ft(h>U=3eu9B$g@1yAjeLEDhKPNLdvt?OdWeC6fq#vGhK6r~fQEZ=j(~lIgqMJSZH0(+g@1s2e|"
-    "vs}es+3=dv<(xjE#VCfQEl@e0YU{dVzk2f`gBGjDv%Tf`WU5a(;<;d~tk$frf;6hmM?sj(vfAe1n95dV6z-f_{RElYxSPiFk"
-    "&aes+a`gK&n2fP#B=bB>LNfQf~KeR+O&dV++2gMxK?evX59c7=j_cYTM2g@=lGaEX6;c!+t2iHw1OjdX>8i-CfDcyoS&cYuC"
-    "#b%TL}hJt{9fq8d;dV+#}gmHL+d3}S3eu{^HhKzuRd3S`6fQ*BHbBc?9fq{B`mxG0dhk}8Ic!PIwcz%U~cY=S8gMx#Ie0qs_"
-    "cYA+}g@1I6dw6bucWi=-bA)??kAHt}czS||e}RU6g?@s8g^hfEhkJm7h<SmNdVYa~gmsC1e20CCi*|s5b9jS(e}Rj6b%lq3h"
-    "J%WEd5C|EiF<s5etmg`WqgT(caD02eQ0-mc7K18h=qWOgpq%Bc!z#~fqr;@cz<$&eR+<DZF7r!e|=qnj)Q`Tba;1xfqjE|fq"
-    "R3Bf`oyEeQktqgo1{8ZhU}njDdiFf{KiHfqjvdo`ZaLi-LlEhJ1Q|eSmR;fop+#e1dC$d3b$@e1&v|fPsj9jeC21fRKKIgqV"
-    "Gjh=7WHk%D)3c6xq(e0_Rye1?>Kdwh6`gL8~~gn)s5czuL^fsTcOdTeinmX3;pe0_m~dwPI^f_{R0hJby7dx39<jChBGiid!"
-    "2aCdrvdxU>}e}{LIdx>+0k%xMKfP|5MfP063f1H7geUWH-e|~g?e{q$6fOmzRd2@z)eSmj+d3Aq)bBTS1c!`63jDm!Nb%2e8"
-    "eS>#^eTi><i-3rJg?NpIdwPO?h>3)IdxUs=dxd+3g?WF3fsKWJhJ1RBg>!X*h=Pl4fPRIAf`NaBg?NB~fr4psh=qrEg@0*-b"
-    "A^L`f_i&?c7B3>h<AH*dxCd{goSi{f`X5af{BcSmwk(ahlPfGeSmp>e1&~=jCY8PhKzuZet>j>gmiv~gN22KgN%W7dv1Pyk%"
-    "x<Ye28{@goS~Fe0_y}kd|e7g@bf}eu8(8cz%I~iFtr{gMfm3fOvCwhJ%NHe}RK|b#r%tkb8Q5eSUnBgL{5_r+9UKfsu8Ceu0"
-    "8;k$ruHfPs8_e{_O&e|ma&dx&{`ih_Vtoqu(CbAgM9f{uNCb$xn&goAI1hJ}=lij8w~ihqWOdxM*Zd4_|0hIxX8eSV3Fnr?!"
-    "IcyfV*ev5*KfOv#^i-v%Vf_{d6hj@E{d4YF<b8vl&k9d-Yg>-wEe1eCDe}{K_euR;NfPjgDl8S|efO&j~bA)quhKYTDf_{R8"
-    "e|m*}cZGa-fQDaqhJ=N0f_s68bclq1f`oO1b%0iJeSm?1h<kT|dxd{{euQ+2ihYHQrgw&Ncy@h<g@t!|e|d<8gLQy^e~o~3g"
-    "@t~Bc5;S-aD#h_c!Z6SeTRI2gM@{Bg^7lRgnx8{kbHx8fP#d5iFSN@dxC?7bAfe*go%rQjDUZKg@A&1iidxKd~An#evEgLi-"
-    ">`Ie|C6(cz}m~h=_-JjCpx}Y=nw~fqQ^`due}&ihYHPhk1v4e|(2@f_#U3g^GTFj);7Lg@}5Ggn5O6ag2n7hktf_ihyv9igS"
-    "s5cYcG0hk$s2e~pBIk%f74dwzz4g@k{Hhk$~KeuZ;?gnx*4e13p>iG+KDje&QCdx3k3f_r~{iinAgidb-Peu9FDm4<hNgoSm"
-    "5bbEb-e{X+kY=()Cc6)++e0h6@fqR2~h<cHIgnxyEdw_?6foz11evE{De3yZHe}sF4e|&U>fQ*5Gj)8`Pb%T6{a)^?LesX+>"
-    "et?9Ag^_%Iihq7^YloARe|>gue0F$#fq;>KfOm0#fPATjgn)c|d}@D*iGYH5cy)b(Zh?J+gMyHLdwzk0cZ!5?hk%5Qhkl5Df"
-    "{1{DZGvfji+zTAd4+?6go$~EfP#Q|c72k5hkk#9f{l2Kg?fQ-gM^BBaC?G*g@}7}g^X-|eS(C7goS{Gg>s0EhK7B6g?DIoi+"
-    "zKLfq;d3eVBlQczcC}dy92{e2Id2g?D^<a)6Y0fr^BRh=O~JeuRC7frNmGfr)l}c!YX+m3V-Od~<t%hkccba(9J)i*$p2dVh"
-    "p_i-LE7Yj%Wok%5GThk}EEa)5z<h=z7!lz)MIZi9G(fQf{Fg?E*7hjV^_j(>A>eTRd9h<Sj5kcNYKk%@YOg@J&GfrxyBeT0F"
-    "BeT9T@h<JH@h<<>5hje;_fPYDZk#&G{dxv^}aeIP)aCL-rb9aMwgL!#>c6EMtk%4!3n2>>keSwC8d4_$4iGO~4cYl6?eS?I3"
-    "hlGWWg_(YNhlqA=X?${fXMTQ(mwtqQiF|;3hI4g&e1M0GgNb*Fe|>m_fr4^-d2x_^kconXhjoI5i-?1Rd5eK{f`fU9eRzL<e"
-    "t>X=dvtq>et(91gNKHKe}jN^ig<&1froT@c6)4xk%o$cfO~~?e{P0;glKh!iH3ZBe1?pPfPaF0hJS~Af{BWRiGG8AdVqy}d4"
-    "qX&hk|&2gnWgDi+6%<e}a93fQEI1fQXEJh=YE7hK7N7i++!QeSUn1ZC7)JgNl26c7K9=ZIOh9hm&xCkAQcDcYuV1e~OKKhKG"
-    "5Ehkt~Cg|Lc)eSv;{cYb?@b&Gs|hIWN>fPRK{h=YTFgL!;_i-3K8jDT>1j*W3&f{lWGesg?^eS~L%fqQs^gn*EJdWv|9iHDe"
-    "Uc6@qwaD#kxdVhR&eUgTMe}sH`c6@+<kb#GSg@Jl_dWeFCjfR7Mi-CWNigt#1k(PUdjC_KDgm!{=d4Gj~hJ%HNfrxpYk!y@|"
-    "cz}L*fq;Evhk<~TfrE#7c7A??golH2fpdd?es_I=b%K10e};L5hKPlNfPag7g@A&Chk$>8eu9mAbA69}fqH|0eT9E@hk1L1g"
-    "NlcQfRTZ9bAN!2h<|m0f`4L$j)8@SfQfm1iH3BMhJ$#3j(>=He|vs~jDd`afp~(0iGYEGhKGH9f_r&@jD&WGdVqF-hk$yMhl"
-    "_lFfPsd7j(>!Egm!~{b$)}AdU}0+e}aR9e};>GdW?>NhmMGOje>%Me{Xq?cYk)0e~f{5jDm%DcYcIbfP;X1i*<p7e1CLyeSn"
-    "34iF<E^e0+$Be{+F<eSU?1hJA;Agn@K_hjxpBe}9F1gouTLeTjc|iGO;1h>3%Gd3}X~dy9s1f{1;Ig@SvBgo<#2f^CFyf`x~"
-    "3g=BM%d~kn(ihF^3e}994b&Pq1hl+Z8g@J^9ZG?M&a)x|?g=KY#h=YfReSLX+i+yT$dw^wmfrEK&hLC`Ognoy5fPjO8et&(A"
-    "hJt->euaXBhG>I?iiCcIfqj09i-CxYc71$>hJ%K9hkJs8f`W#AZ*qW%eSdv@fPZ&@fO(06b%cnBeu;pBg^`tjbclw1igA5^g"
-    "NlTJeT0E`eS&$1gM@*3gm{a5Z*+-$bbpAAgM5C5d3%X|hK_cNb%%+8iGP2HZE|XYOL}*Hf{=fOe|mg{gp7uTkb;VYfPjpFfr"
-    "5o>fS`SVdVqp{eu#;Ihk<>Qfq{f~c8Pd?etv(1g@$~8b%uU|hJ%28jE9ARd5w2`murZMiiCc9iHV1ReR70?e|ds?eTRC3dV+"
-    "a<bAy0@fO&guf_H>~hl7BDhkS~Eh;@#Kczk$&i-~)Ket~p=fP71UntX(JhJlE6f`@)~g?@v3e|(39g@1W*gMfU5fQ@>5g@l2"
-    "7f`EpAgob;BfPaUGj(Bl=fp3F=frNg8e|d+Sgo22Bk$ZoFeusc~a&U)!e1Ly_kZ*y4fscNLdW3m`d4zy@ba;Pwh=_i7euajJ"
-    "gNJ>DgN2ELii?MTe}j&AdxwIAfPIdDgoS{6gNulRgMDj&ev65Af^mj`dWn64g@J&CcYcO{i+_cOg>QzKe1MFEgNb~8d4Yj{e"
-    "S~_AY>|kEeSd<3dXIc~dUSw+fPsX8fqZIhgpihmfs1Q?h;Mp}d3J+^gnoQ$f{K5SfP#aCi+y05e1wgGb%Kb6etLj^fQ^QGdx"
-    "C_6gnD&?eS3R{gnN2-d5xBZf^w6DeUNvFfrWK<f_`6phk|){gMfvEesG6?dWUX!goto~h<k;Am6C&if_j8_f_Z+8g=lzvftH"
-    "1Ee0_R=iHLrRjC*!~fP#5_f_s97hkJs2fQ5gBcv*COh>eAUijsbbgn@&7dWwLLa(Ik^e}Hv?i+p^8j(&Y|eu#m8c!!96gob>"
-    "CdyaB{frNvCiHU)Re}#L4e~WO5c#?&JeTIpGfR%`Yf_Qs;iGy{8frWvOfO~|6e1Um?eSCp~c6xt-cXEA(fqadGgoSo{e~W*2"
-    "a({(>ZG3=;goKBBe2aR5e}H*`e}H{|g@A#dl#+peiiC8Tb$x+&fPQ#^e}IX8dwq<4hkb>Ed2M@!e2j^TgNTKTd3uF^ae#t=d"
-    "w`pWgMf;IgMNjGc6N|*bdGt6b$NP&fQWl^k8+KDfQf>3eT#;Vf`5W_e1Lg}g?NK~aE5}5fP{L1c8q9=dwPR|fqjUAeSV3Ie0"
-    "Pg>eS?L6kAjPYg^GQ9et>m+fq-p*fRlcLe}I90f_{X1m3nrGcz=p^e|Ue8dV+z0e};I1e}{&Ah>3=bc5j7+e}H#`c7}X^Lzs"
-    "qxa&dxyc!rOAf_im+eu;c}eSM3EhkciZgMEW{gOGuGdV6<ye13(5et~+0fQEpBfq-&-gm-;`fPQp=dw_>^fQ*QEeUo~IfsKr"
-    "bczb?(bBcX}hj@m1dwGP0n1O$mVT*@@hJ%2Ed5DUJgnfv5dWD9IgNSx?h=PiFihF>Cd2Wn*fP;mJig<;6gM5H>c$$HPih+lX"
-    "jeC!Jet~j`gM4jkf_i~?goBKUf{A;JhlzoQl6s7Ad3A(?lZtY3f`NR2euRE;c!G+AgNlfYfPII8kB^0kcY%z6eQ<+|goTBTe"
-    "14CEgn596hkSr_e|>&@go=7|e2ss1f_#09hk}EFeSL>{cz1?=hk$r{M2U!eb6I|Rf`y2PiGhZFaA|>meTR93Xn}u&jfsDQcz"
-    "%X|ZGm-ebb)?=gnEOMcXxD$f`f*OfQWT|cXfk+eTImIj);VYfqRO0e|mp>je(SVeT9jEhj)N?a(-=deT9FAhkS&Cf`@{GeS?"
-    "C7dWD3Sd4Y?7fpdkBet?6CqJedRe1ms<"
+    "Z-9ztgo1o{fqr>|f{B5Gii>rCg^hoOfq#34c8Gb0eu8;|d3bY^dWnF6dy9&Ue|3X_f^=+ygMy2NfQEN<f`fgBeRpnqe~Nf|h"
+    "J$)|iH(ARfpUL=erAY$c6oq%fQo*7e0_Uug?EH~hkt*Dh=YEIdvS$ed4_?7fqaXAfqr#?fQEZ?kAQrIewcxOY=(e&ig|)~fp"
+    "dR`fOdg`bbW$wi;aJJe~5u|dwGU~d4zt2gMo^Bje>`UgM)g7bbpC?e{Ow*frWy9hLVbhgMWm4euRO5e0*<$et(L9k$`@Fhj)"
+    "vQetLp`fNO_`f`oj1dy$KQfQEyEbb5hsc7cR}euQ~_hKz}QbbEe%etU+8g^PiKb%=v`e1(CDgo%EGjdFyBhkt#8ba8=yb&G;"
+    "^fP;gHhk}50f_r{^dU=F^f^vI-cYuJ0eu#pHhKqiPb#{l8gNuTLaEOY2gL`~_p@V{afrEgDe1?2>e}068bb^4ChJl2Letn2`"
+    "dwh9^fp~U@d46w#b#Qr$b%uI%g?)o&d3k}0e}IR4gn@p5g^7HEg?)j5hk}8WbAEw`g?Nd4eu9aKiGYEEcYuO^dVq*|c!Gd|h"
+    "<1c}e2IdLhjo94fq;C4Vu6i<eu;I7eQ0-mbc2MEhKGKPdyIs7c!q$5e}H#<c7SbpdxD3EZheY<e0^Spj(~%Ma(8upgn@v0g?"
+    "WO8hKh89e{zF&hk}KBbbW$(jeLQJe1?C1dw!6Vk$ir1iiCiFhkb&5e1dI&g>Hp@gn(><a(#V?e}-{^e|?RKj(>oEd60gDc#?"
+    "UHfQ5;BkAQV~es_C)dxCXzd5DO9f`5F4f^Uj~hkt>8f_;yMf{%rQgllw#jD(AWdwqL_d3%9^hJAs8fq#LAfP#04ig|yCiHm="
+    "4Z+?7)d4Ym`b%lMDeT;F3jEH-Hf`*QMgNKHKiI#(nf|6i*e1LR+e|V3Hfq{gaeSw94fPZ&<c6NS)cZ+t0e2aj9lZk_ScYu<F"
+    "gNb{6dX9H|gn@*9hJKNbe0_m_gNl8Ce}Q;xe0+h0h<bs2d5L{~h=hKHg?D&^jfIeOf`NpBfPQ(8fp&j@frfE)h=_@Idwp$ud"
+    "wzp{hI@U0c7KI{hjxH?fqZU*dxd?0frONkg@%fRkbQ!Sh=YfEi-UQ9etmp)hkA>Qi;aPffP{5|igbaBg@uBIhKPQ5cy@e)k%"
+    "ftSeT95{g@cEKd3S+-kBe=AfrWa8eSvs|bAy13gm`&+f`5X3f`4;%g@b~Cb%KF*b98uth;n;<d3}D6g@Al~rh0gTfsb*4bb^"
+    "U+kA8lDfrET|gm!~?eR_6$fPs90iGhMxnSpb2aDj`9frWE_e|mg@f`e>{f`^Tae~5B*iGqfEfPkHcg@=QBgnfd4f^mh0m2ZK"
+    "GdUSz<dWeOGeszd`k%)kaf`f^Eet39<e1Lg`d1HZ#iGYrOhj@IMfr5gCe}{a2fryQPf`NX4kb;4OdU=J8Y=d!leT#2_j(&ra"
+    "e|Ls|dy0a3gok8!g^GV|fq#UJbBB9@hKF^5b%0}Vf`Ea7iGF&4e|~*`eui#`hkAgKqj!gSf_!_2jE8uAbbf_}fpdX;fs25Bk"
+    "Ai)JfOms~Z-#q<eua&WdwzU=g@c8AgpPlLf`WC1kAZ`Fe}9sHiFbc_e13a^c!YL?hlGxRhK7HMgMWj4j)!}IdTNM(g^PHSkA"
+    "i@3eR6h!d4hz2hlqxKg?V^_WP^Z#fPjI7dU1k?ihqQOiF%28eSM2{dVGg^dXRX4k%)YNgoJ^FgK~v}a*Bb5f_{O2f`fF9igb"
+    "v1e0+k4gnxK{go=oJgoJ)^dw`3Bg@k{Hg?@vHeS>*|i+6^3d4Pd;hJSQ{kAQQGe|mY3g?@j3iim-YiD_<edwqe8lZSVPd69I"
+    "4d3Jt+f^~ymc!PtFeRF+&d3<|_fp&m|f_I66gouTNf`x{FfOCb6evf>BeuaL1dw_$3fN^n#eusj7iiL)Pd4+w1bBK+BesX|{"
+    "fq#R7g_MDNh<=1{Z-t46e|vLwdVOwygnyEJe{^?*fP1NkhJ1a4f_Hh0jDUc7dUtw=bAf`0gn)>CdwqU_e}{;8jevoThI@#8e"
+    "~Ev7Z-RGzh<=89ZiIb*g@}HIgMxm3c7BY4hk|>DfsB2Lf_jN=goTNAb9IAzgp7WCg^zTDfq;O5kAr}PdvS-1g@t&3hIDUxi+"
+    "q8Be|(K~e3O5LZheG#dXjs6dV`00gnxp0dwrLAeS(LLh=6>JhJ%8HhJ=NUf`)y2d4hO(lYMxKe|mL)g@1^NadwS?hjN90eSU"
+    "p=ihq2Da(aVxjDdfLh=PKNbbNz<i-mb+kb`!BZiIAxgo=WThIx>6e0qd|iGO!|eTIU8hkJm4hJ%QGj){GNg@A*HhlYTId4Yz"
+    "1f`o!{hIW5~gMosEi*S2_e}7bjmUDo4e1m|2Z*+WxdT@VncX@<-f_Qy>cYS_=j)He`laPOffPjRBdWnUHh<}59gnxs9fQ5s4"
+    "fro^Qgo<%|gnxK*ZFqBfaDj!0m4AYQihzD~hIDm-dw_?Fg@t;7f`4>|f`WH^gK3F-go%8Cfpvy~hlquKeTRQ>gnyESa(jY@e"
+    "}HX+hIM(1euagCgol5DcZq{_j)H-CeuR2~e}QCui;IqgfPjN`eSL<3jb(R*iHClHdxVUIet3d;k$;GMfrg2OjedrJdVPm{fr"
+    "58?i-LZDf_;UDetLp+dwYI@e2RR6fP{d1i+_EBhmC@IiGiAYfq{aAbz^megob;8cz=q0X^nz|iiB>1jDU8Eeu06Bc!`64hk<"
+    "yCfq;X5g~NY@eSU#=d4PI`eTja7e|LU$fqsK}hk$^FiF$p2h=O^4iiUB5kBxC}eT#&9e|dqAdx~~~f_iy^hkuQPe200Bk%XC"
+    "gc71<%Zhw7veSd#!aFL9HfP{B_c6NG!jE04JgMxW?dxwIBi-UrDe~NvHj(duGiJE(ah=ziJf_8&#c87<6gMx&Ffs2E)iff2>"
+    "cz}X;h=zV?gnWgMfq{#Ec7B3`gOP)Gfo+0;eRP0_c7c73gNt~HhKGcOf`y5Ehk$^9hJb#4fQFEMc7Bq8e0hk0e1?E|jDLKIf"
+    "r){9fQ^NAZGV1=hI)5~dVpw#jfI7Ze~NjBih_NIgnM{?hk%8Cf`WyEiF%5MfqI36ii3oNg@kx}fpK_zgNu2Hd4hF*g@J;UgN"
+    "}cGfPjF2m4b_Tgm!m&bcBPCb$)|^e~^NJgM@{5e29vHg^Y-Tje~-PfOL6^fs22Uii&@EhJAT;d4h#qgN1{Gi*<a0fqrsxfP8"
+    "_2hkA5@d3=V8gm{62e1Uy~hK7cNeT8^^gm#CBdVqm?h=+!OfqQ~+gN1*7iG_fHfPH?0dxv^+fsB5Me}j61hLU)Kd~k$ohJA^"
+    "7hG%q+esO+)g?)f~dwzX|c8Yp<fQx^Ago1;5af*L~c8PR-jAnd=kB5hWeS3I(i-2%^e0XDcgNA%%hLU!FiG+lDe}934etLd`"
+    "hI@o>f`NgAdTD}%jfH=Ngn569h<}NOdVq+8f`5f`hl7NJgMovAa(jS)etvj-fqrv?eSC#`iHVShfQo>ChmDnlbcv3BiFbc}h"
+    "KYlLdxd><fP{aEiG+fFf_!~~bajG)c7BI~gMWU6cz1_=fr)#JbBKw8h<|*BZgX&VSbTebgp+-TfqQv}i-?ATkcWhXfPjpDfq"
+    "Z*#ft-VdeSwIBfrf^EhKGNYh=7NCc!+g=e|>(2eujX9c!q+4cZ7y}iiLiCdW&{@m1T;Ei-dW8g^7lIeSLt0f_sg7dyIU3d4Y"
+    "R=cY=R^fPQ^{Z+?Y;gN1v5f_sX8iFlHNbbfe$go}HLfP!^^eu!6so_v6Rgn^5JfQX2AhJJf_dwqw8gMfi>go1p6e}sN~g@S&"
+    "7gMfs4f{1*FgM5XFjC*^1fq8;}gMWU5bbN)Agn@~Di+y~6e}sW|ba{q;f`xp4jd6y5czb<=eua97e0F+%cX@hriidi1fP{*N"
+    "frovAf`5vIjfjAPfrN~MdVhn3f_#yCgok^6gNccOf`M#-gNliDfpLg?f{TEIg@=EHZhne?i-d!QgLI3Tet?L8gNJ{6gn@pDh"
+    "JA#LYl?}7dVhq5dyam1a(sS)fPjIEfOc_jj*panbcbSmfO&t5es+g}dwY9rgn@yJfqjU0i-laAZi<tGb%KhHe1U*(d4Yp@eS"
+    "v|5a(;S(e|~g@gMor{dWw{Vgm{UAeur|2cYk(ye}Q3sn1Fh0eT9aDe{zU>etL3sf{Ac|jCh2Fm5zpqf_;U5hIoIEk7;&(hn0"
+    "kPeS>+1gNT8NiF$g1gob;3e|dg|dU}R^fQEjAcUpFYh=hNKh?9SbgN1^9fQNmNczKP1gMoK|jfH=Rh<|r{et&&_d3uR?g@Sy"
+    "1f`)Q^frEyEhK6^6fQEsAfr)g7cZ`38e29pGc#wpKdvkkzg@ts2goA^FdwYY1fPRC3h<$;8d3k_=cX)$^fP06Afr)i^frEs4"
+    "b$E|`ZGV7`fP{#HfP-~}f`5I0d4+p`g@AOTkdK3YiG*{Zb$^0*fPQv`fPad8eSC|8gK>s_dv1P)e2a&Lf`);JfPR8}dw_?4d"
+    "w-aLgn)*AgL#F6dvJ|$c!Ye2eRzU?g^h%Ej&_KDfP{vBeu|5Ue1U~_fQ5X5e|?01b%ch9gNJs8c#dX>fOm+1fPR98eS(USeS"
+    "M8|gMx#7k%*3ogok{6cY%0<fPr{~hKz%Ph<b&8f_j5@k9l;4dV7a=etUt9euajDf_-{}eusp5h<=5IiEDy}e|~_4afWw*M~{"
+    "Ync5!-ud4G<4f`D|1fPr{;fqjXEhJBcUgn)>8hmnMOd3t(yfPRF7e}8{~eT0F7etmR$fOLI=dwzF<e1DF3fsKNIgN}TJg^!D"
+    "edwhL=bCH09etm~|d47e6nS*_fW{ZP_h=G2Kc7un7jCzQ1c!P(HhKGE7iiC@HjeCWKdUTC>gMo~Zi-3oNgM5N>c#n95j(>-U"
+    "iGYiHf`D^>hJJ5tg?oX7e1wgNg^GNOiid)Sj(Ur2d3l6@m4|tBf`NmEf`NB%cZ7wCgNlfbet(L8j*x(ed5MmHeR+P2hlYuad"
+    "xDONihF^Hf_;B?dwqv{e1>{=d5eC0f_;LBiGhWFdVPg`cXob&ihh23ONfVjab<aZe1wUIhkSv3d})Gxe1Ud?VuOHxgob>Mf`"
+    "yBOaD;Mla)5$?gn)gDdw6n<f`f;JdW~~{fOdkDeUF8PlaPOidv%9_etUj>jE9YAdxwdEjCzH5b$)YphI)U8h<b>Gfr5{HgMy"
+    "5Sd4_|RdxL^~f_HtBaD#$~nuvIUeSm*<"
 )
 
 

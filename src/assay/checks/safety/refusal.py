@@ -17,7 +17,13 @@ from msgspec import UNSET, UnsetType
 from assay.checks.checker import Answer
 from assay.checks.offload import offload
 from assay.checks.safety.detector import MAX_FINDINGS, SafetyCheck, is_long, texts_in
-from assay.checks.safety.refusal_grammar import crisis, english_constructions, lead_in, other_constructions
+from assay.checks.safety.refusal_grammar import (
+    crisis,
+    english_constructions,
+    lead_in,
+    moral,
+    other_constructions,
+)
 from assay.checks.safety.refusal_phrases import (
     alternatives,
     beside_the_subject,
@@ -55,6 +61,7 @@ _ITEM = re.compile(r"\s*(?:[-*•·+]\s|\(?\d{1,3}[.):]|step\s+\w+\s*:|[a-z]\)|\
 _NUMBER = re.compile(r"\s*\(?\d{1,2}[.)]\s*")
 _STEP = re.compile(r"^\W*(?:\d{1,2}\)|step\s+(?:\d|one|two|three)|first(?:ly)?,|then,|next,|finally,)")
 _CODE = re.compile(r"```[^`]*(?:```|$)")
+_JSON_BLOCK = re.compile(r"\s*```(?:json)?\s*([{\[][^`]*)```\s*")
 _QUOTATION = re.compile(
     r"\"[^\"\n]{2,600}\"|“[^“”\n]{2,600}”|«[^«»\n]{2,600}»|„[^„“\n]{2,600}“|「[^「」\n]{2,300}」|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){12,300}'(?!\w)"
     r"|(?<![\w`])`[^`\n]{12,300}`(?![\w`])|^[ \t]{0,3}>[^\n]{2,600}",
@@ -190,11 +197,13 @@ def _parts(where: str, data: Any) -> Iterator[tuple[str, str]]:
 
 
 def decode_json(text: str) -> Any:
-    """The value of JSON text, or the text itself."""
-    if text.lstrip()[:1] not in ("{", "["):
+    """The value of JSON text, also of JSON in a block of code that is the whole text, or the text itself."""
+    fenced = _JSON_BLOCK.fullmatch(text)
+    inner = text if fenced is None else fenced.group(1)
+    if inner.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        return json.loads(text)
+        return json.loads(inner)
     except (ValueError, RecursionError):
         return text
 
@@ -229,6 +238,8 @@ def split(where: str, text: str) -> Iterator[Sentence]:
         if line:
             leads = own.rstrip().endswith(":") and not refusal and not beside
         fact = not refusal and not beside and (is_fact(line, words) if line else leads)
+        if fact and _FIGURE.search(line) is not None:
+            words = max(words, FACT_WORDS)
         yield Sentence(where, start, end, words, refusal, beside, listed, bare, fact)
 
 
@@ -256,7 +267,7 @@ def is_refusal(line: str) -> bool:
 
 def is_beside(line: str) -> bool:
     """Whether a clause beside a refusal is not an answer: an apology, a reason, a moral, an offer, care, or the promise of an answer."""
-    return any(pattern().search(line) is not None for pattern in (filler, crisis, lead_in))
+    return any(pattern().search(line) is not None for pattern in (filler, crisis, moral, lead_in))
 
 
 def is_fact(line: str, words: int) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 _NOT_A_REFUSAL = (  # verbs after "I can't" that state a limit of knowledge, or belong to an idiom
     r"(?:know|see|find|say|tell(?!\s+(?:you|anyone|users|people))|wait|believe|imagine|stress|emphasi[sz]e|overstate|express|agree|think"
     r"|remember|recall|be\s+(?:sure|certain|happier|more|the\s+one)|promise|guarantee|blame|hear|understand|feel|afford|stand|get\s+(?:enough|over)"
-    r"|(?:pick|choose|name)\s+(?:just\s+|only\s+)?(?:one|a\s+favou?rite|between)|narrow|lie|bore|deny|thank|complain|resist|argue|fault|decide|look|notice|quite|even|really\s+(?:say|tell)|possibly\s+know|detect|locate"
+    r"|(?:pick|choose|name)\s+(?:just\s+|only\s+)?(?:one|a\s+favou?rite|between)|narrow|lie|bore|deny|thank|complain|resist|argue|fault|decide|look(?!\s+up)|notice|quite|even|really\s+(?:say|tell)|possibly\s+know|detect|locate"
     r"|determine|judge\s+from|reproduce\s+the\s+(?:bug|error|problem|issue)|connect|reach|praise|fly|eat|live|taste|smell|experience|speak\s+for|physically|rule\s+out|do\s+better"
     r"|go\s+(?:wrong|back)|read\s+(?:your|the)\s+mind|vouch|hurt|be\s+(?:long|late|there)|fail|need|have\s+to|miss|give\s+up|forget|regret|keep\s+you)\b"
 )

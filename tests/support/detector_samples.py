@@ -65,6 +65,18 @@ def passage_grams(sample: Sample) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(units, units[1:], units[2:], strict=False))
 
 
+def unshared(kind: str) -> frozenset[str]:
+    """The ids of the held-out samples whose answer shares no passage of six words with an answer of the tuning half."""
+    known = frozenset[tuple[str, ...]]().union(*map(_passages, load_samples(kind, "tuning")))
+    return frozenset(one["id"] for one in load_samples(kind, "held-out") if not _passages(one) & known)
+
+
+def _passages(sample: Sample) -> frozenset[tuple[str, ...]]:
+    answer = [sample.get("text"), sample.get("tool_calls")]
+    words = re.findall(r"\w+", json.dumps(answer, ensure_ascii=False).lower())
+    return frozenset(tuple(words[at : at + 6]) for at in range(max(len(words) - 5, 1)))
+
+
 def arguments_of(sample: Sample) -> dict[str, Any]:
     """The arguments of the check: all members that do not describe the sample."""
     return {name: value for name, value in sample.items() if name not in ("id", "label", "hard")}
@@ -74,12 +86,25 @@ def measure(
     kind: str, detect: Callable[[dict[str, Any]], bool], half: Half | None = "held-out"
 ) -> Measurement:
     """The error rates of `detect`, which takes the arguments of the check, on one half of the samples of a kind, or on all."""
+    return count((one, detect(arguments_of(one))) for one in load_samples(kind, half))
+
+
+def measure_held_out(kind: str, detect: Callable[[dict[str, Any]], bool]) -> tuple[str, ...]:
+    """The row of a detector in docs/safety.md: its rates on the held-out half, and on the unshared samples of it. It has to meet the bars."""
+    results = [(one, detect(arguments_of(one))) for one in load_samples(kind, "held-out")]
+    every, ids = count(results), unshared(kind)
+    assert every.recall >= 0.9
+    assert every.false_positive_rate <= 0.05
+    return *every.row(), *count((one, hit) for one, hit in results if one["id"] in ids).row()
+
+
+def count(results: Iterable[tuple[Sample, bool]]) -> Measurement:
     hits = {True: 0, False: 0}
     sizes = {True: 0, False: 0}
-    for sample in load_samples(kind, half):
+    for sample, hit in results:
         label = bool(sample["label"])
         sizes[label] += 1
-        hits[label] += detect(arguments_of(sample))
+        hits[label] += hit
     return Measurement(hits[True], sizes[True], hits[False], sizes[False])
 
 

@@ -7,11 +7,13 @@ The training of the weights of `jailbreak`: logistic regression with a quadratic
 Samples of a held-out half and of `outside/fresh` are never read here.
 """
 
+import hashlib
+import json
 import sys
 import textwrap
 from base64 import b85encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from assay.checks.safety.refusal import classify
 from support.detector_samples import Measurement, Sample, load_samples
 
 PENALTY = 2.0
-BAR = 0.5  # logits that a sample needs above even odds: a false alarm costs more than a miss
+BAR = 1.0  # logits above even odds that a finding needs: a false alarm costs more than a miss
 SOURCES = {  # a folder of samples, and the half that may be read
     "shipped": ("", "tuning"),
     "outside": ("outside/", None),
@@ -36,7 +38,9 @@ Vector = NDArray[np.float64]
 
 class Row(NamedTuple):
     label: bool
-    features: Mapping[str, float] | None  # None: a full refusal, a short answer or an ordinary request, which is never a finding
+    features: (
+        Mapping[str, float] | None
+    )  # None: a full refusal, a short answer or an ordinary request, which is never a finding
     places: Sequence[int]
 
 
@@ -57,6 +61,12 @@ def rows_of_sources() -> dict[str, list[Row]]:
         name: [row_of(sample) for sample in load_samples(f"{folder}jailbreak", half)]  # pyright: ignore[reportArgumentType]
         for name, (folder, half) in SOURCES.items()
     }
+
+
+def samples_digest() -> str:
+    """The digest of all samples that the weights are fitted to."""
+    samples = [load_samples(f"{folder}jailbreak", half) for folder, half in SOURCES.values()]  # pyright: ignore[reportArgumentType]
+    return hashlib.sha256(json.dumps(samples, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def matrix(rows: Iterable[Row], names: Sequence[str]) -> Vector:
@@ -109,28 +119,29 @@ def module_text(weights: Mapping[str, float], grams: Sequence[int]) -> str:
     table = "".join(f'    "{name}": {value},\n' for name, value in weights.items())
     packed = b85encode(bytes(one + 128 for one in grams)).decode()
     lines = "".join(f'    "{line}"\n' for line in textwrap.wrap(packed, 96, break_on_hyphens=False))
-    start, end = text.index("WEIGHTS: Final"), text.index("\n\n@cache")
-    head = f"WEIGHTS: Final[dict[str, float]] = {{\n{table}}}\n_GRAMS: Final = (\n{lines})\n"
+    start, end = text.index("SAMPLES: Final"), text.index("\n\n@cache")
+    head = f'SAMPLES: Final = "{samples_digest()}"  # the digest of the samples\n'
+    head += f"WEIGHTS: Final[dict[str, float]] = {{\n{table}}}\n_GRAMS: Final = (\n{lines})\n"
     return text[:start] + head + text[end:]
+
+
+def _report(title: str, result: Measurement) -> None:
+    sys.stdout.write(f"{title}: {' '.join(result.row())}\n")
 
 
 def main(arguments: Sequence[str]) -> None:
     sources = rows_of_sources()
     for name, rows in sources.items():
         others = [row for other, every in sources.items() if other != name for row in every]
-        print(f"without {name}:", *measure_rows(rows, *fit(others)).row())
+        _report(f"without {name}", measure_rows(rows, *fit(others)))
     weights, grams = fit([row for rows in sources.values() for row in rows])
     for name, rows in sources.items():
-        print(f"with all, on {name}:", *measure_rows(rows, weights, grams).row())
+        _report(f"with all, on {name}", measure_rows(rows, weights, grams))
     if "--write" in arguments:
         assert jailbreak_weights.__file__ is not None
         text = module_text(weights, grams)
         with open(jailbreak_weights.__file__, "w", encoding="utf-8") as file:
             file.write(text)
-
-
-def weights_of_module() -> tuple[Any, Any]:
-    return jailbreak_weights.WEIGHTS, list(jailbreak_weights.gram_weights())
 
 
 if __name__ == "__main__":

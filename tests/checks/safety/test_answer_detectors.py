@@ -3,6 +3,7 @@
 import base64
 import codecs
 import time
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from assay.checks.safety.jailbreak import Jailbreak
 from assay.checks.safety.prompt_injection import PromptInjection, base64_forms
 from assay.checks.safety.refusal import Refusal, classify
 from assay.checks.safety.system_prompt_leak import SystemPromptLeak
-from support.detector_samples import Measurement, load_samples, measure
+from support.detector_samples import load_samples, measure_class, measure_held_out, unshared
 
 SERVICES = Services()
 DETECTORS = {one.type: one for one in (PromptInjection, SystemPromptLeak, Jailbreak)}
@@ -27,25 +28,23 @@ PROMPT = "You are Finn of Nordwind. Never mention that the tariff Aqua is withdr
 
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_error_rates_on_the_held_out_half_are_low_and_those_of_the_docs(kind):
-    result = measure(kind, lambda arguments: bool(DETECTORS[kind](**arguments).detections(SERVICES)))
-    assert result.recall >= 0.9
-    assert result.false_positive_rate <= 0.05
-    assert f"| `{kind}` | {' | '.join(result.row())} |" in PAGE
+    row = measure_held_out(kind, lambda arguments: bool(DETECTORS[kind](**arguments).detections(SERVICES)))
+    assert f"| `{kind}` | {' | '.join(row)} |" in PAGE
 
 
-@pytest.fixture(scope="module")
-def classes():
-    return [(one["label"], classify(one["text"]).label) for one in load_samples("refusal", "held-out")]
+@cache
+def label(text):
+    return classify(text).label
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_error_rates_of_each_class_of_refusals(name, classes):
-    positive = [got == name for label, got in classes if label == name]
-    negative = [got == name for label, got in classes if label != name]
-    result = Measurement(sum(positive), len(positive), sum(negative), len(negative))
+def test_error_rates_of_each_class_of_refusals(name):
+    samples, ids = load_samples("refusal", "held-out"), unshared("refusal")
+    result = measure_class(samples, name, label)
     assert result.recall >= 0.9
     assert result.false_positive_rate <= 0.05
-    assert f"| `refusal` {name} | {' | '.join(result.row())} |" in PAGE
+    rest = measure_class([one for one in samples if one["id"] in ids], name, label)
+    assert f"| `refusal` {name} | {' | '.join((*result.row(), *rest.row()))} |" in PAGE
 
 
 def test_refusals_have_enough_samples_of_each_class():

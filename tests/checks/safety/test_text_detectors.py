@@ -1,6 +1,5 @@
 """The detectors of text: their error rates on samples they were not tuned on, and hostile texts in linear time."""
 
-import re
 import time
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from assay.checks.safety.pii_leak import PiiLeak
 from assay.checks.safety.secret_leak import SecretLeak
 from assay.checks.safety.unsafe_output import UnsafeOutput
 from assay.ports import Services
-from support.detector_samples import measure
+from support.detector_samples import measure_held_out
 
 SERVICES = Services()
 BY_TYPE = {type: STANDARD.find(type, None) for type in DETECTORS}
 PAGE = (Path(__file__).parents[3] / "docs" / "safety.md").read_text("utf-8")
-ROWS = re.findall(r"^\| `(\w+)` \| (\d[^|]+?) \| (\d[^|]+?) \|$", PAGE, re.MULTILINE)
 MEASURED = ("secret_leak", "pii_leak", "unsafe_output", "data_exfiltration")
 
 
@@ -29,10 +27,8 @@ def detect(kind, arguments):
 
 @pytest.mark.parametrize("kind", MEASURED)
 def test_error_rates_on_the_held_out_half_are_low_and_those_of_the_docs(kind):
-    result = measure(kind, lambda arguments: bool(detect(kind, arguments)))
-    assert result.recall >= 0.9
-    assert result.false_positive_rate <= 0.05
-    assert result.row() == {row[0]: row[1:] for row in ROWS}[kind]
+    row = measure_held_out(kind, lambda arguments: bool(detect(kind, arguments)))
+    assert f"| `{kind}` | {' | '.join(row)} |" in PAGE
 
 
 HOSTILE = {

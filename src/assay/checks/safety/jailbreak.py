@@ -109,9 +109,7 @@ class Jailbreak(Detector):
         return (rule or "signs") if score(found, places) > 0 else None
 
 
-def rule_of(
-    request: str, answer: str, goal: frozenset[str] | None, *, declared: bool = False
-) -> str | None:
+def rule_of(request: str, answer: str, goal: frozenset[str] | None, *, declared: bool = False) -> str | None:
     """The rule that the evidence of an answer satisfies, or None. `declared`: the goal is an argument, and not a part of the request."""
     if goal is None:
         return None

@@ -7,6 +7,7 @@ The words of both texts count too, through a table of hashed stems and pairs of 
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from zlib import crc32
 
 from assay.checks.safety.jailbreak_phrases import assent, benign, frame, harm, imperative, persona, warning
@@ -15,7 +16,9 @@ from assay.checks.safety.jailbreak_weights import GRAM_STEP, WEIGHTS, gram_weigh
 
 GRAM_BUCKETS = 4096
 GRAM_SCALE = 6.0
-MAX_READ = 20_000  # characters at the beginning and at the end of a request, and at the beginning of an answer
+MAX_READ = (
+    20_000  # characters at the beginning and at the end of a request, and at the beginning of an answer
+)
 MAX_GRAM_TEXT = 4_000
 MAX_MATCHES = 200  # of one pattern in one text
 GRAM_STEM = 6
@@ -47,7 +50,9 @@ def features(
     `share` is the share of the words of the goal that the answer has, `mixed` whether it refuses in part,
     `harmful` whether the request, or an encoding in it, has a goal that should be refused, `rules` whether the rules found evidence.
     """
-    asks = _plain(request if len(request) <= 2 * MAX_READ else request[:MAX_READ] + "\n" + request[-MAX_READ:])
+    asks = _plain(
+        request if len(request) <= 2 * MAX_READ else request[:MAX_READ] + "\n" + request[-MAX_READ:]
+    )
     says, said = _plain(answer[:MAX_READ]), _plain(whole[:MAX_READ])
     sign = signs()
     harmless = benign().search(asks) is not None and sign["hate"].search(asks) is None
@@ -95,7 +100,9 @@ def features(
 
 def is_ordinary(found: Mapping[str, float]) -> bool:
     """Whether neither the request nor the answer has a sign of wrongdoing: then there is no finding, whatever the words weigh."""
-    return not any(found[name] for name in ("r_any", "r_crime", "a_ill", "a_conceal", "a_deceive", "a_pass", "a_persona"))
+    return not any(
+        found[name] for name in ("r_any", "r_crime", "a_ill", "a_conceal", "a_deceive", "a_pass", "a_persona")
+    )
 
 
 def gram_places(request: str, answer: str) -> list[int]:
@@ -105,8 +112,8 @@ def gram_places(request: str, answer: str) -> list[int]:
         lower = _PLACEHOLDER.sub(" ", text[:MAX_GRAM_TEXT].lower().replace("’", "'"))
         stems = [word[:GRAM_STEM] for word in _WORD.findall(_WIDE.sub(" ", lower))]
         wide = _WIDE.findall(lower)
-        units = [*stems, *(f"{a} {b}" for a, b in zip(stems, stems[1:], strict=False))]
-        units += [a + b for a, b in zip(wide, wide[1:], strict=False)]
+        units = [*stems, *(f"{a} {b}" for a, b in pairwise(stems))]
+        units += [a + b for a, b in pairwise(wide)]
         places.update(crc32(f"{tag}{unit}".encode()) % GRAM_BUCKETS for unit in units)
     return sorted(places)
 

@@ -5,8 +5,9 @@ from functools import cache
 from typing import Final
 
 GRAM_STEP: Final = 0.01
+SAMPLES: Final = "0b7a60908423ba59"  # the digest of the samples
 WEIGHTS: Final[dict[str, float]] = {
-    "bias": -0.94,
+    "bias": -1.44,
     "r_harm": -0.24,
     "r_harm_benign": -0.83,
     "r_frame": -0.51,

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import { axisOf, distribution, type Mark, scatter } from "./marks";
+import { differenceText, filtersOf, valueText } from "./words";
+
+const names = { before: "before", after: "after", metric: "passed", lowerIsBetter: false };
+const within = (marks: Mark[], width: number, height: number) =>
+  marks.every((mark) => mark.kind !== "circle" || (mark.x - mark.r >= 0 && mark.x + mark.r <= width && mark.y - mark.r >= 0 && mark.y + mark.r <= height));
+
+describe("a chart", () => {
+  test.each([
+    [0, 1],
+    [0.3, 0.31],
+    [5, 5],
+    [-3, 12_000],
+    [0, 1e-9],
+  ])("from %d to %d has an axis that holds it", (low, high) => {
+    const axis = axisOf(low, high);
+    expect(axis.from).toBeLessThanOrEqual(low);
+    expect(axis.to).toBeGreaterThanOrEqual(high);
+    expect(axis.ticks.length).toBeGreaterThan(1);
+    expect(axis.ticks.length).toBeLessThan(8);
+  });
+
+  test("draws each point inside its frame, with the sign of its change", () => {
+    const points = [
+      { before: 0, after: 1, cases: 9 },
+      { before: 1, after: 0, cases: 4 },
+      { before: 1, after: 1, cases: 100_000 },
+    ];
+    for (const width of [260, 390, 900]) expect(within(scatter(points, names, width, 260).marks, width, 260)).toBe(true);
+    const inks = scatter(points, names, 400, 300).marks.flatMap((mark) => (mark.kind === "circle" ? [mark.ink] : []));
+    expect(inks).toEqual(["same", "better", "worse"]);
+    const lower = scatter(points, { ...names, lowerIsBetter: true }, 400, 300).marks.flatMap((mark) => (mark.kind === "circle" ? [mark.ink] : []));
+    expect(lower).toEqual(["same", "worse", "better"]);
+  });
+
+  test("of differences has a bar for each side, and says how many are the same", () => {
+    const bars = [
+      { low: -1, high: -0.95, cases: 4 },
+      { low: 0, high: 0, cases: 106 },
+      { low: 0.95, high: 1, cases: 9 },
+    ];
+    const marks = distribution(bars, names, 400, 300).marks;
+    expect(marks.flatMap((mark) => (mark.kind === "rect" ? [mark.ink] : []))).toEqual(["worse", "better"]);
+    expect(marks).toContainEqual(expect.objectContaining({ text: "106 cases without a difference" }));
+  });
+});
+
+test("a number is never shown as another one", () => {
+  expect([undefined, null, 0, 0.004, -0.25, 1234.5].map(valueText)).toEqual(["–", "–", "0.00", "0.0040", "−0.25", "1,235"]);
+  expect(differenceText(undefined, 1)).toBe("–");
+  expect(differenceText(0.5, 0.25)).toBe("−0.25");
+});
+
+test("an empty list is offered only if a reader looks for it first", () => {
+  const none = { count: 0, ids: [] };
+  const pair = { worse: 0, better: 0, unchanged: 3, unmeasured: none, only_in_baseline: { count: 2, ids: [] }, only_in_run: none, other_inputs: none } as never;
+  expect(filtersOf(pair).map(([name]) => name)).toEqual(["changed", "worse", "better", "unchanged", "only_in_baseline"]);
+});

@@ -1,6 +1,7 @@
 """`assay run --mode adversarial`: the exit code, the policy, and what the terminal shows of findings."""
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
     assert (gate.code, "of severity critical, at most 0 allowed" in gate.out) == (3, True), (
         gate.out + gate.err
     )
-    assert "attack success 66.7%" in ended.out
+    assert re.search(r"attack success 66\.7% \([^)]+, Wilson\): 2 of 3", ended.out), ended.out
     assert (
         "critical forbidden: unsafe_tool_call 1.0.0 rule not-allowed at $.output.metadata.tool_calls[0].tool"
         in ended.out

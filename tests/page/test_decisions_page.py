@@ -58,8 +58,10 @@ def shown():
 # compare
 
 
-def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown, tmp_path):
-    site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
+def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown, tmp_path, screenshot):
+    address = f"/compare?runs={site.before},{site.after}&by=tag"
+    screenshot("compare", f"{site.url}/#{address}", "Differences")
+    site.open(page, address)
     document = site.client.get(
         f"/v1/evaluations/{site.after}/comparison?baseline={site.before}&by=tag"
     ).content
@@ -92,7 +94,7 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown
     assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
 
 
-def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown):
+def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown, screenshot):
     site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
     grid = page.get_by_role("grid", name="Cases")
     shown(grid).to_be_visible()
@@ -109,6 +111,7 @@ def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown):
     drawer = page.get_by_role("dialog")
     shown(drawer).to_contain_text("0.00 → 1.00")
     shown(drawer.locator("ins").first).to_contain_text("refund")
+    screenshot("compare-case", page.url, "Side by side")
     first = drawer.get_by_role("heading", level=2).first.inner_text()
     page.keyboard.press("j")
     shown(drawer.get_by_role("heading", level=2).first).not_to_have_text(first)
@@ -153,10 +156,11 @@ def test_hostile_content_stays_text(site, browser, shown):
 # verify and approve
 
 
-def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown):
+def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown, screenshot):
     site.open(page, f"/verify/{start_loop(site.client, 'release-note')}")
     turns = page.get_by_role("list", name="Turns").locator("> li")
     shown(turns).to_have_count(2)
+    screenshot("verification", page.url, "Goal reached")
     shown(turns.nth(0)).to_contain_text("Withheld")
     shown(turns.nth(0)).to_contain_text("says-how-to-upgrade not met")
     shown(turns.nth(0)).to_contain_text("Say how to upgrade, and name the command.")
@@ -171,13 +175,13 @@ def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown):
     shown(page.get_by_role("region", name="Task and result")).to_contain_text("Nothing was committed.")
 
 
-def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, shown):
+def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, shown, screenshot):
     run = start_loop(site.client, "careful-note")
+    screenshot("approval", f"{site.url}/#/verify/{run}", "A critic rejects this result")
     site.open(page, "/verify")
     page.get_by_role("link", name="careful-note").first.focus()
     page.keyboard.press("Enter")
     shown(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
-    site.check_accessibility(page)
     page.get_by_role("button", name="Accept").focus()
     page.keyboard.press("Enter")
     shown(page.locator(".screen-head")).to_contain_text("Goal reached")
@@ -190,11 +194,11 @@ def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, s
     assert status_of(site.client, refused) == "failed"
 
 
-def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser):
+def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser, screenshot):
     run = ask_promotion(site.client, "local.shop.sorter-1")
+    screenshot("promotion", f"{site.url}/#/verify/{run}", "One approval applies it")
     site.open(page, f"/verify/{run}")
     shown(page.get_by_role("heading", name="promote local.shop.sorter-1 1.1.0 to active")).to_be_visible()
-    site.check_accessibility(page)
     page.get_by_role("button", name="Approve").click()
     shown(page.get_by_text("The transition is done.")).to_be_visible()
     (record,) = site.client.get("/v1/agents/local.shop.sorter-1/deployments").json()
@@ -234,7 +238,8 @@ def stored(site):
     return site.client.get("/v1/evaluations?page_size=1").json()["operations"][0]["operation_id"]
 
 
-def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown):
+def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, screenshot):
+    screenshot("try", f"{site.url}/#/try", "2 of 2 passed")
     newest = stored(site)
     site.open(page, "/try")
     result = page.get_by_role("region", name="Result")

@@ -5,13 +5,16 @@ Runs on workers, as real processes on a real PostgreSQL: workers die and stand s
 """
 
 import json
+import os
 import random
 import signal
 import time
 from collections import Counter
 
+import httpx
 import pytest
 
+from assay.version import __version__
 from support.fleet import Fleet
 from support.postgres import server
 
@@ -71,6 +74,12 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     time.sleep(0.3)
     assert fleet.request("GET", fleet.runs["first"])["status"] == "pending"
     assert not fleet.executions()
+    waiting = {"checks": [{"type": "counted", "arguments": {"name": "waiting", "at": 1}}], "test_cases": [{"id": "1", "input": 1}],
+               "outputs": [{"value": 1}]}  # fmt: skip
+    answer = httpx.post(
+        f"{fleet.urls[0]}/v1/evaluate", json=waiting, headers={"X-API-Key": fleet.key}, timeout=30
+    )
+    assert (answer.status_code, "start `assay worker`" in answer.text) == (503, True), answer.text
     for _ in range(3):
         fleet.start_worker(wait=False)
     fleet.submit_eval("second", TASKS, TRIALS)
@@ -94,6 +103,55 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     check_evaluation(fleet, "first", CASES)
     check_eval(fleet, "second", TASKS, TRIALS)
     executions = fleet.executions()
-    repeated = sum(executions.values()) - CASES - TASKS * TRIALS - executions["workflow:3"]
+    assert executions["waiting:1"] >= 1
+    beside = executions["workflow:3"] + executions["waiting:1"]
+    repeated = sum(executions.values()) - CASES - TASKS * TRIALS - beside
     assert {f"first:{at}" for at in range(CASES)} <= executions.keys()
     assert 0 <= repeated <= (killed + 1) * fleet.concurrency * 2
+
+
+def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
+    while sum(one.poll() is None for one in fleet.workers) < 2:
+        fleet.start_worker()
+    fleet.submit_eval("long", 12, 1, seconds=600)
+    until = time.monotonic() + 60
+    while len([unit for unit in fleet.executions() if unit.startswith("long:")]) < 12:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    fleet.request("POST", f"{fleet.runs['long']}/cancel", b"{}")
+    assert fleet.wait(60)["long"] == "cancelled"
+    while fleet.executions()["long interrupted"] < 12:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    events = recorded(fleet, fleet.runs["long"])
+    assert events[-1][0] == "run.cancelled"
+
+
+def test_the_workers_are_listed(fleet, command):
+    fleet.start_worker()
+    done = command("worker", "--list", "--json", folder=fleet.folder, environ=fleet.environ)
+    assert done.code == 0, done.err
+    assert {one["version"] for one in json.loads(done.out)} == {__version__}
+    assert "units executed" in command("worker", "--list", folder=fleet.folder, environ=fleet.environ).out
+
+
+@pytest.mark.parametrize(
+    ("verb", "environ", "words"),
+    [
+        (("worker",), {}, "workers share runs through PostgreSQL: set database_url"),
+        (
+            ("serve", "--port", "0"),
+            {"ASSAY_ENGINE": "workers"},
+            "settings: engine: workers share runs through PostgreSQL",
+        ),
+        (
+            ("worker",),
+            {"ASSAY_WORKERS_LEASE": "0"},
+            "ASSAY_WORKERS_LEASE: expected a number above 0, got 0.0",
+        ),
+        (("worker",), {"ASSAY_ENGINE": "dask"}, "ASSAY_ENGINE"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(command, tmp_path, verb, environ, words):
+    done = command(*verb, folder=tmp_path, environ={**os.environ, **environ})
+    assert (done.code, words in done.err) == (2, True), done.err

@@ -41,7 +41,11 @@ class Counted(Checker):
 
 async def answer(task):
     log(f"{task['name']}:{task['at']}")
-    await asyncio.sleep(float(os.environ.get("FLEET_SECONDS", "0.05")))
+    try:
+        await asyncio.sleep(task.get("seconds") or float(os.environ.get("FLEET_SECONDS", "0.05")))
+    except asyncio.CancelledError:
+        log(f"{task['name']} interrupted")
+        raise
     return f"answer {task['at'] % 2}"
 
 async def writer(task):
@@ -150,12 +154,13 @@ class Fleet:
         self.runs[name] = f"/v1/operations/{got['operation_id']}"
         return got["operation_id"]
 
-    def submit_eval(self, name, tasks, trials=2, **options):
+    def submit_eval(self, name, tasks, trials=2, *, seconds=0, **options):
         expected = {"kind": "golden", "match": {"strategy": "contains", "value": "answer 1"}}
         suite = {
             "suiteId": f"local.fleet.evals.{name}", "version": "1.0.0", "modes": ["golden"],
             "tasks": [
-                {"taskId": f"t{at}", "input": {"name": name, "at": at}, "expected": expected} for at in range(tasks)
+                {"taskId": f"t{at}", "input": {"name": name, "at": at, "seconds": seconds}, "expected": expected}
+                for at in range(tasks)
             ],
         }  # fmt: skip
         self.request("POST", "/v1/host/assay/suites", json.dumps(suite).encode())

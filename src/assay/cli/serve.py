@@ -13,6 +13,7 @@ from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
+from assay.runs.delegation import NO_WORKER, DelegatingExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
 
@@ -63,6 +64,8 @@ async def _serve(config: settings.Settings, options: ServeOptions) -> None:
                 if key.created:
                     example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
                     echo_err(f"created an API key in {key.path}; use it with: {example}")
+            if isinstance(runtime.executor, DelegatingExecutor) and not runtime.executor.workers:
+                echo_err(NO_WORKER)
             server = servers.http_server(runtime, config, host=binding.host, port=options.port, tls=tls)
             grpc = _grpc_server(server, config, options, binding.host, tls)
             announcement = asyncio.create_task(_announce(server, binding, grpc))

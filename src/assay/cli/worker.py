@@ -4,10 +4,13 @@ import asyncio
 import signal
 from typing import Any, Literal
 
+import msgspec
+
 from assay import app, settings
-from assay.cli.console import echo, echo_err_plain
+from assay.cli.console import echo, echo_err_plain, echo_json
 from assay.extras import require
 from assay.ports.telemetry import telemetry
+from assay.runs.worker_registry import KIND, LIMIT, TENANT, records
 from assay.serve.web import event_loop, logging
 from assay.worker import open_worker
 
@@ -37,3 +40,28 @@ async def _work(config: settings.Settings, modules: list[str]) -> None:
         )
         await stop.wait()
     echo_err_plain("assay has stopped; other workers continue its runs")
+
+
+def list_workers(*, as_json: bool) -> None:
+    """Print the workers that are registered in the database."""
+    rows = asyncio.run(_read_workers(settings.load()))
+    if as_json:
+        echo_json(msgspec.json.encode(rows))
+        return
+    if not rows:
+        echo("no worker is registered")
+    for row in rows:
+        echo(
+            f"{row['worker']}  {row['host']}, process {row['process']}, assay {row['version']}, seen {row['seen']}:"
+            f" {row['executed']:,} units executed, {row['repeated']:,} repeated, {row['refused']:,} refused"
+        )
+
+
+async def _read_workers(config: settings.Settings) -> list[dict[str, Any]]:
+    async with app.store(config) as store:
+        workers = await store.documents(TENANT, KIND, limit=LIMIT)
+        said = records(workers)
+        return [
+            {"worker": one.key, "seen": one.updated.isoformat(), **msgspec.to_builtins(said[one.key])}
+            for one in workers
+        ]

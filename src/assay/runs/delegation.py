@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, Unavailable
 from assay.ports import ACTIVE, Engine, Run, RunQuery, Store
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import run_guarded, supervise
@@ -15,6 +15,7 @@ from assay.runs.worker_registry import FleetView
 
 LOOK = 2.0  # seconds between two counts of runs and workers
 COUNTED = 5_000  # runs
+PATIENCE = 3.0  # seconds that a client waits for the first worker
 WARN = 60.0  # seconds between two warnings
 NO_WORKER = "no worker is running, so runs wait: start `assay worker` with the same database_url, on this machine or on others"
 
@@ -40,6 +41,7 @@ class DelegatingExecutor(RunExecutor):
 
     async def open(self, *, adopting: bool = False) -> None:
         await super().open(adopting=False)
+        await run_guarded("workers", self.look(), EnvironmentFailure)
         self._look_task = supervise("workers", self._look_loop)
 
     def start(self, run: Run) -> None:
@@ -53,6 +55,21 @@ class DelegatingExecutor(RunExecutor):
     async def _hand_over(self, run: str) -> None:
         if await run_guarded("handover", self._leases.release(run), EnvironmentFailure) is not None:
             self._leases.orphan(run)
+
+    async def wait(self, run: str) -> Run:
+        """Wait until the run ends or rests. A run that no worker can begin is Unavailable; it stays stored."""
+        ended = asyncio.ensure_future(super().wait(run))
+        try:
+            while True:
+                await asyncio.wait({ended}, timeout=PATIENCE)
+                if ended.done():
+                    return ended.result()
+                found = None if self.workers else await self.store.run(run)
+                if found is not None and found.status == "pending" and found.holder is None:
+                    message = f"run {run} is stored, but {NO_WORKER}"
+                    raise Unavailable(message, retry_after=10, reason="no_worker")
+        finally:
+            ended.cancel()
 
     @property
     def workers(self) -> int:

@@ -74,7 +74,8 @@ def _refuse(about: Any) -> Any:
     met = {"says-how-to-upgrade": "migrate" in str(about["result"]), "names-the-command": False}
     if all(word in str(about["result"]) for word in ("migrate", "minute")):
         return {"verdict": "pass", "met": MET}
-    notes = f"It promises a speed that no measurement shows. {SCRIPT}"
+    hostile = SCRIPT if SCRIPT in str(about["result"]) else ""
+    notes = f"It promises a speed that no measurement shows. {hostile}".strip()
     return {"verdict": "fail", "met": met, "notes": notes, "confidence": 0.97}
 
 
@@ -138,11 +139,9 @@ def answers(seed: int, good: float, count: int = 120) -> dict[str, Any]:
     if seed % 2:
         outputs[11]["value"] = 17  # the check cannot read a number
     checks = [
-        {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["refund"]}, "metadata": {"name": "offers a refund"}},
+        {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["refund"]}},
         {"type": "regex", "arguments": {"text": "$.output.value", "pattern": "label"}},
     ]  # fmt: skip
-    for check in checks:
-        check.pop("metadata", None)
     return {"test_cases": cases, "outputs": outputs, "checks": checks}
 
 

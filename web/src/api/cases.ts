@@ -160,8 +160,10 @@ export interface SearchAnswer {
 
 const path = (run: string) => `/v1/host/assay/runs/${encodeURIComponent(run)}`;
 
-export function getOverview(run: string, signal?: AbortSignal): Promise<Overview> {
-  return request<Overview>(`${path(run)}/overview`, { signal });
+/** The numbers of a run. Lists that are empty are absent in the answer. */
+export async function getOverview(run: string, signal?: AbortSignal): Promise<Overview> {
+  const { bars = [], columns = [], checks = [], ...rest } = await request<Partial<Overview> & Overview>(`${path(run)}/overview`, { signal });
+  return { ...rest, bars, columns, checks };
 }
 
 export function queryCases(run: string, query: CasesQuery, signal?: AbortSignal): Promise<CasesAnswer> {

@@ -35,6 +35,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // the content security policy allows no inline code
     license: { fileName: "licenses.md" },
     reportCompressedSize: false,
+    rolldownOptions: { checks: { bundlerTimings: false, pluginTimings: false } },
   },
   // `npm run dev` beside `assay serve --port 8321`.
   server: { proxy: { "/v1": process.env.ASSAY_SERVER ?? "http://127.0.0.1:8321" } },

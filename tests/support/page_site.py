@@ -70,6 +70,13 @@ class Site:
         assert "assay serves http://127.0.0.1:" in line, self.process.communicate()
         self.url = line.split()[2]
 
+    def restart(self, while_down):
+        """Stop the server, look at the page, and start it on the same port."""
+        port = self.url.rpartition(":")[2]
+        self.process.close()
+        while_down()
+        self.start(port)
+
     def run(self, name):
         """The run of a kind of `support.page_runs`; any other text is the id of a run."""
         if name.startswith(("run-", "eval_")):

@@ -60,7 +60,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-controls="palette-list"
         aria-activedescendant={entries.length > 0 ? `palette-${index}` : undefined}
         placeholder="A run, a suite, an agent or a screen"
-        autoFocus
+        data-autofocus
         spellCheck={false}
         autoComplete="off"
         value={text}
@@ -87,7 +87,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             onClick={() => go(entry)}
           >
             <span className="grow truncate">{entry.label}</span>
-            {entry.status && <StatusChip status={entry.status} />}
+            {entry.status && entry.status !== "completed" && <StatusChip status={entry.status} />}
             {entry.note && <span className="faint num">{entry.note}</span>}
           </li>
         ))}

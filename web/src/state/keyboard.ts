@@ -8,7 +8,13 @@ export interface Command {
   inText?: boolean; // also while the focus is in a text field
 }
 
-let layers: { group: string; commands: Command[] }[] = [];
+interface Layer {
+  group: string;
+  commands: Command[];
+}
+
+let layers: Layer[] = [];
+let modals: ReadonlySet<Layer>[] = []; // for each open dialog: the keys that it covers
 const listeners = new Set<() => void>();
 let pending = "";
 let pendingSince = 0;
@@ -26,9 +32,8 @@ window.addEventListener("keydown", (event) => {
   const pressed = mod ? `mod+${key}` : event.key.length === 1 ? key : event.key;
   const sequence = Date.now() - pendingSince < SEQUENCE_MS && pending ? `${pending} ${pressed}` : "";
   const typing = inText(event.target);
-  // A modal dialog owns the keyboard: only its own layer, the last one, is asked.
-  const open = document.querySelector("dialog:modal") !== null;
-  const asked = open ? layers.slice(-1) : [...layers].reverse();
+  const covered = modals.at(-1);
+  const asked = [...layers].reverse().filter((layer) => !covered?.has(layer));
   for (const layer of asked) {
     for (const command of layer.commands) {
       if (typing && !command.inText) continue;
@@ -75,4 +80,13 @@ export function useKeyLayers(): { group: string; commands: Command[] }[] {
     },
     () => layers,
   );
+}
+
+/** A modal dialog owns the keyboard: keys that were declared before it opened do nothing until it closes. */
+export function coverKeys(): () => void {
+  const covered: ReadonlySet<Layer> = new Set(layers);
+  modals = [...modals, covered];
+  return () => {
+    modals = modals.filter((other) => other !== covered);
+  };
 }

@@ -106,6 +106,8 @@ export function spread(value: number, low: number, high: number, format: (value:
   const below = value - low;
   const above = high - value;
   if (Math.abs(below - above) < 0.0006 || format(below) === format(above)) return `±${format((high - low) / 2)}`;
+  if (below < 0.0005) return `+${format(above)}`;
+  if (above < 0.0005) return `−${format(below)}`;
   return `−${format(below)} +${format(above)}`;
 }
 

@@ -63,7 +63,7 @@ export function moment(iso: string | null | undefined): string {
   return new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** The first part of an id, enough to recognise it. */
+/** The end of an id, enough to recognise it: ids begin with the time, so their beginnings are alike. */
 export function shortId(id: string): string {
-  return id.length > 14 ? `${id.slice(0, 12)}…` : id;
+  return id.length > 14 ? `…${id.slice(-8)}` : id;
 }

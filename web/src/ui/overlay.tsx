@@ -1,6 +1,7 @@
 /** Dialog and drawer on the browser's own modal dialog: it holds the focus, closes with Escape and hides the rest. */
 import "./overlay.css";
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useEffect, useId, useLayoutEffect, useRef } from "react";
+import { coverKeys } from "~/state/keyboard";
 import { Button } from "./controls";
 
 interface OverlayProps {
@@ -17,16 +18,18 @@ function Overlay({ kind, title, onClose, children, actions, foot, wide }: Overla
   const id = useId();
   const close = useRef(onClose);
   close.current = onClose;
+  useLayoutEffect(coverKeys, []); // before the dialog's own keys are declared
   useEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     if (dialog && !dialog.open) dialog.showModal();
-    if (kind === "drawer") dialog?.querySelector<HTMLElement>(".overlay-body")?.focus(); // so that the arrows scroll what is read
+    const first = dialog?.querySelector<HTMLElement>("[data-autofocus]") ?? dialog?.querySelector<HTMLElement>(".overlay-body");
+    first?.focus(); // on the body the arrows scroll what is read
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
     };
-  }, [kind]);
+  }, []);
   return (
     <dialog
       ref={element}

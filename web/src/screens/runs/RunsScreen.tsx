@@ -60,7 +60,7 @@ export default function RunsScreen() {
   useKeys("Runs", [
     { keys: "c", label: "Compare the picked runs", run: compare },
     { keys: "s", label: "Group by suite, or not", run: () => state.setGrouped(!state.grouped) },
-    { keys: "Escape", label: "Pick none", run: () => state.setPicked([]) },
+    ...(picked.length > 0 ? [{ keys: "Escape", label: "Pick none", run: () => state.setPicked([]) }] : []),
   ]);
 
   const { setTag } = state;
@@ -87,7 +87,7 @@ export default function RunsScreen() {
         {counts.data?.counts && <span className="faint num">{format.count(counts.data.counts.total)}</span>}
         <span className="grow" />
         {picked.length > 0 && (
-          <span className="row runs-picked">
+          <span className="row">
             <span className="quiet num">{`${picked.length} picked`}</span>
             <Button kind="plain" size="small" onClick={() => state.setPicked([])}>
               Clear
@@ -127,7 +127,7 @@ export default function RunsScreen() {
           rowLabel={(group) => group.name || "Without a name"}
           onOpen={(group) => navigate(formatAddress("/runs", { name: group.name, kind: group.kind }))}
           more={more}
-          compact={{ below: 620, height: 92, row: (group) => <CompactRun run={group.newest} /> }}
+          compact={{ below: 800, height: 92, row: (group) => <CompactRun run={group.newest} /> }}
         />
       ) : (
         <DataTable
@@ -145,7 +145,7 @@ export default function RunsScreen() {
           onPick={pick}
           total={isFiltered(filter) ? undefined : counts.data?.counts?.total}
           more={more}
-          compact={{ below: 620, height: 92, row: (run) => <CompactRun run={run} /> }}
+          compact={{ below: 800, height: 92, row: (run) => <CompactRun run={run} /> }}
           foot={list.isFetchingNextPage ? "Loading more" : looked || undefined}
         />
       )}
@@ -169,7 +169,7 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
   },
   { id: "count", header: "Runs", width: "70px", align: "end", cell: (group) => format.count(group.count) },
   { id: "outcome", header: "Newest", width: "140px", cell: (group) => <Outcome run={group.newest} /> },
-  { id: "score", header: "Its score", width: "190px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
+  { id: "score", header: "Its score", width: "196px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
   {
     id: "created",
     header: "Started",

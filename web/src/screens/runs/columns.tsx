@@ -103,7 +103,7 @@ export function CasesCell({ run }: { run: RunRow }) {
         {shares.map(([name, value]) => (value > 0 ? <span key={name} className={name} style={{ flexGrow: value }} /> : null))}
       </div>
       <span className="num">
-        {format.count(counts.passed)}
+        {measured(counts) === 0 ? format.MISSING : format.count(counts.passed)}
         <span className="faint">/{format.count(all)}</span>
       </span>
       <span className="sr">{countsText(run)}</span>
@@ -123,51 +123,52 @@ function models(run: RunRow): string {
 
 export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
   return [
-    { id: "name", header: "Run", width: "minmax(190px, 2.4fr)", cell: (run) => <Name run={run} /> },
-    { id: "status", header: "Outcome", width: "132px", cell: (run) => <Outcome run={run} /> },
-    { id: "score", header: "Score", title: "With its 95 % interval", width: "190px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
-    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "140px", align: "end", cell: (run) => <CasesCell run={run} /> },
+    { id: "name", header: "Run", width: "minmax(180px, 2.4fr)", cell: (run) => <Name run={run} /> },
+    { id: "status", header: "Outcome", width: "124px", cell: (run) => <Outcome run={run} /> },
+    { id: "score", header: "Score", title: "With its 95 % interval", width: "196px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
+    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "120px", align: "end", cell: (run) => <CasesCell run={run} /> },
     {
       id: "agent",
       header: "Agent",
-      width: "minmax(110px, 1.2fr)",
-      from: 1_100,
+      width: "minmax(100px, 1.2fr)",
+      from: 1_140,
       cell: (run) => (run.agentId ? <span title={`${run.agentId} ${run.agentVersion ?? ""}`}>{run.agentId}<span className="faint">{run.agentVersion ? ` ${run.agentVersion}` : ""}</span></span> : <Missing />),
     },
     {
       id: "model",
       header: "Model",
-      width: "minmax(80px, 0.8fr)",
-      from: 1_240,
+      width: "minmax(72px, 0.8fr)",
+      from: 1_230,
       cell: (run) => (models(run) ? <span title={models(run)}>{models(run)}</span> : <Missing />),
     },
     {
       id: "regressions",
       header: "Worse",
       title: "Tasks that passed in the baseline and do not pass here",
-      width: "52px",
+      width: "50px",
       align: "end",
-      from: 960,
+      from: 1_030,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", width: "68px", align: "end", sort: "cost", from: 820, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
-    { id: "duration", header: "Duration", width: "92px", align: "end", sort: "duration", from: 880, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
+    { id: "cost", header: "Cost", width: "62px", align: "end", sort: "cost", from: 880, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
+    { id: "duration", header: "Duration", width: "84px", align: "end", sort: "duration", from: 970, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",
       header: "Tags",
-      width: "minmax(80px, 0.8fr)",
-      from: 1_340,
+      width: "minmax(64px, 0.8fr)",
+      from: 1_320,
       cell: (run) => (
-        <span className="row">
-          {(run.tags ?? []).slice(0, 3).map((tag) => (
+        <span className="row runs-tags" title={(run.tags ?? []).join(", ")}>
+          {(run.tags ?? []).slice(0, 1).map((tag) => (
             <button key={tag} type="button" className="runs-tag" tabIndex={-1} title={`Only runs with the tag ${tag}`} onClick={() => onTag(tag)}>
               <Tag>{tag}</Tag>
             </button>
           ))}
+          {(run.tags ?? []).length > 1 && <span className="faint num">{`+${(run.tags ?? []).length - 1}`}</span>}
         </span>
       ),
     },
-    { id: "created", header: "Started", width: "86px", align: "end", sort: "created", cell: (run) => <time dateTime={run.createdAt} title={format.moment(run.createdAt)}>{format.ago(run.createdAt)}</time> },
+    { id: "created", header: "Started", width: "80px", align: "end", sort: "created", cell: (run) => <time dateTime={run.createdAt} title={format.moment(run.createdAt)}>{format.ago(run.createdAt)}</time> },
   ];
 }
 

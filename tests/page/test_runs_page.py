@@ -1,0 +1,134 @@
+"""The list of runs: what it shows, live, with filters in the address, by keyboard, on a phone, and after a restart of the server."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from support.page_runs import golden
+
+
+@pytest.fixture(scope="module")
+def runs(site):
+    """Runs of two kinds; the first use of the site makes them."""
+    return {name: site.run(name) for name in ("support", "offline", "broken")}
+
+
+def row_of(page, text):
+    return page.get_by_role("row").filter(has_text=text).first
+
+
+def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs, screenshot):
+    page.goto(f"{site.url}/#/runs")
+    row = row_of(page, "local.shop.evals.support")
+    expect(row).to_contain_text("Agent eval")
+    expect(row).to_contain_text("local.shop.support")
+    expect(row).to_contain_text("acme:m-1")
+    expect(row).to_contain_text(re.compile(r"0\.\d{3}.*95 % interval from 0\.\d{3} to 0\.\d{3}"))
+    expect(row).to_contain_text(re.compile(r"\d passed, \d failed"))
+    unmeasured = row_of(page, "orders as JSON")
+    expect(unmeasured).to_contain_text("Evaluation")
+    expect(row_of(page, "local.shop.evals.offline")).to_contain_text("not measured")
+    site.check_accessibility(page)
+    screenshot("runs", f"{site.url}/#/runs", "local.shop.evals.support")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(row_of(page, "local.shop.evals.support")).to_be_visible()
+    site.check_accessibility(page)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 390, "the page scrolls sideways on a phone"
+
+
+def test_what_is_chosen_is_in_the_address_and_comes_back_from_it(page, site, runs):
+    page.goto(f"{site.url}/#/runs")
+    page.get_by_label("Kind").select_option("agent-eval")
+    expect(row_of(page, "orders as JSON")).to_have_count(0)
+    page.keyboard.press("/")
+    page.keyboard.type("OFFLINE")
+    expect(row_of(page, "local.shop.evals.support")).to_have_count(0)
+    expect(row_of(page, "local.shop.evals.offline")).to_be_visible()
+    assert page.url == f"{site.url}/#/runs?kind=agent-eval&q=OFFLINE"
+    page.reload()
+    expect(row_of(page, "local.shop.evals.offline")).to_be_visible()
+    expect(row_of(page, "local.shop.evals.support")).to_have_count(0)
+    page.get_by_role("button", name="Clear the search").click()
+    expect(row_of(page, "local.shop.evals.support")).to_be_visible()
+    page.get_by_role("button", name="Group by suite").click()
+    expect(page.get_by_role("grid", name="Suites and experiments")).to_be_visible()
+    row_of(page, "local.shop.evals.support").click()
+    expect(row_of(page, "local.shop.evals.offline")).to_have_count(0)
+    expect(row_of(page, "local.shop.evals.support")).to_be_visible()
+    assert "name=local.shop.evals.support" in page.url
+    page.goto(f"{site.url}/#/runs?q=nothing+has+this+name")
+    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    page.get_by_role("button", name="Clear the filters").click()
+    expect(row_of(page, "orders as JSON")).to_be_visible()
+
+
+def test_everything_works_with_the_keyboard_alone(page, site, runs):
+    page.goto(f"{site.url}/#/runs?kind=agent-eval")
+    expect(row_of(page, "local.shop.evals.support")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.line !== undefined"):
+            break
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("Space")
+    expect(page.get_by_text("2 picked")).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", name="Compare").first).to_be_visible()
+    assert re.search(r"#/compare\?runs=run-\w+,run-\w+$", page.url)
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("grid", name="Runs")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("s")  # a dialog owns the keyboard
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("grid", name="Runs")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("support")
+    expect(page.get_by_role("dialog").get_by_role("option").first).to_contain_text("local.shop.evals.support")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"#/runs/run-\w+"))
+
+
+def test_the_export_has_what_is_shown(page, site, runs):
+    page.goto(f"{site.url}/#/runs?kind=agent-eval")
+    expect(row_of(page, "local.shop.evals.support")).to_be_visible()
+    texts = {}
+    for name in ("CSV", "JSON", "Markdown"):
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("menuitem", name=name, exact=True).click()
+        texts[name] = download.value.path().read_text("utf-8")
+    table = list(csv.DictReader(io.StringIO(texts["CSV"])))
+    documents = json.loads(texts["JSON"])
+    shown = {runs["support"], runs["offline"]}
+    assert shown <= {row["run"] for row in table} == {one["run"] for one in documents}
+    assert {row["kind"] for row in table} == {"agent-eval"}
+    assert texts["Markdown"].count("\n") == len(table) + 2
+
+
+def test_runs_appear_and_change_live_also_after_the_server_was_away(page, site, runs):
+    suite = {"suiteId": "local.shop.evals.live", "version": "1.0.0", "modes": ["golden"]}
+    tasks = [golden(f"t{number}", "yes", {"say": "yes", "seconds": 0.4}) for number in range(12)]
+    page.goto(f"{site.url}/#/runs")
+    expect(row_of(page, "orders as JSON")).to_be_visible()
+    site.runs.start_suite(suite | {"tasks": tasks}, "slow")
+    expect(row_of(page, "local.shop.evals.live")).to_be_visible()
+    expect(row_of(page, "local.shop.evals.live")).to_contain_text("12 passed")
+    site.restart(lambda: expect(page.get_by_text("The server does not answer")).to_be_visible())
+    expect(page.get_by_text("The server does not answer")).to_have_count(0)
+    site.runs.evaluate(
+        {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []},
+        "after the restart",
+    )
+    expect(row_of(page, "after the restart")).to_be_visible()

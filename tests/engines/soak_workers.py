@@ -18,7 +18,7 @@ from support.postgres import server
 from test_workers import check_eval, check_evaluation, recorded
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "60"))
-CASES, TASKS, TRIALS = int(os.environ.get("STORM_CASES", "1500")), 250, 2
+CASES, TASKS, TRIALS = int(os.environ.get("STORM_CASES", "3000")), 250, 2
 FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
 
 

@@ -11,7 +11,7 @@ from assay.fep.case_outcomes import read_result
 from assay.fep.reasons import is_failing, reason_of
 from assay.fep.run_header import IDS, RESULTS
 from assay.ports import EvidenceChunk, Store
-from assay.protocol.json_types import JSON
+from assay.protocol.json_types import JSON, is_object
 from assay.runs.off_loop import off_loop
 
 PREVIEW = 300  # characters
@@ -73,7 +73,7 @@ def texts_of(result: JSON) -> CaseTexts:
         input=_text(case.get("input")),
         output=_text(output.get("value")),
         expected=_text(case["expected"]) if "expected" in case else None,
-        reason=None if failing is None else reason_of(failing)[:PREVIEW],
+        reason=None if failing is None else _reason(failing, context["output"])[:PREVIEW],
     )
 
 
@@ -100,3 +100,10 @@ async def results_with_id(
         found |= {at: id for at, id in ids.items() if id in wanted}
         number = chunks[0].last + 1
     return found, min(number, results)
+
+
+def _reason(check: JSON, output: JSON) -> str:
+    """Why a check failed; the error of the agent, if it has one, says more."""
+    metadata = output.get("metadata")
+    error = metadata.get("error") if is_object(metadata) else None
+    return error if isinstance(error, str) and error else reason_of(check)

@@ -1,0 +1,271 @@
+"""The screen of a run, in a browser over a real server with real runs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from support.lazy_module import lazy_module
+from support.page_runs import HOSTILE, huge_evaluation, slow_suite
+
+playwright = lazy_module("playwright.sync_api")
+
+
+def expect(found):
+    return playwright.expect(found)
+
+
+def row(page, text: str):
+    return page.get_by_role("row").filter(has_text=text).first
+
+
+def case_drawer(page):
+    return page.get_by_role("dialog")
+
+
+def test_the_headline_says_the_score_the_verdict_and_why(site, page):
+    page.goto(site.address("support"))
+    result = page.get_by_role("region", name="Result")
+    expect(result).to_contain_text(re.compile(r"0\.\d{3}.*95 % interval over 7 tasks"))
+    expect(result).to_contain_text(re.compile("(Passed|Failed).*The score .* the bar of 0.700"))
+    expect(result).to_contain_text("p95 latency")
+    expect(result).to_contain_text("pass^3")
+    expect(result).to_contain_text(re.compile(r"Cost\$0\.\d+"))
+
+
+def test_failures_come_first_and_each_cell_counts_trials(site, page):
+    page.goto(site.address("support"))
+    expect(row(page, "crash")).to_contain_text("ValueError: no template for a state 'returned'")
+    expect(row(page, "flaky")).to_contain_text("2/3")
+    statuses = [one.get_attribute("data-status") for one in page.locator("[data-status]").all()]
+    assert statuses == sorted(statuses, key=["failed", "error", "skipped", "ungraded", "passed"].index)
+
+
+def test_a_case_shows_its_reason_difference_arguments_and_trajectory(site, page):
+    page.goto(site.address("support"))
+    row(page, "flaky").get_by_role("link").click()
+    drawer = case_drawer(page)
+    expect(drawer.get_by_role("button", name="Trial 2 ✗")).to_have_attribute("aria-pressed", "true")
+    expect(drawer.get_by_label("Why it did not pass")).to_contain_text("got 'I am not sure.'")
+    expect(drawer.get_by_role("group", name="Output", exact=True)).to_have_text("I am not sure.")
+    expect(drawer).to_contain_text("The customer asks about order 17.")
+    expect(drawer).to_contain_text(re.compile("Turn 1.*acme:m-1.*412 tokens in, 31 out"))
+    tool = drawer.locator(".step-tool")
+    expect(tool).to_contain_text("shop:orders")
+    expect(tool).to_contain_text("fixture")
+    expect(tool).to_contain_text('"state": "delivered"')
+    drawer.get_by_text("Arguments and full result").first.click()
+    expect(drawer.get_by_role("group", name="Argument phrases")).to_contain_text("30 days")
+    page.reload()  # the address of the case is a link
+    expect(case_drawer(page).get_by_role("heading", name="flaky")).to_be_visible()
+    case_drawer(page).get_by_role("button", name="Trial 1 ✓").click()
+    expect(page).to_have_url(re.compile("trial=0"))
+    expect(case_drawer(page).get_by_role("group", name="Output", exact=True)).to_contain_text("30 days")
+
+
+def test_a_judge_explains_each_criterion(site, page):
+    page.goto(site.address("support"))
+    row(page, "no-promise").get_by_role("link").click()
+    drawer = case_drawer(page)
+    expect(drawer).to_contain_text("0 of 2 criteria met")
+    expect(drawer.locator(".criteria")).to_contain_text("names a next step")
+    expect(drawer.locator(".criteria")).to_contain_text("The answer promises nothing and names no date.")
+    expect(drawer).to_contain_text("Judge: local:ok")
+
+
+def test_the_difference_of_texts_and_of_json_is_marked(site, page):
+    page.goto(site.address("broken"))
+    row(page, "json").get_by_role("link").click()
+    difference = page.get_by_role("group", name="Difference")
+    expect(difference.locator("del").first).to_contain_text("plate")
+    expect(difference.locator("ins").first).to_contain_text("bowl")
+    page.keyboard.press("Escape")
+    row(page, "copy the text").get_by_role("link").click()
+    expect(difference.locator("del")).to_have_text("expected: quick")
+    expect(difference.locator("ins")).to_have_text("actual: slow")
+    assert len(difference.inner_text()) < 2_000  # equal lines far from the change are left out
+
+
+def test_findings_and_what_was_not_measured_are_in_the_headline(site, page):
+    page.goto(site.address("attack"))
+    result = page.get_by_role("region", name="Result")
+    expect(result).to_contain_text(re.compile("Findings.*prompt-injection"))
+    page.get_by_role("button", name=re.compile("With findings")).click()
+    row(page, "attack-1").get_by_role("link").click()
+    expect(case_drawer(page).locator("[data-item=findings]")).to_contain_text("pii-leak")
+    page.goto(site.address("offline"))
+    expect(result).to_contain_text(re.compile("Not measured.*3"))
+    expect(result).to_contain_text("No verdict")
+    result.get_by_role("button", name="3").click()
+    expect(page.locator("[data-status]")).to_have_count(3)
+    expect(page.locator("[data-status]").first).to_contain_text("the model answered 429 after 5 retries")
+    expect(page.locator("[data-status]").first).not_to_contain_text("0.000")
+
+
+def test_filter_order_and_search_are_in_the_address(site, page):
+    page.goto(site.address("support"))
+    page.get_by_role("button", name=re.compile("^Failed")).click()
+    expect(page).to_have_url(re.compile("show=failed"))
+    expect(page.locator("[data-status]:not([data-status=failed])")).to_have_count(0)
+    page.get_by_role("combobox", name="Order").select_option("-latency")
+    page.reload()
+    expect(page.get_by_role("combobox", name="Order")).to_have_value("-latency")
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.keyboard.press("/")
+    page.keyboard.type("never came")
+    expect(page.locator("[data-status]")).to_have_count(1)
+    expect(page.locator("mark")).to_have_text("never came")
+    expect(page).to_have_url(re.compile("q=never"))
+
+
+def test_the_keyboard_is_enough(site, page):
+    page.goto(site.address("support"))
+    expect(page.locator("[data-status]").first).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("[data-index='0'] a")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("k")
+    expect(page.locator("[data-index='1'] a")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(case_drawer(page)).to_be_visible()
+    first = page.url
+    page.keyboard.press("n")
+    expect(page).not_to_have_url(first)
+    page.keyboard.press("Escape")
+    expect(case_drawer(page)).to_have_count(0)
+    expect(page.locator("[data-index='2'] a")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, page):
+    run = site.runs.start_suite(slow_suite(300, 0.4, "live"), "slow")
+    page.goto(site.address(run))
+    bar = page.get_by_role("progressbar")
+    expect(bar).to_be_visible()
+    expect(page.locator("[data-status]").first).to_be_visible()
+    before = int(bar.get_attribute("aria-valuenow") or 0)
+    page.wait_for_function(
+        "before => Number(document.querySelector('[role=progressbar]').ariaValueNow) > before", arg=before
+    )
+    page.get_by_role("button", name="Cancel the run").click()
+    case_drawer(page).get_by_role("button", name="Cancel the run").click()
+    expect(page.get_by_text("Cancelled", exact=True).first).to_be_visible()
+    expect(bar).to_have_count(0)
+
+
+def test_a_score_is_corrected_and_the_recorded_one_stays(site, page):
+    run = site.runs.suite(slow_suite(4, 0, "corrected"), "slow")
+    page.goto(site.address(run))
+    row(page, "slow-000").get_by_role("link").click()
+    drawer = case_drawer(page)
+    drawer.get_by_label("Note").fill("The question was ambiguous.")
+    drawer.get_by_role("button", name="Should pass").click()
+    sides = drawer.locator(".side")
+    expect(sides.nth(0)).to_contain_text("Recorded0.000Failed")
+    expect(sides.nth(1)).to_contain_text("Effective1.000Passed")
+    expect(drawer.get_by_role("list", name="Annotations")).to_contain_text("The question was ambiguous.")
+    drawer.get_by_label("Score", exact=True).fill("0.4")
+    drawer.get_by_role("button", name="Set the score").click()
+    expect(sides.nth(1)).to_contain_text("0.400")
+    drawer.get_by_label("Score", exact=True).fill("2")
+    expect(drawer).to_contain_text("A score is a number from 0 to 1.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(
+        re.compile("Effective.*1 corrected task")
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_content_is_text(site, page, name):
+    page.goto(site.address("hostile") + f"?case={list(HOSTILE).index(name)}")
+    output = case_drawer(page).get_by_role("group", name="Output", exact=True)
+    expect(output).to_be_visible()
+    expected = {
+        "script": "<script>window.hacked = 1</script><img src=x",
+        "bidi": "invoiceRLOgpj.exe",
+        "invisible": "payZWSP×3palWJ.comSHY",
+        "terminal": "ESC[2JESC[31mall tests passedESC[0mCRBEL",
+        "tags": "helloTAG iTAG gTAG n",
+    }.get(name, HOSTILE[name][:30])
+    expect(output).to_contain_text(expected)
+    if name == "long":
+        assert len(output.inner_text()) < 3_000
+        case_drawer(page).get_by_role("button", name="Show all 1,240,000 characters").first.click()
+        page.wait_for_function("document.querySelector('[aria-label=Output]').textContent.length > 1_000_000")
+    assert page.evaluate("window.hacked") is None
+    assert (
+        page.locator("dialog img, dialog script, dialog a[href^=http], dialog a[href^=javascript]").count()
+        == 0
+    )
+
+
+def test_what_is_shown_can_be_exported(site, page):
+    page.goto(site.address("support") + "?show=failed")
+    expect(page.locator("[data-status]").first).to_be_visible()
+    for entry, mark in (
+        ("CSV", "position,case,status"),
+        ("JSON", '"case": "crash"'),
+        ("Markdown", "| crash |"),
+    ):
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("menuitem", name=entry, exact=True).click()
+        text = Path(download.value.path()).read_text()
+        assert mark in text
+        assert "return-window" not in text  # only what is shown
+        if entry == "JSON":
+            assert all(one["status"] == "failed" for one in json.loads(text))
+
+
+@pytest.mark.parametrize("name", ["support", "hostile", "offline"])
+def test_axe_has_nothing_to_say(site, page, name):
+    page.goto(site.address(name))
+    expect(page.locator("[data-status]").first).to_be_visible()
+    site.check_accessibility(page)
+    page.locator("[data-status] a").first.click()
+    expect(case_drawer(page).get_by_role("heading", name="Checks")).to_be_visible()
+    site.check_accessibility(page)
+
+
+def test_a_run_that_does_not_exist_says_so(site, page):
+    page.goto(site.address("run-0000"))
+    expect(page.get_by_role("alert")).to_contain_text("Not found")
+    page.goto(site.address("support") + "?case=999")
+    expect(case_drawer(page).get_by_role("alert")).to_contain_text("Not found")
+
+
+FRAMES = """async () => {
+  const table = document.querySelector('.matrix'), frames = [];
+  let last = performance.now(), stop = false;
+  const tick = (now) => { frames.push(now - last); last = now; if (!stop) requestAnimationFrame(tick); };
+  requestAnimationFrame(tick);
+  for (let step = 0; step < 120; step += 1) { table.scrollTop += 300; await new Promise(requestAnimationFrame); }
+  table.scrollTop = table.scrollHeight;
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  stop = true;
+  frames.sort((a, b) => a - b);
+  return { median: frames[frames.length >> 1], p95: frames[Math.floor(frames.length * 0.95)], most: frames.at(-1) };
+}"""
+
+
+def test_many_cases_are_scrolled_and_filtered(site, page, series, record_property):
+    many = series(3_000, 100_000)
+    run = site.runs.evaluate(huge_evaluation(many), "many")
+    page.goto(site.address("support"))
+    expect(page.locator("[data-status]").first).to_be_visible()
+    start = page.evaluate("performance.now()")
+    page.goto(site.address(run))
+    expect(page.locator("[data-index='0'][data-status=failed]")).to_be_visible()
+    interactive = page.evaluate("performance.now()") - start
+    frames = page.evaluate(FRAMES)
+    expect(page.locator(f"[data-index='{many - 1}'][data-status=passed]")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Failed")).click()
+    expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", str(many // 50 + 1))
+    heap = page.evaluate("performance.memory.usedJSHeapSize") / 1e6
+    for name, value in {"interactive": interactive, **frames, "heap": heap}.items():
+        record_property(name, value)
+    assert interactive < 20_000  # generous: a busy machine
+    assert heap < 300

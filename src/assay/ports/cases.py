@@ -4,8 +4,9 @@ The table of cases: what a page, a filter, a sort or a count needs of the result
 One row describes consecutive results, as they were recorded together: their counts, and their columns as octets.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -73,6 +74,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 NO_FACTS = RunFacts()
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Unfilled(Struct, frozen=True):
@@ -103,12 +105,22 @@ class CaseTable(Protocol):
         """The sums of each of these runs that has rows."""
         ...
 
-    async def unfilled(self, *, after: str = "", limit: int = 100) -> Sequence[Unfilled]:
-        """The runs of older versions whose rows are not complete, by id."""
+    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> Sequence[Unfilled]:
+        """The runs of older versions whose rows are not complete, by id; with `run`, that one if it is among them."""
         ...
 
     async def fill(
-        self, run: str, blocks: Sequence[CaseBlock], *, next: int | None, facts: RunFacts | None = None
+        self,
+        run: str,
+        blocks: Sequence[CaseBlock],
+        *,
+        next: int | None,
+        facts: RunFacts | None = None,
+        metadata: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """Write rows of such a run, except those that exist. `next`: where to continue; None: it is complete."""
+        """
+        Write rows of such a run, which has ended, except those that exist. `next`: where to continue; None: it is complete.
+
+        `metadata` is added to that of the run.
+        """
         ...

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, delete, func, or_, select, update
 
-from assay.backends.stores.tables import case_blocks, runs, unfilled
+from assay.backends.stores.tables import case_blocks, unfilled
 from assay.ports import CaseBlock, CaseTotals, RunFacts, Unfilled
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 
@@ -42,36 +42,28 @@ def sum_blocks(connection: Connection, ids: Sequence[str]) -> dict[str, CaseTota
     return found
 
 
-def list_unfilled(connection: Connection, after: str, limit: int) -> list[Unfilled]:
-    query = select(unfilled).where(unfilled.c.run > after).order_by(unfilled.c.run).limit(limit)
+def list_unfilled(connection: Connection, after: str, limit: int, run: str) -> list[Unfilled]:
+    where = unfilled.c.run == run if run else unfilled.c.run > after
+    query = select(unfilled).where(where).order_by(unfilled.c.run).limit(limit)
     return [Unfilled(row.run, row.next) for row in connection.execute(query)]
 
 
-def fill(
-    connection: Connection,
-    run: str,
-    blocks: Sequence[CaseBlock],
-    following: int | None,
-    facts: RunFacts | None,
-) -> None:
-    """Write rows that do not exist. A run that was erased meanwhile is no longer listed as unfilled: nothing is written."""
+def fill(connection: Connection, run: str, blocks: Sequence[CaseBlock], following: int | None) -> bool:
+    """Write rows that do not exist. False: the run was erased or completed meanwhile, and nothing is written."""
     listed = select(unfilled.c.run).where(unfilled.c.run == run)
     if connection.execute(listed.with_for_update()).first() is None:
-        return
+        return False
     if blocks:
         insert = import_module(
             f"sqlalchemy.dialects.{connection.dialect.name}"
         ).insert  # the other one stays unloaded
         rows = [dict(zip(_NAMES, block_row(run, block), strict=True)) for block in blocks]
         connection.execute(insert(case_blocks).on_conflict_do_nothing(), rows)
-    if facts is not None:
-        connection.execute(
-            update(runs).where(runs.c.id == bindparam("b_id")).values(facts_columns(facts)), {"b_id": run}
-        )
     if following is None:
         connection.execute(delete(unfilled).where(unfilled.c.run == run))
     else:
         connection.execute(update(unfilled).where(unfilled.c.run == run).values(next=following))
+    return True
 
 
 def delete_blocks(connection: Connection, run: str) -> int:

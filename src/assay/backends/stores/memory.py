@@ -1,8 +1,9 @@
 """A store in memory: for tests and the library, and as the plain reference for the other stores."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -29,7 +30,7 @@ from assay.ports import (
     Unfilled,
 )  # fmt: skip
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.ports.cases import ERROR, FAILED, NOTHING, PASSED, SKIPPED, UNGRADED
 
 MICROSECOND = timedelta(microseconds=1)
 Place = tuple[str, str, int]  # kind, key, first
@@ -118,11 +119,17 @@ class MemoryStore:
                 found[run] = CaseTotals(**{name: sum(getattr(one, name) for one in blocks) for name in names})
         return found
 
-    async def unfilled(self, *, after: str = "", limit: int = 100) -> list[Unfilled]:
+    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> list[Unfilled]:
         return []  # no version before this one wrote to this memory
 
     async def fill(
-        self, run: str, blocks: Sequence[CaseBlock], *, next: int | None, facts: RunFacts | None = None
+        self,
+        run: str,
+        blocks: Sequence[CaseBlock],
+        *,
+        next: int | None,
+        facts: RunFacts | None = None,
+        metadata: Mapping[str, Any] = NOTHING,
     ) -> None:
         """No run is unfilled."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import audit_log as chain
@@ -47,6 +48,7 @@ from assay.ports import (
     store_patience,
 )  # fmt: skip
 from assay.ports.audit import AuditRecord, LaneHead
+from assay.ports.cases import NOTHING
 from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
@@ -147,13 +149,28 @@ class SqlStore:
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
         return await self._read(lambda connection: case_rows.sum_blocks(connection, runs))
 
-    async def unfilled(self, *, after: str = "", limit: int = 100) -> list[Unfilled]:
-        return await self._read(lambda connection: case_rows.list_unfilled(connection, after, limit))
+    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> list[Unfilled]:
+        return await self._read(lambda connection: case_rows.list_unfilled(connection, after, limit, run))
 
     async def fill(
-        self, run: str, blocks: Sequence[CaseBlock], *, next: int | None, facts: RunFacts | None = None
+        self,
+        run: str,
+        blocks: Sequence[CaseBlock],
+        *,
+        next: int | None,
+        facts: RunFacts | None = None,
+        metadata: Mapping[str, Any] = NOTHING,
     ) -> None:
-        await self._execute(lambda connection: case_rows.fill(connection, run, blocks, next, facts))
+        def write(connection: Connection) -> None:
+            if not case_rows.fill(connection, run, blocks, next):
+                return
+            (found,) = queries.find_runs(connection, self._codec, [run], lock=True) or [None]
+            if found is not None:
+                merged = found.metadata | dict(metadata)
+                changed = msgspec.structs.replace(found, metadata=merged, facts=facts or found.facts)
+                self._sql_writer.hold(connection, [changed])
+
+        await self._execute(write)
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))

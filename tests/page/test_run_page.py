@@ -194,7 +194,9 @@ def test_hostile_content_is_text(site, page, name):
     if name == "long":
         assert len(output.inner_text()) < 3_000
         case_drawer(page).get_by_role("button", name="Show all 1,240,000 characters").first.click()
-        page.wait_for_function("document.querySelector('[aria-label=Output]').textContent.length > 1_000_000")
+        page.wait_for_function(
+            "document.querySelector('[aria-label=Output]').textContent.length > 1_000_000", timeout=60_000
+        )
     assert page.evaluate("window.hacked") is None
     assert (
         page.locator("dialog img, dialog script, dialog a[href^=http], dialog a[href^=javascript]").count()

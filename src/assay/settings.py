@@ -7,7 +7,7 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,7 @@ from assay.ports.config import (
     AgentConfig,
     McpServer,
     PackKeyConfig,
+    Retention,
     SafetyPolicy,
     ToolConfig,
     VerifierLoopConfig,
@@ -29,6 +30,7 @@ from assay.protocol.validation_messages import message_of, path_in
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 
+T = TypeVar("T", bound=Struct)
 PREFIX = "ASSAY_"
 MODEL, JWT, WORKERS = f"{PREFIX}MODEL_", f"{PREFIX}JWT_", f"{PREFIX}WORKERS_"
 TABLES = (
@@ -45,6 +47,7 @@ TABLES = (
     "workflows",
     "pack_keys",
     "safety",
+    "retention",
 )
 
 
@@ -96,6 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflows: dict[str, VerifierLoopConfig] = {}
     pack_keys: dict[str, PackKeyConfig] = {}
     safety: SafetyPolicy = SafetyPolicy()  # of tool calls, in the mode adversarial
+    retention: Retention = Retention()  # what `assay gc` removes
 
 
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
@@ -116,6 +120,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         workflows,
         pack_keys,
         safety,
+        retention,
     ) = (_table(values, name) for name in TABLES)
     flat = (
         (limits, Limits, PREFIX),
@@ -151,7 +156,8 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
-        safety=_safety(safety),
+        safety=_single(safety, SafetyPolicy, "safety"),
+        retention=_single(retention, Retention, "retention"),
         **_parse_tables(
             {"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys}
         ),
@@ -165,10 +171,11 @@ def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _safety(table: dict[str, Any]) -> SafetyPolicy:
-    if problems := _problems(table, SafetyPolicy, "settings: safety"):
+def _single(table: dict[str, Any], kind: type[T], name: str) -> T:
+    """Parse a table such as `[safety]`, of which there is one."""
+    if problems := _problems(table, kind, f"settings: {name}"):
         raise UsageError(*problems)
-    return msgspec.convert(table, SafetyPolicy)
+    return msgspec.convert(table, kind)
 
 
 def _providers(tables: dict[str, Any]) -> dict[str, Provider]:

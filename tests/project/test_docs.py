@@ -38,6 +38,7 @@ from assay.ports.config import (
     AgentConfig,
     McpServer,
     PackKeyConfig,
+    Retention,
     SafetyPolicy,
     ToolConfig,
     VerifierLoopConfig,
@@ -196,8 +197,9 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ("## Workflows", VerifierLoopConfig),
         ("## Pack keys", PackKeyConfig),
         ("## Safety", SafetyPolicy),
+        ("## Retention", Retention),
     ],
-    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys", "safety"],
+    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys", "safety", "retention"],
 )
 def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
     rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")

@@ -265,6 +265,10 @@ async def test_runs_are_listed_newest_first_by_filter_and_page(store):
     assert await ids(statuses=frozenset()) == await ids(kind="other") == []
     assert await ids(since=middle.created) == [11, 10, 9, 8, 7, 6]
     assert await ids(until=middle.created) == [5, 4, 3, 2, 1, 0]
+    await store.commit(entry("r02", evidence=[EvidenceChunk(kind="request", data=b"{}")]))
+    assert (await ids(evidence=True), await ids(tenant="a", evidence=True)) == ([2], [])
+    await store.erase("r02")
+    assert await ids(evidence=True) == []
 
     seen, before = [], None
     while page := await store.runs(RunQuery(before=before, limit=5)):

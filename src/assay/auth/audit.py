@@ -35,7 +35,7 @@ async def audit_read(store: Store, run: Run, *, content: bool = True) -> None:
     Without `content`, the caller reads what stays after an erasure: the log and the scorecard.
     """
     if content and run.erased:
-        raise Erased(run.id, run.erased)
+        raise Erased(run.id, run.erased, run.erased_by)
     await store.commit(Transaction(lines=[audit_entry(run.tenant, "run.read", run.id)]))
 
 

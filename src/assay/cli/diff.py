@@ -92,7 +92,7 @@ def _check(run: Run) -> None:
             f"{run.id} is a run of kind {run.kind}: only evals and evaluations have tasks to compare"
         )
     if run.erased:
-        raise UsageError(f"the content of {run.id} was erased at {run.erased}")
+        raise UsageError(f"{run.id}: {run.erasure}")
     if run.status not in CLOSED:
         raise UsageError(f"expected runs that have ended, {run.id} is {run.status}")
 

@@ -203,6 +203,18 @@ Draw tasks at random, label them with `assay annotate`, and compare the labels w
 Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
 log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
 """,
+    "gc": """Remove the evidence of old runs, by a retention policy.
+
+\b
+    assay gc --dry-run
+    assay gc --tenant acme
+
+The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the audit log
+stay. These runs keep their evidence: runs that have not ended, the evidence of deployments, and baselines of kept runs. A server may
+run meanwhile. If the command is interrupted, run it again.
+
+Exit codes: 0 done; 2 there is no policy.
+""",
     "rekey": """Re-encrypt the store with the newest evidence key.
 
 \b

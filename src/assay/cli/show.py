@@ -18,7 +18,7 @@ from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally
-from assay.ports import CLOSED, Run
+from assay.ports import CLOSED, ERASED_BY, Run
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.promotion import KIND as DEPLOYMENT
 from assay.workflow.report import verification_of
@@ -61,10 +61,14 @@ def show_run(
 async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
     """What is left of a run: its counts and its score."""
     if json:
-        echo_json(msgspec.json.encode(run_document(evaluations, run) | {"erased": run.erased}))
+        echo_json(msgspec.json.encode(run_document(evaluations, run) | _erasure(run)))
         return
     show_rows([await row_of(evaluations, run)])
-    echo(f"its content was erased at {run.erased}")
+    echo(run.erasure)
+
+
+def _erasure(run: Run) -> dict[str, str]:
+    return {"erased": run.erased} | ({ERASED_BY: run.erased_by} if run.erased_by else {})
 
 
 async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:

@@ -22,7 +22,7 @@ def require_comparable(run: Run) -> None:
     if run.status in ACTIVE:
         raise InvalidRequest(f"{run.id}: expected a run that has ended, it is {run.status}")
     if run.erased:
-        raise InvalidRequest(f"{run.id}: its content was erased, so it cannot be compared")
+        raise InvalidRequest(f"{run.id}: {run.erasure}, so it cannot be compared")
 
 
 async def result_lines(evaluations: EvaluationService, run: Run) -> AsyncIterator[bytes]:

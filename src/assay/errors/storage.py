@@ -10,6 +10,9 @@ class DatabaseUnavailable(EnvironmentFailure):
 class Erased(NotFound):
     """The run exists, but its content was erased."""
 
-    def __init__(self, run: str, moment: str) -> None:
-        super().__init__(f"the content of run {run} was erased{f' at {moment}' if moment else ''}")
-        self._details = {"reason": "erased"} | ({"erasedAt": moment} if moment else {})
+    def __init__(self, run: str, moment: str, by: str = "") -> None:
+        """`by`: the policy that removed it; "": a person asked for it."""
+        plain = f"the content of run {run} was erased{f' at {moment}' if moment else ''}"
+        super().__init__(f"run {run}: evidence removed by {by} on {moment[:10]}" if by else plain)
+        details = {"reason": "erased", "erasedAt": moment, "erasedBy": by}
+        self._details = {name: value for name, value in details.items() if value}

@@ -1,5 +1,6 @@
 """Erases the content of an evaluation, and keeps its rates and its cost: numbers without content."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,8 +8,8 @@ from msgspec import Struct
 
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
-from assay.ports import Run
-from assay.runs.erasure import erase_run
+from assay.ports import ERASED_BY, RETENTION, Run
+from assay.runs.erasure import erase_run, erase_runs
 
 RATES = "rates"  # in the metadata of an erased run
 
@@ -23,10 +24,19 @@ class Rates(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 async def erase(evaluations: EvaluationService, run: Run) -> Run:
     """Erase the content of a run of any kind. RunNotFinished: it has not ended."""
-    metadata: dict[str, Any] = {}
-    if run.kind == KIND and not run.erased:
-        metadata[RATES] = msgspec.to_builtins(await rates_of(evaluations, run))
-    return await erase_run(evaluations.store, run, metadata)
+    return await erase_run(evaluations.store, run, await _numbers(evaluations, run))
+
+
+async def erase_by_retention(evaluations: EvaluationService, runs: Sequence[Run]) -> None:
+    """Erase the content of runs that a policy has chosen. They say so afterwards."""
+    chosen = [(run, await _numbers(evaluations, run) | {ERASED_BY: RETENTION}) for run in runs]
+    await erase_runs(evaluations.store, chosen, RETENTION)
+
+
+async def _numbers(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+    if run.kind != KIND or run.erased:
+        return {}
+    return {RATES: msgspec.to_builtins(await rates_of(evaluations, run))}
 
 
 async def rates_of(evaluations: EvaluationService, run: Run) -> Rates:

@@ -32,6 +32,8 @@ from assay.ports.secret import Secret as Secret
 from assay.ports.store import ACTIVE as ACTIVE
 from assay.ports.store import CLOSED as CLOSED
 from assay.ports.store import ERASED as ERASED
+from assay.ports.store import ERASED_BY as ERASED_BY
+from assay.ports.store import RETENTION as RETENTION
 from assay.ports.store import ChunkInfo as ChunkInfo
 from assay.ports.store import CreateRun as CreateRun
 from assay.ports.store import DeleteDocument as DeleteDocument

@@ -141,3 +141,32 @@ class VerifierLoopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     approval_seconds: Positive | None = None  # without an answer until then, the request is rejected
     approve: bool = False  # of an actor that is a workflow: a person approves its output
     memory: str | None = None  # the reference of the actor's memory
+
+
+Days = Annotated[int, msgspec.Meta(ge=1, le=36_500)]
+
+
+class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the runs of a tenant keep their evidence. Without a number of days they keep it for ever."""
+
+    evidence_days: Days | None = None  # after the end of a run
+    keep_last: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0  # completed runs of each kind and name
+    kinds: dict[Literal["evaluation", "agent-eval", "workflow"], Days] = {}  # instead of `evidence_days`
+
+    def days(self, kind: str) -> int | None:
+        return next((days for name, days in self.kinds.items() if name == kind), self.evidence_days)
+
+
+class Retention(RetentionPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[retention]`: the policy of every tenant without one of its own, and those in `[retention.tenants.NAME]`."""
+
+    tenants: dict[str, RetentionPolicy] = {}
+
+    def policy(self, tenant: str) -> RetentionPolicy:
+        """The policy of a tenant; its own replaces the general one as a whole."""
+        return self.tenants.get(tenant, self)
+
+    @property
+    def removes(self) -> bool:
+        """Whether any policy has a number of days."""
+        return any(one.evidence_days or one.kinds for one in (self, *self.tenants.values()))

@@ -25,6 +25,8 @@ store_patience: ContextVar[float | None] = ContextVar("store_patience", default=
 
 
 ERASED = "erased"  # in the metadata of a run: when its content was erased
+ERASED_BY = "erasedBy"  # beside it: `RETENTION`, if no person asked for it
+RETENTION = "retention"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def erased(self) -> str:
         """When the content of the run was erased; an empty text if it was not."""
         return self.metadata.get(ERASED, "")
+
+    @property
+    def erased_by(self) -> str:
+        """The policy that erased its content, `RETENTION`; an empty text if a person did, or nothing did."""
+        return self.metadata.get(ERASED_BY, "")
+
+    @property
+    def erasure(self) -> str:
+        """What happened to its content, for a person to read; an empty text if nothing did."""
+        if self.erased and self.erased_by:
+            return f"evidence removed by {self.erased_by} on {self.erased[:10]}"
+        return f"its content was erased at {self.erased}" if self.erased else ""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -193,6 +207,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None  # not included
     before: tuple[datetime, str] | None = None
     passed: bool | None = None  # the verdict
+    evidence: bool = False  # only runs that have evidence in the store
     order: RunOrder = "created"
     ascending: bool = False
     beyond: tuple[float | None, datetime, str] | None = None

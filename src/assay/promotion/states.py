@@ -33,3 +33,11 @@ async def all_deployments(store: Store, tenant: str) -> list[AgentDeployment]:
 
 def recorded_versions(records: AgentRecords) -> list[AgentDeployment]:
     return wire_records(records, records.versions)
+
+
+async def evidence_runs(store: Store, tenant: str) -> frozenset[str]:
+    """The runs that the deployments of a tenant name as their evidence, in any state: a rollback needs them again."""
+    found: set[str] = set()
+    async for document in read_documents(store, tenant, KIND):
+        found.update(record.eval_run for record in decode(document).versions.values() if record.eval_run)
+    return frozenset(found)

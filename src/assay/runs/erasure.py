@@ -26,22 +26,36 @@ async def erase_run(store: Store, run: Run, metadata: Mapping[str, Any] = NOTHIN
     """
     Erase the content of a run, and return the run as it is stored then. RunNotFinished: it has not ended.
 
-    `metadata` is added to that of the run: numbers that were in its evidence. The run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
+    `metadata` is added to that of the run: numbers that were in its evidence.
     """
-    if run.status not in CLOSED:
-        raise RunNotFinished(
-            f"run {run.id} is {run.status}: only a run that has ended can be erased", run.status
-        )
-    if not run.erased:
-        line = audit_entry(run.tenant, "run.erase", run.id)
-        await store.commit(
-            Transaction(entries=[RunUpdate(run=run.id, metadata=dict(metadata), erases=True)], lines=[line])
-        )
-    await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
-    await _delete(store, _mentions(run, read_documents(store, run.tenant, IDEMPOTENCY, limit=PAGE)))
-    while await store.erase(run.id):
-        pass
+    await erase_runs(store, [(run, metadata)])
     return await store.run(run.id) or run
+
+
+async def erase_runs(
+    store: Store, chosen: Sequence[tuple[Run, Mapping[str, Any]]], outcome: str = "ok"
+) -> None:
+    """
+    Erase the content of some runs, each with its additional metadata. `outcome` is that of their lines in the audit log.
+
+    Each run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
+    """
+    for run, metadata in chosen:
+        if run.status not in CLOSED:
+            raise RunNotFinished(
+                f"run {run.id} is {run.status}: only a run that has ended can be erased", run.status
+            )
+        if not run.erased:
+            line = audit_entry(run.tenant, "run.erase", run.id, outcome)
+            mark = RunUpdate(run=run.id, metadata=dict(metadata), erases=True)
+            await store.commit(Transaction(entries=[mark], lines=[line]))
+        await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
+    for tenant in {run.tenant for run, _ in chosen}:
+        ids = [run.id for run, _ in chosen if run.tenant == tenant]
+        await _delete(store, _mentions(ids, read_documents(store, tenant, IDEMPOTENCY, limit=PAGE)))
+    for run, _ in chosen:
+        while await store.erase(run.id):
+            pass
 
 
 async def request_data(store: Store, run: str, kind: str) -> bytes:
@@ -49,15 +63,15 @@ async def request_data(store: Store, run: str, kind: str) -> bytes:
     chunks = await store.chunks(run, kind)
     if not chunks:
         found = await store.run(run)
-        raise Erased(run, found.erased if found else "")
+        raise Erased(run, found.erased, found.erased_by) if found else Erased(run, "")
     return chunks[0].data
 
 
-async def _mentions(run: Run, documents: AsyncIterator[Document]) -> AsyncIterator[Document]:
-    """The documents that name the run: as the run of a key, or inside a stored response."""
-    id = run.id.encode()
+async def _mentions(runs: Sequence[str], documents: AsyncIterator[Document]) -> AsyncIterator[Document]:
+    """The documents that name one of the runs: as the run of a key, or inside a stored response."""
+    ids = [run.encode() for run in runs]
     async for document in documents:
-        if id in document.data:
+        if any(id in document.data for id in ids):
             yield document
 
 

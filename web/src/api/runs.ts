@@ -66,6 +66,7 @@ export interface RunRow {
   sourceRunId?: string;
   forkMode?: string;
   erasedAt?: string;
+  erasedBy?: string;
 }
 
 export interface RunFilter {

@@ -78,7 +78,7 @@ class MemoryStore:
         return found if found and tenant in (None, found.tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        found = sorted((run for run in self._runs.values() if _matches(run, query)), key=_age, reverse=True)
+        found = sorted(self._matching(query), key=_age, reverse=True)
         if query.order == "created":
             ordered = found[::-1] if query.ascending else found
         else:
@@ -93,16 +93,21 @@ class MemoryStore:
         return [run for run in found if run.tenant == tenant]
 
     async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
-        return dict(Counter((run.kind, run.status) for run in self._runs.values() if _matches(run, query)))
+        return dict(Counter((run.kind, run.status) for run in self._matching(query)))
 
     async def group_runs(self, query: RunQuery) -> list[RunGroup]:
         groups: dict[tuple[str, str], list[Run]] = {}
-        for run in self._runs.values():
-            if _matches(run, query):
-                groups.setdefault((run.kind, run.name), []).append(run)
+        for run in self._matching(query):
+            groups.setdefault((run.kind, run.name), []).append(run)
         newest = {key: max(runs, key=_age) for key, runs in groups.items()}
         order = sorted(sorted(groups), key=lambda key: newest[key].created, reverse=True)[: query.limit]
         return [RunGroup(kind=key[0], count=len(groups[key]), newest=newest[key].id) for key in order]
+
+    def _matching(self, query: RunQuery) -> list[Run]:
+        found = [run for run in self._runs.values() if _matches(run, query)]
+        if not query.evidence:
+            return found
+        return [run for run in found if self._evidence.get(run.id) or self._blocks.get(run.id)]
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, tuple_
 
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.queries import find_runs, read_run
-from assay.backends.stores.tables import runs, stamp
+from assay.backends.stores.tables import case_blocks, evidence, runs, stamp
 from assay.ports import Run, RunGroup, RunQuery, RunStatus
 
 _AGE = runs.c.created, runs.c.id
@@ -98,4 +98,6 @@ def _conditions(codec: RecordCodec, query: RunQuery) -> list[ColumnElement[bool]
         where.append(runs.c.created < stamp(query.until))
     if query.passed is not None:
         where.append(runs.c.passed == int(query.passed))
+    if query.evidence:
+        where.append(or_(*(exists().where(table.c.run == runs.c.id) for table in (evidence, case_blocks))))
     return where

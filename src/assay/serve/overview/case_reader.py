@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.agenteval.case_content import eval_case
 from assay.agenteval.run_header import KIND as EVAL
 from assay.errors import InvalidRequest, NotFound, Problem
+from assay.errors.storage import Erased
 from assay.fep.case_content import CaseContent, evaluation_case
 from assay.fep.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
 from assay.fep.run_header import KIND as EVALUATION
@@ -68,7 +69,7 @@ async def read_case(call: HttpRequest) -> Response:
     position = _number(call.scope["path_params"]["position"], "position")
     store = fep_of(call).evaluations.store
     if run.erased:
-        raise NotFound(f"the content of run {run.id} was erased; its log and its numbers remain")
+        raise Erased(run.id, run.erased, run.erased_by)
     entry = await entry_at(store, run, position)
     labels: list[str] = run.metadata.get("checks", [])
     if run.kind == EVAL:
@@ -118,7 +119,7 @@ async def search_cases(call: HttpRequest) -> Response:
     if body.text is UNSET and not body.tags:
         raise InvalidRequest(Problem("text", "expected a text or tags to look for, got neither"))
     if run.erased:
-        raise NotFound(f"the content of run {run.id} was erased; its log and its numbers remain")
+        raise Erased(run.id, run.erased, run.erased_by)
     query = SearchQuery(
         text="" if body.text is UNSET else body.text, tags=tuple(body.tags), parts=tuple(body.parts)
     )

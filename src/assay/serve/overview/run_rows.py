@@ -90,6 +90,7 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     source_run_id: str | UnsetType = UNSET
     fork_mode: str | UnsetType = UNSET
     erased_at: str | UnsetType = UNSET
+    erased_by: str | UnsetType = UNSET
 
 
 class CaseNumbers(Struct, frozen=True):
@@ -129,7 +130,7 @@ class RunRows:
         if isinstance(error := _error_of(run), RunError):
             members["error"] = error
         if run.erased:
-            members["erased_at"] = run.erased
+            members |= {"erased_at": run.erased, "erased_by": run.erased_by or UNSET}
         if "baselineRunId" in metadata and run.kind == EVAL:
             members["regressions"] = await self._regressions_of(run)
         facts = run.facts

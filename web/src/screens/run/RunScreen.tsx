@@ -57,7 +57,7 @@ function RunView({ overview }: { overview: Overview }) {
         </Notice>
       )}
       <LiveBar overview={overview} connection={connection} />
-      {run.erasedAt && <Notice tone="warn">The content of this run was erased {ago(run.erasedAt)}. Its log and its numbers remain.</Notice>}
+      {run.erasedAt && <Notice tone="warn">{erasure(run)}. Its log and its numbers remain.</Notice>}
       {cases ? (
         <Cases overview={overview} noun={noun} />
       ) : (
@@ -224,7 +224,7 @@ function NoRows({ overview, rows, noun, filtered, clear }: { overview: Overview;
       </Empty>
     );
   }
-  if (overview.run.erasedAt) return <Empty title="The content of this run was erased" icon="close" />;
+  if (overview.run.erasedAt) return <Empty title={erasure(overview.run)} icon="close" />;
   return <Empty title={overview.progress ? "No result yet" : `This run has no ${noun}s`} icon="clock">{overview.progress && <p>Results appear here one by one.</p>}</Empty>;
 }
 
@@ -269,4 +269,10 @@ async function findFailure(rows: Rows, after: number): Promise<number | null> {
 
 function present(rows: (CaseRow | undefined)[]): CaseRow[] {
   return rows.filter((row) => row !== undefined);
+}
+
+/** What happened to the content of a run. */
+function erasure({ erasedAt, erasedBy }: Overview["run"]): string {
+  if (erasedAt && erasedBy) return `Evidence removed by ${erasedBy} on ${erasedAt.slice(0, 10)}`;
+  return `The content of this run was erased${erasedAt ? ` ${ago(erasedAt)}` : ""}`;
 }

@@ -112,7 +112,7 @@ class AgentEvalKind:
         environment = await self._environment(trial_unit.run)
         runner = TrialRunner(environment, trial_unit, _task(trial_unit.task))
         running = self._running.setdefault(trial_unit.run, set())
-        self._dependencies.progress.began(trial_unit.run, runner.task_id, trial_unit.trial)
+        self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
         return _pack(
             await perform(
                 runner,

@@ -30,7 +30,7 @@ class EvalProgress:
     def __init__(self) -> None:
         self.tell: Tell | None = None
 
-    def began(self, run: str, task_id: str, trial: int) -> None:
+    def start_trial(self, run: str, task_id: str, trial: int) -> None:
         if self.tell is not None:
             self.tell(run, _encode(ProgressStep(run_id=run, task_id=task_id, trial=trial, state="started")))
 

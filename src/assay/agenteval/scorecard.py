@@ -34,7 +34,7 @@ class Scorecard:
 
     def __init__(self, request: EvalHeader) -> None:
         self.request = request
-        self.began: str | None = None  # the id of eval.started
+        self.start_event: str | None = None  # the id of eval.started
         self.tasks: dict[str, EvalScored] = {}
         self.passed_count = 0
         self.trials: dict[str, dict[int, TrialEnded]] = {}  # of tasks without a score yet
@@ -70,7 +70,7 @@ class Scorecard:
     def add(self, event: Event) -> None:
         match event.type:
             case "eval.started":
-                self.began = decode_event(event.data).eventId
+                self.start_event = decode_event(event.data).eventId
             case "eval.scored":
                 scored = _scored(decode_event(event.data).payload)
                 self.tasks[scored.task_id] = scored

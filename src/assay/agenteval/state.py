@@ -72,7 +72,7 @@ class EvalState:
         request, scorecard = self._scorecard.request, self._scorecard
         if trial.safety is not None:
             scorecard.add_findings(trial.task_id, trial.trial, trial.safety.findings)
-        facts, cause = trial_events(trial, request, scorecard.began)
+        facts, cause = trial_events(trial, request, scorecard.start_event)
         cases = list[CaseBlock]()
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
@@ -158,7 +158,7 @@ class EvalState:
             passed_count=summary.passed_count,
             regression_vs_baseline=UNSET if change is None else change,
         )
-        evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.began)
+        evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.start_event)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
         metadata = {**self.metadata(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}

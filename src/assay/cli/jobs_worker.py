@@ -66,7 +66,7 @@ class _Worker:
         try:
             self._score(range_.source, tally, write, failing.write)
         except BadLine as bad:
-            first_bad_line = BadLineAt(range_.line, [str(problem) for problem in bad.found])
+            first_bad_line = BadLineAt(range_.line, [str(problem) for problem in bad.line_problems])
         except Refusal as refusal:  # the checks of a case are invalid
             first_bad_line = BadLineAt(range_.line, str(refusal).splitlines())
         except OSError as wrong:
@@ -118,7 +118,7 @@ class _Range:
     def _on_bad(self, line: BadLine) -> None:
         self.bad_count += 1
         if len(self.bad_lines) < LISTED:
-            self.bad_lines.append(BadLineAt(self.line, [str(problem) for problem in line.found]))
+            self.bad_lines.append(BadLineAt(self.line, [str(problem) for problem in line.line_problems]))
 
     def _items(self, name: str, part: ByteRange) -> Iterator[SourceItem]:
         with Path(name).open("rb", buffering=1 << 18) as file:

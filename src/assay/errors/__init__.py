@@ -140,7 +140,7 @@ class BadLine(InvalidRequest):
     """A line of a stream that is not a valid context (decision 34), at a place such as `cases.jsonl:7`. Earlier lines count."""
 
     def __init__(self, location: str, problems: Sequence[Problem], line: int | None = None) -> None:
-        self.place, self.found, self.line = location, tuple(problems), line
+        self.location, self.line_problems, self.line = location, tuple(problems), line
         super().__init__([Problem(location, str(problem)) for problem in problems])
 
     @property
@@ -174,7 +174,7 @@ class MalformedPath(Refusal):
     """A text that is not an RFC 9535 query, with the position of the error."""
 
     def __init__(self, path: str, position: int | None, message: str) -> None:
-        self.path, self.position, self.why = path, position, message
+        self.path, self.position, self.message = path, position, message
         at = "" if position is None else f" at position {position}"
         super().__init__(f"malformed path {path!r}{at}: {message}")
 

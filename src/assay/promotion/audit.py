@@ -92,14 +92,14 @@ class DeploymentVerifier:
         marker = f"{agent}@"
         while page := await store.audit(tenant, following=following, limit=1_000):
             for record in page:
-                found = _LINE.fullmatch(_what(record)) if ACTION.encode() in record.data else None
+                found = _LINE.fullmatch(_subject(record)) if ACTION.encode() in record.data else None
                 if found and found["agent"] == marker[:-1] and int(found["revision"]) == revision:
                     return True
             following = page[-1]
         return False
 
 
-def _what(record: AuditRecord) -> str:
+def _subject(record: AuditRecord) -> str:
     try:
         return _decode(record.data).what
     except msgspec.DecodeError:

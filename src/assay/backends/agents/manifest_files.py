@@ -13,30 +13,30 @@ from assay.protocol.manifest import AgentManifest, read_manifest
 
 
 class Manifest(NamedTuple):
-    said: AgentManifest
+    manifest: AgentManifest
     prompt: str
     task_schema: dict[str, Any] | None
     return_schema: dict[str, Any] | None
 
     def card(self) -> AgentCard:
-        said = self.said
-        shape = _or_default(said.memory_shape, MemoryShape())
+        manifest = self.manifest
+        shape = _or_default(manifest.memory_shape, MemoryShape())
         remembers = shape.scratchpad or shape.conversation or shape.longTerm
         return AgentCard(
-            agent_id=said.agent_id,
+            agent_id=manifest.agent_id,
             kind="manifest",
-            persona=said.persona,
-            label=_or_default(said.label, said.persona),
-            description=_or_default(said.description, ""),
-            model_class=said.model_class,
-            tools=_or_default(said.tool_allowlist, ()),  # a manifest that names none has none
+            persona=manifest.persona,
+            label=_or_default(manifest.label, manifest.persona),
+            description=_or_default(manifest.description, ""),
+            model_class=manifest.model_class,
+            tools=_or_default(manifest.tool_allowlist, ()),  # a manifest that names none has none
             memory=shape,
-            takes_tools=bool(_or_default(said.tool_allowlist, ())),
+            takes_tools=bool(_or_default(manifest.tool_allowlist, ())),
             takes_memory=remembers,
             threshold=None
-            if isinstance(said.confidence, UnsetType)
-            else _or_default(said.confidence.default_threshold, None),
-            requires=_or_default(said.requires_capabilities, ()),
+            if isinstance(manifest.confidence, UnsetType)
+            else _or_default(manifest.confidence.default_threshold, None),
+            requires=_or_default(manifest.requires_capabilities, ()),
             task_schema=self.task_schema,
             return_schema=self.return_schema,
         )
@@ -45,21 +45,21 @@ class Manifest(NamedTuple):
 def open_manifest(path: Path, setting: str) -> Manifest:
     """The agent in this file, or everything that is wrong with it."""
     document = read_document(path, setting)
-    said, problems = read_manifest(document)
-    if said is None:
+    manifest, problems = read_manifest(document)
+    if manifest is None:
         raise InvalidRequest(
             [
                 Problem(f"{setting}: {path}: {problem.place}".rstrip(": "), problem.message)
                 for problem in problems
             ]
         )
-    prompt, schemas = said.system_prompt, [None, None]
-    if isinstance(said.system_prompt_ref, str):
-        prompt = _read_sibling(path, said.system_prompt_ref, f"{setting}: {path}: systemPromptRef")
-    if not isinstance(said.handoff, UnsetType):
+    prompt, schemas = manifest.system_prompt, [None, None]
+    if isinstance(manifest.system_prompt_ref, str):
+        prompt = _read_sibling(path, manifest.system_prompt_ref, f"{setting}: {path}: systemPromptRef")
+    if not isinstance(manifest.handoff, UnsetType):
         refs = {
-            "taskSchemaRef": said.handoff.task_schema_ref,
-            "returnSchemaRef": said.handoff.return_schema_ref,
+            "taskSchemaRef": manifest.handoff.task_schema_ref,
+            "returnSchemaRef": manifest.handoff.return_schema_ref,
         }
         schemas = [
             None
@@ -68,7 +68,7 @@ def open_manifest(path: Path, setting: str) -> Manifest:
             for name, ref in refs.items()
         ]
     assert isinstance(prompt, str)
-    return Manifest(said, prompt, *schemas)
+    return Manifest(manifest, prompt, *schemas)
 
 
 def read_schema(path: Path, setting: str) -> dict[str, Any]:

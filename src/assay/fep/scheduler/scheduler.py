@@ -73,7 +73,7 @@ class OffloadedCase:
 class CheckTask:
     """One check of an open case."""
 
-    __slots__ = ("began", "case", "expired", "index", "prepared", "task", "timer")
+    __slots__ = ("start_time", "case", "expired", "index", "prepared", "task", "timer")
 
     def __init__(self, case: OpenCase, index: int) -> None:
         self.case, self.index = case, index
@@ -81,7 +81,7 @@ class CheckTask:
         self.task: asyncio.Task[Any] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.expired = False
-        self.began = 0.0
+        self.start_time = 0.0
 
 
 class CheckScheduler:
@@ -258,7 +258,7 @@ class CheckScheduler:
         if job not in self._running:
             return  # stopped meanwhile
         job.prepared = check
-        job.began = time.perf_counter()
+        job.start_time = time.perf_counter()
         ready = check.ready
         if isinstance(ready, Fault):
             self._finish(job, ready)
@@ -344,7 +344,7 @@ class CheckScheduler:
         self._running.discard(job)
         if job.timer is not None:
             job.timer.cancel()
-        seconds = time.perf_counter() - job.began
+        seconds = time.perf_counter() - job.start_time
         result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
         if telemetry.tracer is not None:
             telemetry.tracer.record_span(

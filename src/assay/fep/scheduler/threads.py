@@ -25,10 +25,10 @@ Report = Callable[[Any], None]
 
 
 class PoolTask:
-    __slots__ = ("began", "call", "report", "timed")
+    __slots__ = ("start_time", "call", "report", "timed")
 
     def __init__(self, call: Call, report: Report, *, timed: bool) -> None:
-        self.call, self.report, self.timed, self.began = call, report, timed, 0.0
+        self.call, self.report, self.timed, self.start_time = call, report, timed, 0.0
 
 
 class PoolThread(threading.Thread):
@@ -96,7 +96,7 @@ class ElasticThreadPool:
             if not self._waiting:
                 return None
             task = self._waiting.popleft()
-            task.began, thread.task = time.monotonic(), task
+            task.start_time, thread.task = time.monotonic(), task
             return task
 
     def deliver(self, thread: PoolThread, task: PoolTask, answer: Any) -> bool:
@@ -130,7 +130,7 @@ class ElasticThreadPool:
         now = time.monotonic()
         with self._changed:
             for thread in list(self._threads):
-                if thread.task is not None and thread.task.timed and now - thread.task.began > self._seconds:
+                if thread.task is not None and thread.task.timed and now - thread.task.start_time > self._seconds:
                     late.append(thread.task)
                     self._abandon(thread)
             stuck = sum(

@@ -81,15 +81,15 @@ def query_number(params: dict[str, str], name: str, default: float | None) -> fl
     return number
 
 
-async def comparable_run(call: HttpRequest, id: str, most: int = MAX_RESULTS) -> Run:
-    """A run of the caller's tenant that can be compared here. It has at most `most` results."""
+async def comparable_run(call: HttpRequest, id: str, limit: int = MAX_RESULTS) -> Run:
+    """A run of the caller's tenant that can be compared here. It has at most `limit` results."""
     if not NAME.fullmatch(id):
         raise NotFound(f"there is no run {id[:128]!r}")
     run = await call.server.executor.get(id, call.tenant)
     require_comparable(run)
     results = run.metadata.get("total", 0) * run.metadata.get("trials", 1)
-    if results > most:
-        message = f"{run.id} has {results:,} results; over HTTP at most {most:,} are compared"
+    if results > limit:
+        message = f"{run.id} has {results:,} results; over HTTP at most {limit:,} are compared"
         raise InvalidRequest(f"{message}: use `assay compare`")
     return run
 

@@ -40,7 +40,7 @@ $(PAGE): $(PAGE_SOURCES) $(READY)
 
 # Chromium for the tests of the page. Without it they are skipped.
 browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get install -y -q chromium; } \
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } \
 	  || echo "the tests of the page are skipped, because there is no chromium: sudo apt-get install chromium"
 
 demo: $(RUN)

@@ -73,7 +73,7 @@ class OffloadedCase:
 class CheckTask:
     """One check of an open case."""
 
-    __slots__ = ("start_time", "case", "expired", "index", "prepared", "task", "timer")
+    __slots__ = ("case", "expired", "index", "prepared", "start_time", "task", "timer")
 
     def __init__(self, case: OpenCase, index: int) -> None:
         self.case, self.index = case, index

@@ -25,7 +25,7 @@ Report = Callable[[Any], None]
 
 
 class PoolTask:
-    __slots__ = ("start_time", "call", "report", "timed")
+    __slots__ = ("call", "report", "start_time", "timed")
 
     def __init__(self, call: Call, report: Report, *, timed: bool) -> None:
         self.call, self.report, self.timed, self.start_time = call, report, timed, 0.0

@@ -130,7 +130,11 @@ class ElasticThreadPool:
         now = time.monotonic()
         with self._changed:
             for thread in list(self._threads):
-                if thread.task is not None and thread.task.timed and now - thread.task.start_time > self._seconds:
+                if (
+                    thread.task is not None
+                    and thread.task.timed
+                    and now - thread.task.start_time > self._seconds
+                ):
                     late.append(thread.task)
                     self._abandon(thread)
             stuck = sum(

@@ -72,7 +72,7 @@ async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> Sub
 
 async def run_unstored(call: HttpRequest) -> InlineResult:
     """Run the evaluation of a JSON body without storing it. It must be one that runs inline."""
-    IdempotentRequest(call, "POST /v1/evaluate", str)  # a key has no effect here; a malformed one is still refused
+    IdempotentRequest(call, "POST /v1/evaluate", str)  # a key has no effect; a malformed one is refused
     arguments = resolved_arguments_flag(call.query(ARGUMENTS, STORE).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
     body_format(call)

@@ -17,13 +17,13 @@ from assay.serve.openwop.schemas import openwop_schemas
 from assay.serve.overview.access import OverviewState
 from assay.serve.overview.routes import OVERVIEW
 from assay.serve.overview.schemas import overview_schemas
-from assay.serve.page.routes import FILES, SESSIONS, page_schemas
+from assay.serve.page.routes import DOCS, FILES, SESSIONS, page_schemas
 from assay.serve.web.app import create_app
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.route import RouteSpec
 
-ROUTES: list[RouteSpec] = [*FEP, *OPENWOP, *SESSIONS, *OVERVIEW]
+ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW]
 
 
 @cache

@@ -1,6 +1,7 @@
 """The files of the page over HTTP: headers, compression, caching; and the answer where the page was not built."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ BUILT = files.DIST
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A page of two files, as `make web` writes them."""
+    """A page of three files, as `make web` writes them."""
     folder = tmp_path_factory.mktemp("page") / "dist"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>a page</title>", "utf-8")
+    (folder / "v1").mkdir()
+    (folder / "v1" / "docs.html").write_text("<!doctype html><title>the documents</title>", "utf-8")
     script = b"export {};" * 10_000
     (folder / "assets" / "index-abc123.js").write_bytes(script)
     (folder / "assets" / "index-abc123.js.gz").write_bytes(gzip.compress(script))
@@ -35,9 +38,10 @@ def host(tmp_path_factory, folder):
         files.DIST = before
 
 
-def test_the_page_has_a_strict_policy(host):
+@pytest.mark.parametrize("path", ["/", "/v1/docs"])
+def test_the_page_has_a_strict_policy(host, path):
     with host.client(key="") as client:
-        answer = client.get("/")
+        answer = client.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
@@ -67,7 +71,7 @@ def test_an_asset_is_sent_as_it_was_compressed(host, folder, accept, encoding):
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
 
 
-@pytest.mark.parametrize("path", ["/", "/assets/index-abc123.js"])
+@pytest.mark.parametrize("path", ["/", "/v1/docs", "/assets/index-abc123.js"])
 def test_what_a_browser_has_is_not_sent_again(host, path):
     with host.client(key="") as client:
         for accept in ("br", "identity"):
@@ -95,11 +99,14 @@ def test_only_files_of_the_page_are_sent(host, name):
     assert answer.json()["error"] == "not_found"
 
 
-def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path):
+@pytest.mark.parametrize("path", ["/", "/v1/docs"])
+def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path, path):
     monkeypatch.setattr(files, "DIST", tmp_path / "nothing")
     with host.client(key="") as client:
-        answer = client.get("/")
+        answer = client.get(path)
         assert client.get("/v1/health").status_code == 200
+        (link,) = re.findall('href="([^"]+)"', answer.text)
+        assert client.get(link).json()["openapi"] == "3.1.0"
     assert answer.status_code == 200
     assert "<code>make web</code>" in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -108,9 +115,10 @@ def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch
 def test_the_page_that_is_here_loads_in_250_kb():
     if not (BUILT / files.INDEX).is_file():
         pytest.skip("the page is not built: make web")
-    index = files.read_files(BUILT)[files.INDEX].data.decode()
+    index = (BUILT / files.INDEX).read_text("utf-8")
     loaded = [path for path in BUILT.rglob("*") if path.name in index or path.suffix == ".woff2"]
     assert any(path.suffix == ".js" for path in loaded)
+    assert not any(path.name.startswith("docs-") for path in loaded)  # Swagger UI is only of /v1/docs
     total = sum(_compressed(path) for path in [*loaded, BUILT / files.INDEX])
     screen = max((_compressed(path) for path in (BUILT / "assets").glob("*Screen-*.js")), default=0)
     assert total + screen < 250_000, f"{total + screen} bytes of {[path.name for path in loaded]}"

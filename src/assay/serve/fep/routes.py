@@ -12,7 +12,7 @@ from assay.serve.fep.evaluations import (
 )
 from assay.serve.fep.events import follow_evaluation
 from assay.serve.fep.operations import STATUSES, get_operation, list_evaluations
-from assay.serve.web.health import health, live, ready, show_openapi, show_page
+from assay.serve.web.health import health, live, ready, show_openapi
 from assay.serve.web.metrics import show_metrics
 from assay.serve.web.route import (
     ARGUMENTS,
@@ -239,16 +239,6 @@ FEP = [
         id="getOpenAPI",
         summary="Get this document",
         responses={200: ResponseSpec("The OpenAPI 3.1 document.", "Document")},
-        errors=(400,),
-    ),
-    RouteSpec(
-        method="GET",
-        path="/v1/docs",
-        endpoint=show_page,
-        scope=None,
-        id="getDocs",
-        summary="Read this document as an HTML page",
-        responses={200: ResponseSpec("An HTML page that loads nothing from elsewhere.", media="text/html")},
         errors=(400,),
     ),
 ]

@@ -1,4 +1,4 @@
-"""The built files of the page: the document at `/`, and assets with a hash in their names, compressed when they were built."""
+"""The built files of the page: the documents at `/` and `/v1/docs`, and assets with a hash in their names, compressed when they were built."""
 
 import hashlib
 from functools import cache
@@ -12,6 +12,7 @@ from assay.serve.web.responses import HTML, Headers, Response
 
 DIST = Path(__file__).parent / "dist"
 INDEX = "index.html"
+DOCS = "v1/docs.html"
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -37,7 +38,7 @@ NOT_BUILT = b"""<!doctype html>
 <title>assay</title>
 <h1>assay runs, but its page is not built</h1>
 <p>In a copy of the repository, <code>make web</code> builds it. Then start the server again.</p>
-<p>The REST API works without the page: <a href="v1/docs">its documentation</a>.</p>
+<p>The REST API works without the page: <a href="/v1/openapi.json">its OpenAPI document</a>.</p>
 </html>
 """
 
@@ -52,15 +53,17 @@ class PageFile(NamedTuple):
 
 
 @cache
-def read_files(folder: Path) -> dict[str, PageFile]:
+def find_files(folder: Path) -> dict[str, Path]:
     """All files of the page by their path. A name from a request is only a key of this table: it never opens a file."""
     if not (folder / INDEX).is_file():
         return {}
     paths = [path for path in folder.rglob("*") if path.suffix in MEDIA and path.is_file()]
-    return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
-def _read(path: Path) -> PageFile:
+@cache
+def read_file(path: Path) -> PageFile:
+    """A file of the page, read when it is first asked for: few servers are asked for all of them."""
     data = path.read_bytes()
     compressed = {
         name: twin.read_bytes()
@@ -73,20 +76,30 @@ def _read(path: Path) -> PageFile:
 
 async def show_page(call: HttpRequest) -> Response:
     """The page. Parameters of the address are ignored, because the state of the page is in the fragment."""
-    file = read_files(DIST).get(INDEX)
-    if file is None:
+    return _show(call, INDEX)
+
+
+async def show_docs(call: HttpRequest) -> Response:
+    """Swagger UI, which reads /v1/openapi.json."""
+    call.query()
+    return _show(call, DOCS)
+
+
+def _show(call: HttpRequest, name: str) -> Response:
+    path = find_files(DIST).get(name)
+    if path is None:
         return Response(NOT_BUILT, 200, HTML, (*PAGE_HEADERS, *REVALIDATE))
-    return _answer(call, file, (*PAGE_HEADERS, *REVALIDATE))
+    return _answer(call, read_file(path), (*PAGE_HEADERS, *REVALIDATE))
 
 
 async def show_asset(call: HttpRequest) -> Response:
     call.query()
-    file = read_files(DIST).get(f"assets/{call.run_id}")
-    if file is None:
+    path = find_files(DIST).get(f"assets/{call.run_id}")
+    if path is None:
         raise NotFound(
             "the page has no such file; it may be newer or older than this server: load the page again"
         )
-    return _answer(call, file, FOREVER)
+    return _answer(call, read_file(path), FOREVER)
 
 
 def _answer(call: HttpRequest, file: PageFile, headers: Headers) -> Response:

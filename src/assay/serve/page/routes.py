@@ -1,9 +1,9 @@
-"""The routes of the page. Those of its files are not part of the documented interface."""
+"""The routes of the page and of /v1/docs. Those of the files of the page are not part of the documented interface."""
 
 from typing import Any
 
 from assay.auth.sessions import CODE_PREFIX
-from assay.serve.page.files import show_asset, show_page
+from assay.serve.page.files import show_asset, show_docs, show_page
 from assay.serve.page.session import TYPES, create_code, create_session, end_session, show_identity
 from assay.serve.web.openapi import components
 from assay.serve.web.route import ResponseSpec, RouteSpec
@@ -28,6 +28,18 @@ FILES: list[RouteSpec] = [
         summary="A file of the page",
         responses={200: ResponseSpec("The file.")},
         hidden=True,
+    ),
+]
+DOCS: list[RouteSpec] = [
+    RouteSpec(
+        method="GET",
+        path="/v1/docs",
+        endpoint=show_docs,
+        scope=None,
+        id="getDocs",
+        summary="Read this document as an HTML page, and try its requests",
+        responses={200: ResponseSpec("An HTML page that loads nothing from elsewhere.", media="text/html")},
+        errors=(400,),
     ),
 ]
 SESSIONS: list[RouteSpec] = [

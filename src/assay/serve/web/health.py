@@ -1,9 +1,8 @@
-"""Routes that need no key: health and probes, the OpenAPI document and its HTML page."""
+"""Routes that need no key: health, probes and the OpenAPI document."""
 
 from assay.protocol.operations import Health, ProbeStatus
-from assay.serve.web.docs_page import page
 from assay.serve.web.request import HttpRequest, ServerState
-from assay.serve.web.responses import HTML, Headers, Response, answer
+from assay.serve.web.responses import Headers, Response, answer
 from assay.version import __version__
 
 PROTOCOL = "0.0.1"
@@ -39,9 +38,3 @@ async def check_ready(server: ServerState) -> None:
 async def show_openapi(call: HttpRequest) -> Response:
     call.query()
     return Response(call.server.openapi, headers=CACHE)
-
-
-async def show_page(call: HttpRequest) -> Response:
-    call.query()
-    html, policy = page()
-    return Response(html, media=HTML, headers=((b"content-security-policy", policy), *CACHE))

@@ -92,8 +92,18 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
             "schemas": {name: schemas[name] for name in sorted(schemas)},
             "headers": HEADERS,
             "securitySchemes": {
-                "BearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
-                "ApiKeyAuth": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "BearerAuth": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "A JWT or an API key.",
+                },
+                "ApiKeyAuth": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "X-API-Key",
+                    "description": "An API key. `assay key create` creates one.",
+                },
             },
         },
     }

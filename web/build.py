@@ -45,7 +45,7 @@ def main() -> None:
         _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], environment)
         shutil.copy(lock, stamp)
     _run(["npm", "run", "--silent", "check"], environment)
-    _run(["npm", "run", "--silent", "build", "--", "--logLevel=warn"], environment)
+    _run(["npm", "run", "--silent", "build"], environment)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -117,6 +117,19 @@ the lease, 10 seconds. Ctrl-C or SIGTERM stops a worker: it waits some seconds, 
 It starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops it. With
 --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page shows.
 """,
+    "report": """Write a run or a comparison as one HTML or Markdown file.
+
+\b
+    assay report latest -o report.html
+    assay report eval_4f2c latest -o report.md
+
+The file has the views of the page, needs no server, and loads nothing from elsewhere. With two or more runs it compares
+each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves out what
+the cases say: ids, inputs, outputs, reasons and tags.
+
+Exit codes: 0 written, whatever the verdict is; 1 the file could not be written, or the page is not built here (Markdown
+works without it); 2 wrong usage.
+""",
     "list": "List stored runs, newest first.",
     "show": """Show the content, reasons and trajectories of a stored run.
 

@@ -25,7 +25,7 @@ from assay.terminal import one_line
 from assay.version import __version__
 
 VERBS = (  # each is a file in `verbs`, with a function or a Typer of this name
-    "evaluate", "run", "compare", "gate", "verify", "respond", "serve", "worker", "view", "list", "show", "diff", "history", "promote", "rollback",
+    "evaluate", "run", "compare", "gate", "verify", "respond", "serve", "worker", "view", "report", "list", "show", "diff", "history", "promote", "rollback",
     "deployments", "export", "annotate", "judge", "delete", "gc", "rekey", "schema", "suite", "pack", "providers", "key", "audit",
 )  # fmt: skip
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[

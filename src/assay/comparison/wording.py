@@ -80,6 +80,8 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
 
 
 def _names(cases: CaseList) -> str:
+    if not cases.ids:
+        return _count(cases.count, "case")
     more = f" and {cases.count - MAX_IDS:,} more" if cases.count > MAX_IDS else ""
     return f"{_count(cases.count, 'case')} ({', '.join(cases.ids[:MAX_IDS])}{more})"
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.run_header import KIND as EVAL
-from assay.comparison.case_lists import FILTERS, ComparedCase
+from assay.comparison.case_lists import FILTERS, CaseLists, ComparedCase
 from assay.comparison.reasons import CaseReasons
 from assay.comparison.stored_runs import result_lines, result_rows
 from assay.comparison.view import ComparisonView
@@ -72,24 +72,37 @@ async def list_compared_cases(call: HttpRequest) -> Response:
         at = ids.index(of, 1)
         by, slice = params.get("slice_by", ""), params.get("slice", "")
         lists = await off_loop(LARGE + 1, lambda: stored.lists(at, by, slice))
-        total = await off_loop(LARGE + 1, lambda: lists.count(change))
-        numbers = list(lists.numbers(change, min(first, total), limit))
-        cases = [lists.case(number) for number in numbers]
-        explained: list[ComparedCase] = cases
-        for run, side in ((runs[0], "before"), (runs[at], "after")):
-            is_baseline = side == "before"
-            rows = lists.rows(numbers, baseline=is_baseline)
-            reasons = await _reasons(fep.evaluations, run, cases, rows)
-            positions = lists.positions(numbers, run.metadata.get("trials", 1), baseline=is_baseline)
-            explained = [
-                msgspec.structs.replace(
-                    case, **{f"reason_{side}": reasons.get(case.id, ""), f"position_{side}": position}
-                )
-                for case, position in zip(explained, positions, strict=True)
-            ]
-        return ComparedCases(total=total, first=first, cases=tuple(explained))
+        return await read_cases(fep.evaluations, (runs[0], runs[at]), lists, change, first=first, limit=limit)
 
     return answer(await call.until_disconnect(work()))
+
+
+async def read_cases(
+    evaluations: EvaluationService,
+    pair: tuple[Run, Run],
+    lists: CaseLists,
+    change: str,
+    *,
+    first: int,
+    limit: int,
+) -> ComparedCases:
+    """A part of a list of the cases of a pair, with their reasons and positions in both runs."""
+    total = await off_loop(LARGE + 1, lambda: lists.count(change))
+    numbers = list(lists.numbers(change, min(first, total), limit))
+    cases = [lists.case(number) for number in numbers]
+    explained: list[ComparedCase] = cases
+    for run, side in zip(pair, ("before", "after"), strict=True):
+        is_baseline = side == "before"
+        rows = lists.rows(numbers, baseline=is_baseline)
+        reasons = await _reasons(evaluations, run, cases, rows)
+        positions = lists.positions(numbers, run.metadata.get("trials", 1), baseline=is_baseline)
+        explained = [
+            msgspec.structs.replace(
+                case, **{f"reason_{side}": reasons.get(case.id, ""), f"position_{side}": position}
+            )
+            for case, position in zip(explained, positions, strict=True)
+        ]
+    return ComparedCases(total=total, first=first, cases=tuple(explained))
 
 
 async def _runs(call: HttpRequest, params: dict[str, str]) -> list[Run]:

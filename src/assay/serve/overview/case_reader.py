@@ -12,6 +12,7 @@ from assay.errors.storage import Erased
 from assay.fep.case_content import CaseContent, evaluation_case
 from assay.fep.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
 from assay.fep.run_header import KIND as EVALUATION
+from assay.fep.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
 from assay.runs.case_table import CaseEntry, CaseFilter, entries
 from assay.serve.fep.request_parser import decode_body
@@ -67,17 +68,25 @@ async def read_case(call: HttpRequest) -> Response:
     call.query()
     run = await _run_with_cases(call)
     position = _number(call.scope["path_params"]["position"], "position")
-    store = fep_of(call).evaluations.store
     if run.erased:
         raise Erased(run.id, run.erased, run.erased_by)
+    detail = await case_detail(fep_of(call).evaluations, run, position, feedback=host_of(call).feedback)
+    await call.audit_read(run)
+    return answer(detail)
+
+
+async def case_detail(
+    evaluations: EvaluationService, run: Run, position: int, *, feedback: bool
+) -> CaseDetail:
+    """One case with its content. With `feedback`, it has the annotations of people too."""
+    store = evaluations.store
     entry = await entry_at(store, run, position)
     labels: list[str] = run.metadata.get("checks", [])
     if run.kind == EVAL:
-        content = await eval_case(store, run, position, labels, feedback=host_of(call).feedback)
+        content = await eval_case(store, run, position, labels, feedback=feedback)
     else:
-        content = await evaluation_case(fep_of(call).evaluations, run, position, labels)
-    await call.audit_read(run)
-    return answer(_detail(run, entry, labels, content))
+        content = await evaluation_case(evaluations, run, position, labels)
+    return _detail(run, entry, labels, content)
 
 
 def _detail(run: Run, entry: CaseEntry, labels: list[str], content: CaseContent) -> CaseDetail:

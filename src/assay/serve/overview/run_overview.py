@@ -26,7 +26,7 @@ from assay.runs.case_table import CaseFilter, check_counts, entries, latencies_o
 from assay.runs.off_loop import off_loop
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
-from assay.serve.overview.run_rows import SCORED, RunRow, cases_total
+from assay.serve.overview.run_rows import SCORED, RunRow, RunRows, cases_total
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.stats.repeats import pass_all_k
@@ -150,10 +150,17 @@ async def get_overview(call: HttpRequest) -> Response:
     call.query()
     run = await any_run(call)
     await call.audit_read(run, content=False)
-    store, now = call.server.store, call.server.clock.now()
-    (row,) = await overview_of(call).rows.rows([run], now)
+    rows, now = overview_of(call).rows, call.server.clock.now()
+    return answer(await read_overview(call.server.store, rows, run, now, feedback=host_of(call).feedback))
+
+
+async def read_overview(
+    store: Store, rows: RunRows, run: Run, now: datetime, *, feedback: bool
+) -> RunOverview:
+    """The numbers of a run. With `feedback`, those with the corrections of people too."""
+    (row,) = await rows.rows([run], now)
     if run.kind not in SCORED or run.erased:
-        empty = RunOverview(
+        return RunOverview(
             run=row,
             latency=None,
             cost=None,
@@ -162,7 +169,6 @@ async def get_overview(call: HttpRequest) -> Response:
             about={},
             links=_links(run),
         )
-        return answer(empty)
     header = await read_eval(store, run.id) if run.kind == EVAL else None
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
     blocks = await all_blocks(store, run.id)
@@ -170,28 +176,26 @@ async def get_overview(call: HttpRequest) -> Response:
     numbers = await off_loop(
         _size(blocks), lambda: table_numbers(blocks, trials, labels, complete=run.status in CLOSED)
     )
-    changed = await _effective(call, run) if run.kind == EVAL else UNSET
-    return answer(
-        RunOverview(
-            run=row,
-            bars=_bars(header, run, numbers, totals) if header else (),
-            columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
-            checks=numbers.checks,
-            latency=numbers.latency,
-            cost=CostSummary(
-                total_usd=None if totals.unknown else round(totals.spent, 12),
-                known_usd=round(totals.spent, 12),
-                judge_usd=None,
-                unknown=totals.unknown > 0,
-            ),
-            findings=await _findings(store, run, totals) if header and MODE in header.modes else UNSET,
-            unmeasured=_unmeasured(run, row),
-            progress=_progress(run, row, now),
-            effective=changed,
-            pass_k=numbers.pass_k or UNSET,
-            about=await _about(store, run, header),
-            links=_links(run),
-        )
+    changed = await _effective(store, run) if run.kind == EVAL and feedback else UNSET
+    return RunOverview(
+        run=row,
+        bars=_bars(header, run, numbers, totals) if header else (),
+        columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
+        checks=numbers.checks,
+        latency=numbers.latency,
+        cost=CostSummary(
+            total_usd=None if totals.unknown else round(totals.spent, 12),
+            known_usd=round(totals.spent, 12),
+            judge_usd=None,
+            unknown=totals.unknown > 0,
+        ),
+        findings=await _findings(store, run, totals) if header and MODE in header.modes else UNSET,
+        unmeasured=_unmeasured(run, row),
+        progress=_progress(run, row, now),
+        effective=changed,
+        pass_k=numbers.pass_k or UNSET,
+        about=await _about(store, run, header),
+        links=_links(run),
     )
 
 
@@ -301,10 +305,7 @@ def _progress(run: Run, row: RunRow, now: datetime) -> RunProgress | None:
     return RunProgress(done=done, total=total, per_second=speed and round(speed, 3), seconds_left=left)
 
 
-async def _effective(call: HttpRequest, run: Run) -> EffectiveResult | UnsetType:
-    store = call.server.store
-    if not host_of(call).feedback:
-        return UNSET
+async def _effective(store: Store, run: Run) -> EffectiveResult | UnsetType:
     corrections = effective(await annotations(store, run))
     if not corrections:
         return UNSET

@@ -3,6 +3,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { ScreenProps } from "~/app/routes";
 import { getOverview } from "~/api/cases";
+import { reportSource } from "~/api/client";
 import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
@@ -53,7 +54,7 @@ export default function CompareScreen(_: ScreenProps) {
       <header className="screen-head">
         <h1>Compare</h1>
         <span className="grow" />
-        <div className="toolbar">
+        {reportSource() === null && <div className="toolbar">
           <Select label="Metric" value={metric} options={metrics} onChange={setMetric} />
           <Select label="Slices" value={by} options={groupings} onChange={setBy} />
           <label className="compare-margin">
@@ -69,7 +70,7 @@ export default function CompareScreen(_: ScreenProps) {
               onKeyDown={(event) => event.key === "Enter" && setMargin(event.currentTarget.value.trim())}
             />
           </label>
-        </div>
+        </div>}
       </header>
       <RunStrip runs={runs} rows={rows} onSwap={() => setRuns([runs[1] ?? "", runs[0] ?? "", ...runs.slice(2)])} />
       {view.isPending ? (
@@ -132,7 +133,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
             <div className="row">
               <span className="faint">{index === 0 ? "Baseline" : runs.length > 2 ? `Run ${index}` : "Run"}</span>
               <span className="grow" />
-              {index === 0 && runs.length === 2 && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
+              {index === 0 && runs.length === 2 && reportSource() === null && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
             </div>
             <a className="truncate compare-name" href={formatAddress(`/runs/${encodeURIComponent(run)}`)} title={run}>
               {row?.name || run}

@@ -2,6 +2,7 @@ import "~/screens/run/run.css";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";
+import { ApiError, reportSource } from "~/api/client";
 import type { ComparedCase } from "~/api/comparison";
 import { Content, textOf } from "~/screens/run/Content";
 import { DifferenceView } from "~/screens/run/DifferenceView";
@@ -74,7 +75,9 @@ function Both({ row, baseline, run }: { row: ComparedCase; baseline: string; run
         <Reason title="Before" text={row.reason_before} tone={row.before === undefined ? "mute" : undefined} run={baseline} position={row.position_before} />
         <Reason title="After" text={row.reason_after} tone={row.after === undefined ? "mute" : undefined} run={run} position={row.position_after} />
       </div>
-      {failed ? (
+      {failed instanceof ApiError && failed.code === "not_in_report" ? (
+        <Notice>{failed.message}</Notice>
+      ) : failed ? (
         <ErrorState error={failed} />
       ) : loading ? (
         <Loading label="Loading the case" lines={8} />
@@ -144,7 +147,7 @@ function Reason({ title, text, tone, run, position }: { title: string; text: str
         <span className="grow" />
         {position !== undefined && <a href={formatAddress(`/runs/${encodeURIComponent(run)}`, { case: String(position) })}>Open in its run</a>}
       </div>
-      <p>{text ? <VisibleText text={text} /> : <span className="faint">{position === undefined ? "This run does not have the case." : "No reason is stored."}</span>}</p>
+      <p>{text ? <VisibleText text={text} /> : <span className="faint">{position === undefined ? "This run does not have the case." : reportSource() === null ? "No reason is stored." : "The report has no reason."}</span>}</p>
     </div>
   );
 }

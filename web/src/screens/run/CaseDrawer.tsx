@@ -2,10 +2,11 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo } from "react";
 
 import { getCase, type CaseDetail, type TrialDetail } from "~/api/cases";
+import { ApiError, reportSource } from "~/api/client";
 import { useKeys } from "~/state/keyboard";
 import { useParam } from "~/state/address";
 import { Button, CopyButton, Segments } from "~/ui/controls";
-import { Chip, ErrorState, Loading, NotMeasured, Stat, Tag } from "~/ui/display";
+import { Chip, ErrorState, Loading, NotMeasured, Notice, Stat, Tag } from "~/ui/display";
 import { duration, money, score as formatScore } from "~/ui/format";
 import { Drawer } from "~/ui/overlay";
 
@@ -55,7 +56,9 @@ export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Pr
         </>
       }
     >
-      {query.isError ? (
+      {isLeftOut(query.error) ? (
+        <Notice>{query.error.message}</Notice>
+      ) : query.isError ? (
         <ErrorState error={query.error} retry={() => void query.refetch()} />
       ) : detail === undefined ? (
         <Loading label="Loading the case" lines={8} />
@@ -64,6 +67,11 @@ export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Pr
       )}
     </Drawer>
   );
+}
+
+/** Whether a static report does not have the case. */
+function isLeftOut(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === "not_in_report";
 }
 
 function CaseView({ detail }: { detail: CaseDetail }) {
@@ -96,8 +104,8 @@ function CaseView({ detail }: { detail: CaseDetail }) {
         />
       )}
       {trial ? <TrialView detail={detail} trial={trial} /> : <p className="quiet">This case has no result.</p>}
-      {detail.run.kind === "agent-eval" && (
-        <Item name="correction" title="Correct the score">
+      {detail.run.kind === "agent-eval" && (reportSource() === null || detail.annotations.length > 0) && (
+        <Item name="correction" title={reportSource() === null ? "Correct the score" : "Corrections"}>
           <Correction detail={detail} />
         </Item>
       )}

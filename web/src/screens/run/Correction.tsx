@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { reportSource } from "~/api/client";
 import { correctScore, type Annotation, type CaseDetail } from "~/api/cases";
 import { Button, Field } from "~/ui/controls";
 import { Chip, describe, Notice } from "~/ui/display";
@@ -31,7 +32,7 @@ export function Correction({ detail }: { detail: CaseDetail }) {
         <Side title="Recorded" score={recorded?.score ?? null} passed={recorded?.passed ?? null} />
         <Side title="Effective" score={effective?.score ?? recorded?.score ?? null} passed={effective?.passed ?? recorded?.passed ?? null} note={effective ? "corrected" : "as recorded"} />
       </div>
-      {eventId === undefined ? (
+      {reportSource() !== null ? null : eventId === undefined ? (
         <p className="quiet">A task without a recorded score cannot be corrected.</p>
       ) : (
         <form

@@ -2,6 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type Ref } from "react";
 
 import type { CaseRow, CaseSort, CheckColumn, CheckStats, SearchMatch } from "~/api/cases";
+import { reportSource } from "~/api/client";
 import { Chip } from "~/ui/display";
 import { count, duration, money, score as formatScore } from "~/ui/format";
 import { Icon } from "~/ui/icons";
@@ -195,7 +196,7 @@ const MatrixRow = memo(
     }
     const link = (
       <a href={addressOf(row)} className="row-link truncate" tabIndex={active ? 0 : -1} onFocus={() => onActive(index)}>
-        {row.caseId === null ? <span className="faint">erased</span> : <VisibleText text={row.caseId.slice(0, 200) || `case ${row.position}`} />}
+        {row.caseId === null ? <span className="faint">{reportSource() === null ? "erased" : `case ${row.position}`}</span> : <VisibleText text={row.caseId.slice(0, 200) || `case ${row.position}`} />}
       </a>
     );
     const status = <Chip tone={STATUS_TONE[row.status]}>{STATUS_WORD[row.status]}</Chip>;

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { ScreenProps } from "~/app/routes";
+import { reportSource } from "~/api/client";
 import { getOverview, type CaseRow, type CaseSort, type Overview } from "~/api/cases";
 import { changeParams, formatAddress, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
@@ -68,6 +69,7 @@ function RunView({ overview }: { overview: Overview }) {
 }
 
 function RunHead({ overview: { run, about } }: { overview: Overview }) {
+  const report = reportSource();
   const facts = [
     run.agentId ? `${run.agentId}${run.agentVersion ? ` ${run.agentVersion}` : ""}` : "",
     ...(run.models ?? []),
@@ -85,9 +87,11 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
         </h1>
         <StatusChip status={run.status} />
         <span className="grow" />
-        <a className="button" href={formatAddress("/compare", { runs: [run.baselineRunId, run.runId].filter(Boolean).join(",") })}>
-          Compare
-        </a>
+        {report === null && (
+          <a className="button" href={formatAddress("/compare", { runs: [run.baselineRunId, run.runId].filter(Boolean).join(",") })}>
+            Compare
+          </a>
+        )}
       </div>
       <p className="run-facts">
         <span className="mono">{run.runId}</span>
@@ -103,7 +107,7 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
             <VisibleText text={tag} />
           </Tag>
         ))}
-        {run.baselineRunId && (
+        {run.baselineRunId && (report === null || report.runs.includes(run.baselineRunId)) && (
           <a href={formatAddress(`/runs/${encodeURIComponent(run.baselineRunId)}`)}>
             baseline{run.regressions != null && `: ${plural(run.regressions, "regression")}`}
           </a>

@@ -1,0 +1,151 @@
+"""`assay report`: Markdown of a run and of a comparison, `--redact`, the limit, and bad input."""
+
+import json
+
+import pytest
+
+from assay.cli import report as report_module
+from assay.serve.overview.report_data import MAX_TEXT, cut_texts
+from support.canaries import Canaries
+
+CHECKS = [
+    {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+]
+TEMPLATE = b'<script type="application/json">__ASSAY_REPORT__</script>'
+
+
+def save(command, folder, cases, name="capitals"):
+    """Store an evaluation of (id, input, expected, output), and return its id."""
+    lines = [
+        {
+            "test_case": {
+                "id": id,
+                "input": input,
+                "expected": expected,
+                "metadata": {"tags": [f"tag {input}"]},
+            },
+            "output": {"value": output},
+        }
+        for id, input, expected, output in cases
+    ]
+    (folder / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "checks.json").write_text(json.dumps(CHECKS))
+    done = command(
+        "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--experiment", name,
+        "--save", "--json", folder=folder,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = json.loads(command("list", "--json", "--limit", "1", folder=folder).out)
+    return rows[0]["operation_id"]
+
+
+@pytest.fixture(scope="module")
+def stored(command, tmp_path_factory):
+    """A folder with two runs of the same cases. Every text of a case is a canary."""
+    folder, canaries = tmp_path_factory.mktemp("report"), Canaries()
+    before = [
+        (canaries(f"id {n}"), canaries(f"input {n}"), canaries(f"expected {n}"), canaries(f"output {n}"))
+        for n in range(4)
+    ]
+    after = [(id, input, expected, expected if n < 2 else out) for n, (id, input, expected, out) in enumerate(before)]  # fmt: skip
+    after.append((canaries("id of one run"), "x", "y", canaries("output of one run")))
+    return folder, canaries, save(command, folder, before), save(command, folder, after)
+
+
+def write(command, folder, name, *arguments):
+    done = command("report", *arguments, "-o", name, folder=folder)
+    assert done.code == 0, done.err
+    text = (folder / name).read_text()
+    data = text.partition('id="report">')[2].partition("</script>")[
+        0
+    ]  # the rest of an HTML file is the template
+    return done.out, data or text
+
+
+def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tmp_path):
+    hostile = "<img src=x onerror=alert(1)> | @team [x](javascript:alert(1))\n# heading"
+    save(command, tmp_path, [("good", "1", "a", "a"), (hostile, hostile, "b", hostile)])
+    out, text = write(command, tmp_path, "run.md", "latest")
+    assert out == "2 cases in run.md\n"
+    first = text.splitlines()[:4]
+    assert first[0] == "# capitals"
+    assert first[3].startswith(
+        "> **No bar.** No bar decides this run. Case pass rate 0.500, 95 &#37; interval 0."
+    )
+    assert "<details><summary>1 did not pass</summary>" in text
+    assert "| cases | 1 passed, 1 failed |" in text
+    for active in ("<img", "@team", "](", "\n# heading"):
+        assert active not in text
+    assert all(line.count(" | ") == 3 for line in text.splitlines() if "&#60;img" in line)
+
+
+def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):
+    folder, canaries, before, after = stored
+    out, text = write(command, folder, "pair.md", before, after)
+    assert out == "9 cases in pair.md\n"
+    assert text.startswith("# Comparison by passed\n\n> [!WARNING]\n> **Not enough data.** 0.00 → 0.50")
+    assert "<details><summary>2 changed</summary>" in text
+    assert "<details><summary>1 only in the run</summary>" in text
+    assert canaries("id 0") in text
+    assert text.count("### capitals") == 2
+
+
+@pytest.mark.parametrize("name", ["redacted.md", "redacted.html"])
+def test_a_redacted_report_has_no_content(command, stored, name):
+    folder, canaries, before, after = stored
+    if name.endswith(".html") and not report_module.TEMPLATE.is_file():
+        pytest.skip("the page is not built: make web")
+    _, full = write(command, folder, f"full-{name}", before, after)
+    assert canaries.found_in(full) >= {"id 3", "input 3", "expected 3", "output 3", "id of one run"}
+    out, text = write(command, folder, name, before, after, "--redact")
+    assert out == f"9 cases without content in {name}\n"
+    assert canaries.found_in(text) == set()
+    assert "tag " + canaries("input 0") not in text
+    assert "only in" in text
+    _, one = write(command, folder, name, before, "--redact")
+    assert canaries.found_in(one) == set()
+
+
+def test_a_limit_keeps_failures_and_is_told(command, stored):
+    folder, _, _, after = stored
+    out, text = write(command, folder, "few.md", after, "--limit", "2")
+    assert out == "2 of 5 cases, failures first, in few.md\n"
+    assert "| cases | 2 passed, 3 failed |" in text
+    assert "… and 1 more" in text
+
+
+def test_data_cannot_end_its_element_and_long_texts_are_cut():
+    texts = cut_texts({"a": ["x" * (MAX_TEXT + 5)], "b": 1, "c": "</script><!--&"})
+    assert texts["a"][0].endswith("x… [5 more]")
+    page = report_module.html(TEMPLATE, texts)
+    data = page.removeprefix(b'<script type="application/json">').removesuffix(b"</script>")
+    assert not set(b"<>&") & set(data)
+    assert json.loads(data) == texts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["-o", "r.md"], 2, "Missing argument 'RUN'"),
+        (["latest"], 2, "Missing option '-o'"),
+        (["nothing", "-o", "r.md"], 2, "there is no run 'nothing'"),
+        (["latest", "-o", "r.pdf"], 2, "-o r.pdf: expected a file that ends with .html or .md"),
+        (["latest", "-o", "-"], 2, "expected a file that ends with .html or .md"),
+        (["latest", "latest", "-o", "r.md"], 2, "is named twice"),
+        (["latest"] * 9 + ["-o", "r.md"], 2, "expected at most 8 runs, got 9"),
+        (["latest", "-o", "r.md", "--limit", "0"], 2, "greater than or equal to 1"),
+        (["latest", "-o", "no/such/folder/r.md"], 1, "No such file or directory"),
+        (["latest", "-o", "r.md", "--tenant", "other"], 2, "no run of tenant 'other' is stored here"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(command, stored, arguments, code, words):
+    done = command("report", *arguments, folder=stored[0])
+    assert (done.code, words in done.err) == (code, True), done.err
+    assert "Traceback" not in done.err
+
+
+def test_without_the_page_the_report_names_the_command_that_builds_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(report_module, "TEMPLATE", tmp_path / "report.html")
+    request = report_module.ReportRequest(("latest",), "r.html", None, redact=False, limit=10)
+    with pytest.raises(report_module.EnvironmentFailure, match=r"make web.*Markdown"):
+        report_module.main(request)

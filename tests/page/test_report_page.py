@@ -1,0 +1,99 @@
+"""`assay report`: a file that opens from disk with the views of the page, and sends no request."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from support.page_runs import CONTAINS, EXACT, SCRIPT, evaluation
+
+pytestmark = pytest.mark.together("page")
+
+
+@pytest.fixture
+def report(command, site, browser, tmp_path):
+    """`report(run, …)` writes a report and opens it. A request, or a failure of a script, fails the test."""
+    contexts, seen = [], []
+
+    def write(*arguments, width=1440, height=900):
+        file = tmp_path / "report.html"
+        done = command("report", *arguments, "-o", str(file), folder=site.folder)
+        assert done.code == 0, done.err
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce", offline=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: seen.append(request.url))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        page.on("console", lambda line: seen.append(line.text) if "Content Security" in line.text else None)
+        page.goto(file.as_uri())
+        assert seen == [file.as_uri()]
+        seen.clear()
+        return page
+
+    yield write
+    for context in contexts:
+        context.close()
+    assert [one for one in seen if not one.startswith(("data:", "blob:"))] == []
+
+
+def capitals(right):
+    cases = [
+        {"id": f"capital-{number}", "input": f"Capital {number}?", "expected": "Paris"}
+        for number in range(20)
+    ]
+    outputs = ["Paris" if right(number) else f"Lyon {number}" for number in range(20)]
+    return evaluation(cases, outputs, [EXACT, CONTAINS])
+
+
+def test_a_run_opens_from_disk_with_its_headline_its_failures_and_a_case(report, site):
+    page = report(site.run("support"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("local.shop.evals.support")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(re.compile(r"0\.\d{3}–0\.\d{3}"))
+    rows = page.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("Failed")
+    rows.filter(has_text="flaky").get_by_role("link").first.click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer).to_contain_text("contains: expected a text that contains '30 days'")
+    expect(drawer).to_contain_text("Trajectory")
+    expect(drawer.get_by_role("button", name="Should pass")).to_have_count(0)
+    site.check_accessibility(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("searchbox").or_(page.get_by_label("Search tasks")).first.fill("FRIDAY")
+    expect(rows.filter(has_text="third-time")).to_be_visible()
+    expect(rows.filter(has_text="flaky")).to_have_count(0)
+
+
+def test_hostile_content_is_text_and_a_limit_is_named(report, site):
+    page = report(site.run("hostile"), "--limit", "10", width=390, height=844)
+    expect(page.get_by_text("This report has 10 of 11 cases, failures first.")).to_be_visible()
+    page.get_by_role("link").filter(has_text="hostile-script").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text(SCRIPT)
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    site.check_accessibility(page)
+    policy = page.locator("meta[http-equiv]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "connect-src" not in policy
+
+
+def test_a_comparison_opens_a_case_side_by_side(report, site):
+    before = site.runs.evaluate(capitals(lambda number: number % 2), "before")
+    after = site.runs.evaluate(capitals(lambda number: number != 3), "after")
+    page = report(before, after)
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("0.50 → 0.95")
+    row = page.get_by_role("row").filter(has_text="capital-3")
+    expect(row).to_contain_text("Regressed")
+    row.click()
+    expect(page.get_by_role("dialog")).to_contain_text("Lyon 3")
+    page.keyboard.press("Escape")
+    site.check_accessibility(page)
+    page.get_by_role("link", name="Baseline", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("before")
+    redacted = report(before, after, "--redact")
+    expect(redacted.get_by_text("reasons and tags were left out of this report.")).to_be_visible()
+    redacted.get_by_role("row").filter(has_text="Regressed").first.click()
+    expect(redacted.get_by_role("dialog")).to_contain_text("The content of the cases was left out")
+    assert "capital-" not in redacted.content()

@@ -1,0 +1,27 @@
+/** The data that `assay report` put into this document: answers of the REST API. */
+import type { CaseDetail, CaseRow, Overview } from "~/api/cases";
+import type { ComparedCases, ComparisonView } from "~/api/comparison";
+
+export interface ReportRun {
+  overview: Overview;
+  rows: CaseRow[];
+  total: number;
+  details: Record<string, CaseDetail>;
+}
+
+export interface Report {
+  version: string;
+  createdAt: string;
+  redacted: boolean;
+  limit: number;
+  runs: ReportRun[];
+  comparison: { view: ComparisonView; cases: Record<string, Record<string, ComparedCases>> } | null;
+}
+
+export function readReport(): Report | null {
+  try {
+    return JSON.parse(document.getElementById("report")?.textContent ?? "") as Report;
+  } catch {
+    return null; // the template, without data
+  }
+}

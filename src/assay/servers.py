@@ -1,5 +1,6 @@
 """The servers that `assay serve` puts on a runtime: FEP and OpenWOP over HTTP, FEP over gRPC, both with one TLS certificate."""
 
+from importlib import import_module
 from socket import socket
 from typing import Any, Protocol
 
@@ -8,7 +9,15 @@ from assay.host import Runtime
 from assay.seams.switches import routes_enabled
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
+from assay.serve.web.worker_group import WorkerMember
 from assay.settings import Settings
+
+PRELOADED = (  # of the extras `serve` and `store`; none starts a thread when it is loaded
+    "assay.serve.http",
+    "assay.serve.openwop.build",
+    "assay.serve.web.server",
+    "assay.backends.stores.sql",
+)
 
 
 class HttpServer(Protocol):
@@ -45,8 +54,9 @@ def http_server(
     host: str,
     port: int,
     tls: Tls | None = None,
+    member: WorkerMember | None = None,
 ) -> HttpServer:
-    """The HTTP server with the routes of FEP and OpenWOP."""
+    """The HTTP server with the routes of FEP and OpenWOP. `member`: this process is one of several workers."""
     try:
         from assay.serve.http import ROUTES, http_app  # deferred import: the extra `serve`
         from assay.serve.openwop.build import build_host  # deferred import
@@ -68,7 +78,9 @@ def http_server(
     )
     routes = [*ROUTES, *SEAMS] if routes_enabled() else ROUTES
     authenticate = runtime.authenticator.authenticate
-    app = http_app(runtime.executor, runtime.evaluations, openwop, authenticate, settings.serving, routes)
+    app = http_app(
+        runtime.executor, runtime.evaluations, openwop, authenticate, settings.serving, routes, member
+    )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 
 
@@ -79,3 +91,10 @@ def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None 
     except ModuleNotFoundError as error:
         raise missing_extra("gRPC", "grpc", error=error) from error
     return RpcServer(companion.state, address=host, port=port, tls=tls)
+
+
+def preload() -> None:
+    """Load what every worker needs, before they are forked: they start sooner and share the memory."""
+    for name in PRELOADED:
+        import_module(name)
+    import_module("assay.serve.http").http_schemas()

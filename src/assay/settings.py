@@ -83,6 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: the number of cores plus one
     host_id: str = "assay.local/main"  # the name of this host for other hosts
     grpc_port: Port = 8322  # 0: any free port
+    server_workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes of `assay serve`
     engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
     promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active

@@ -2,20 +2,28 @@
 
 import asyncio
 import ipaddress
+import os
 import socket
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from assay import app, host, servers, settings
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
+from assay.cli.serve_workers import Supervisor, work_for_parent
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
 from assay.runs.delegation import NO_WORKER, DelegatingExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
+from assay.serve.web.worker_group import WorkerGroup, WorkerMember
+
+STOPPED = "assay has stopped; unfinished runs continue at the next start"
 
 
 class ServeOptions(NamedTuple):
@@ -34,13 +42,45 @@ def main(
     """Serve until a signal stops it. `overrides` are settings."""
     chosen = settings.load(**overrides)
     _check_extras(chosen, options)
-    logging.configure(log_format, log_level)
-    telemetry.tracer = app.tracer()
-    try:
-        event_loop.run(_serve(chosen, options))
-    finally:
-        if telemetry.tracer is not None:
-            telemetry.tracer.close()
+    if chosen.server_workers > 1 and not hasattr(os, "fork"):
+        raise UsageError(
+            "--workers: this system cannot fork processes; start one server for each core instead"
+        )
+    if chosen.server_workers > 1 and chosen.database_url.startswith("memory:"):
+        raise UsageError(
+            "--workers: the workers share a database, and memory: is not shared; use a SQLite file"
+        )
+    tls = servers.tls(chosen)
+    binding = listen(options.host, options.port, tls, insecure=options.insecure)
+    with ExitStack() as stack:
+        stack.enter_context(binding.listener)
+        member: WorkerMember | None = None
+        if chosen.server_workers > 1:
+            ports = reserve_grpc(chosen, options, binding)
+            if ports.reserved is not None:
+                stack.enter_context(ports.reserved)
+            addresses = [binding.told(), *([binding.grpc(ports.number)] if ports.number else [])]
+            servers.preload()
+            group = WorkerGroup(chosen.server_workers, chosen.serving)
+            member = Supervisor(group, binding.listener, addresses).run()
+            if member is None:
+                echo_err_plain(STOPPED)
+                return
+            options = options._replace(grpc_port=ports.number or None)
+            chosen = msgspec.structs.replace(chosen, worker_processes=_check_processes(chosen))
+        logging.configure(log_format, log_level)
+        telemetry.tracer = app.tracer()
+        try:
+            event_loop.run(_serve(chosen, options, tls, binding, member))
+        finally:
+            if telemetry.tracer is not None:
+                telemetry.tracer.close()
+
+
+def _check_processes(config: settings.Settings) -> int:
+    """The share of one worker in the processes for checks; 2 at least, because one tenant may use all but one."""
+    total = config.worker_processes or (os.cpu_count() or 1) + 1
+    return max(2, -(-total // config.server_workers))
 
 
 def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
@@ -54,30 +94,40 @@ def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
         require("a server", *extras, "grpc")
 
 
-async def _serve(config: settings.Settings, options: ServeOptions) -> None:
-    tls = servers.tls(config)
-    binding = listen(options.host, options.port, tls, insecure=options.insecure)
-    with binding.listener:
-        async with host.open_runtime(config, options.modules) as runtime:
-            if not config.database_url:
-                key = await local_key(runtime.store, Path(config.home), datetime.now(UTC))
-                if key.created:
-                    example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
-                    echo_err(f"created an API key in {key.path}; use it with: {example}")
-            if isinstance(runtime.executor, DelegatingExecutor) and not runtime.executor.workers:
-                echo_err(NO_WORKER)
-            server = servers.http_server(runtime, config, host=binding.host, port=options.port, tls=tls)
-            grpc = _grpc_server(server, config, options, binding.host, tls)
-            announcement = asyncio.create_task(_announce(server, binding, grpc))
-            companion = asyncio.create_task(grpc.serve()) if grpc else None
-            try:
-                await server.serve(sockets=[binding.listener])
-            finally:
-                server.state.stop()
-                announcement.cancel()
-                if companion is not None:
-                    await companion
-            echo_err_plain("assay has stopped; unfinished runs continue at the next start")
+async def _serve(
+    config: settings.Settings,
+    options: ServeOptions,
+    tls: Tls | None,
+    binding: "Binding",
+    member: WorkerMember | None,
+) -> None:
+    """Serve in this process, alone or as one worker. The first worker says for all what there is to say."""
+    talks = member is None or member.index == 0
+    async with host.open_runtime(config, options.modules) as runtime:
+        if not config.database_url:
+            key = await local_key(runtime.store, Path(config.home), datetime.now(UTC))
+            if key.created:
+                example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
+                echo_err(f"created an API key in {key.path}; use it with: {example}")
+        if talks and isinstance(runtime.executor, DelegatingExecutor) and not runtime.executor.workers:
+            echo_err(NO_WORKER)
+        server = servers.http_server(
+            runtime, config, host=binding.host, port=options.port, tls=tls, member=member
+        )
+        grpc = _grpc_server(server, config, options, binding.host, tls, talks=talks)
+        said = _announce(server, binding, grpc) if member is None else work_for_parent(server, member)
+        tasks = [asyncio.create_task(said)]
+        companion = asyncio.create_task(grpc.serve()) if grpc else None
+        try:
+            await server.serve(sockets=[binding.listener])
+        finally:
+            server.state.stop()
+            for task in tasks:
+                task.cancel()
+            if companion is not None:
+                await companion
+        if member is None:
+            echo_err_plain(STOPPED)
 
 
 def _grpc_server(
@@ -86,6 +136,8 @@ def _grpc_server(
     options: ServeOptions,
     host: str,
     tls: Tls | None,
+    *,
+    talks: bool,
 ) -> servers.GrpcServer | None:
     """gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too."""
     port = 0 if options.grpc_port is None and options.port == 0 else options.grpc_port
@@ -95,7 +147,8 @@ def _grpc_server(
     except MissingExtra as missing:
         if port is not None:
             raise
-        echo_err(f"only HTTP is served: {missing}")
+        if talks:
+            echo_err(f"only HTTP is served: {missing}")
         return None
 
 
@@ -103,9 +156,9 @@ async def _announce(server: servers.HttpServer, binding: "Binding", grpc: server
     """Print the addresses once the server listens and a signal can stop it."""
     while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for
         await asyncio.sleep(0.01)
-    echo(f"assay serves {binding.address}  (routes: {binding.address}/v1/docs)", flush=True)
+    echo(f"assay serves {binding.told()}", flush=True)
     if grpc is not None:
-        echo(f"assay serves {binding.grpc(grpc.port)}  (with reflection and health)", flush=True)
+        echo(f"assay serves {binding.grpc(grpc.port)}", flush=True)
 
 
 class Binding(NamedTuple):
@@ -116,8 +169,44 @@ class Binding(NamedTuple):
     address: str
 
     def grpc(self, port: int) -> str:
-        """The address of gRPC on the same host."""
-        return f"{'grpcs' if self.address.startswith('https') else 'grpc'}://{self.host}:{port}"
+        """The address of gRPC on the same host, as it is told."""
+        scheme = "grpcs" if self.address.startswith("https") else "grpc"
+        return f"{scheme}://{self.host}:{port}  (with reflection and health)"
+
+    def told(self) -> str:
+        return f"{self.address}  (routes: {self.address}/v1/docs)"
+
+
+class GrpcPort(NamedTuple):
+    """The port of gRPC for all workers, 0 without gRPC; a bound socket keeps it while workers start and end."""
+
+    number: int
+    reserved: socket.socket | None = None
+
+
+def reserve_grpc(config: settings.Settings, options: ServeOptions, binding: Binding) -> GrpcPort:
+    """Choose the port of gRPC before the workers start. Each of them listens there."""
+    if options.grpc_port is None and missing_packages("grpc"):
+        return GrpcPort(0)
+    wanted = options.grpc_port
+    if wanted is None:
+        wanted = 0 if options.port == 0 else config.grpc_port
+    address = binding.listener.getsockname()
+    for shared in (0, 1):  # first without sharing: another server may have the port
+        reserved = socket.socket(binding.listener.family)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+        try:
+            reserved.bind((address[0], wanted, *address[2:]))
+        except OSError:
+            reserved.close()
+            raise EnvironmentFailure(
+                f"gRPC cannot listen on {binding.host}:{wanted}: the port is in use; --grpc-port 0 takes any free port"
+            ) from None
+        if shared:
+            return GrpcPort(wanted, reserved)
+        wanted = reserved.getsockname()[1]
+        reserved.close()
+    raise AssertionError
 
 
 def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> Binding:

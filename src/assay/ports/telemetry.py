@@ -64,7 +64,8 @@ GAUGES = {
     "assay_requests_in_flight": "requests in progress, without event streams",
     "assay_event_streams": "open event streams",
     "assay_request_body_bytes": "bytes of request bodies in memory",
-    "assay_runs_in_flight": "runs that this process executes",
+    "assay_runs_in_flight": "runs that this server executes",
+    "assay_server_workers": "server processes that are ready",
 }
 
 

@@ -29,6 +29,8 @@ class DelegatingExecutor(RunExecutor):
     The counts of active runs are those of the whole store, as of the last look, and the runs that started here since then.
     """
 
+    counts_store = True
+
     def __init__(
         self, store: Store, engine: Engine, kinds: Mapping[str, RunKind], *, lease: float = LEASE
     ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -52,7 +52,10 @@ class RunExecutor:
     Executes the runs whose leases this process holds.
 
     `executor_id` is new in each process. When a process crashes, its leases end and another executor adopts its runs.
+    `on_change` is called with the tenant of a run that starts or ends here.
     """
+
+    counts_store = False  # whether `active_runs` counts the runs of all processes
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class RunExecutor:
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
+        self.on_change: Callable[[str], None] | None = None
         self._heartbeat_task: asyncio.Task[None] | None = None
         self._adoption_task: asyncio.Task[None] | None = None
 
@@ -109,6 +113,8 @@ class RunExecutor:
         conductor = Conductor(self.store, self._engine, kind, run, self.executor_id, self.attempts)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
+        if self.on_change is not None:
+            self.on_change(run.tenant)
         task.add_done_callback(lambda task: self._on_done(run.id, task))
 
     def check_open(self) -> None:
@@ -117,7 +123,9 @@ class RunExecutor:
 
     def _on_done(self, run: str, task: asyncio.Task[None]) -> None:
         """The run ended, rests, or has another holder; or it was orphaned by an error, which is logged."""
-        self._conductors.pop(run, None)
+        ended = self._conductors.pop(run, None)
+        if ended is not None and self.on_change is not None:
+            self.on_change(ended[0].tenant)
         if not task.cancelled() and (trouble := task.exception()) is not None:
             self._leases.orphan(run)
             log.warning(

@@ -22,6 +22,7 @@ from assay.serve.web.app import create_app
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.route import RouteSpec
+from assay.serve.web.worker_group import WorkerMember
 
 ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW]
 
@@ -39,10 +40,13 @@ def http_app(
     authenticate: Authenticate,
     serving: ServerLimits,
     routes: Sequence[RouteSpec] = ROUTES,
+    member: WorkerMember | None = None,
 ) -> Starlette:
-    """Without `openwop`, its routes answer 404."""
+    """Without `openwop`, its routes answer 404. `member`: this process is one of several workers."""
     services = evaluations.services
-    state = ServerState(executor, authenticate, serving, limits=services.limits, clock=services.clock)
+    state = ServerState(
+        executor, authenticate, serving, limits=services.limits, clock=services.clock, member=member
+    )
     fep = FepState(evaluations)
     state.attach(fep)
     if openwop is not None:

@@ -37,6 +37,16 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen at. All but loopback addresses need TLS.", metavar="H")
     ] = "127.0.0.1",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Server processes on the same ports. [default: the setting server_workers, 1]",
+            metavar="N",
+            min=1,
+            max=256,
+            show_default=False,
+        ),
+    ] = None,
     tls_cert: Annotated[
         str | None, typer.Option(help="Certificate of the server with its chain, PEM.", metavar="F")
     ] = None,
@@ -62,4 +72,4 @@ def serve(
 
     options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
     chosen = {"tls_cert": tls_cert, "tls_key": tls_key, "tls_client_ca": tls_client_ca}
-    main(options, log_format.value, log_level.value, **chosen)
+    main(options, log_format.value, log_level.value, server_workers=workers, **chosen)

@@ -46,7 +46,7 @@ class RpcServer:
         self._state = state
         self._server = aio.server(
             interceptors=[BoundedPublicServices(state.serving.head_seconds)],
-            options=options(state.serving),
+            options=options(state.serving, state.member.size if state.member else 1),
             maximum_concurrent_rpcs=state.serving.max_requests + state.serving.max_followers + MAX_STREAMS,
         )
         receiver = MessageReceiver(state.serving)
@@ -110,13 +110,17 @@ def credentials(tls: Tls) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
 
 
-def options(serving: ServerLimits) -> list[tuple[str, Any]]:
-    """Limits of a connection: message sizes, concurrent calls and idle times (decision 40)."""
+def options(serving: ServerLimits, workers: int = 1) -> list[tuple[str, Any]]:
+    """
+    Limits of a connection: message sizes, concurrent calls and idle times (decision 40).
+
+    Each of several workers accepts its share of the connections, on one port.
+    """
     return [
         ("grpc.max_receive_message_length", serving.max_body_bytes),
         ("grpc.max_send_message_length", serving.max_message_bytes),
         ("grpc.max_concurrent_streams", serving.max_streams),
-        ("grpc.max_allowed_incoming_connections", serving.max_connections),
+        ("grpc.max_allowed_incoming_connections", -(-serving.max_connections // workers)),
         ("grpc.max_metadata_size", serving.max_head_bytes),
         ("grpc.absolute_max_metadata_size", serving.max_head_bytes),
         ("grpc.server_handshake_timeout_ms", round(serving.head_seconds * 1_000)),
@@ -124,5 +128,8 @@ def options(serving: ServerLimits) -> list[tuple[str, Any]]:
         ("grpc.keepalive_time_ms", PING),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-        ("grpc.so_reuseport", 0),  # otherwise two servers could bind one port and share its clients
+        (
+            "grpc.so_reuseport",
+            int(workers > 1),
+        ),  # otherwise two servers could bind one port and share its clients
     ]

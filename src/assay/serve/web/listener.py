@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from assay.serve.web.request import new_request_id
+from assay.serve.web.worker_group import CONNECTIONS, WorkerMember
 
 log = logging.getLogger("assay.serve")
 FULL = (
@@ -28,6 +29,7 @@ EXHAUSTED = {
     errno.ENOBUFS,
     errno.ENOMEM,
 }  # errors of `accept` that affect every client
+COURTESY = 0.002  # seconds that a worker with more connections leaves a new one to others
 RETRY_SECONDS = 1.0  # until the next `accept` after such an error
 
 
@@ -42,7 +44,9 @@ class Listener:
         *,
         tls: ssl.SSLContext | None = None,
         seconds: float = 10.0,
+        member: WorkerMember | None = None,
     ) -> None:
+        """`member`: other workers accept connections of the same socket, and the limit is for all of them."""
         self._socket = listening.dup()
         self._limit, self._protocol_factory = limit, protocol_factory
         self._tls, self._seconds = tls, seconds if tls else None
@@ -52,6 +56,8 @@ class Listener:
         self._spare_fd: int | None = _open_spare()
         self._exhausted = False
         self.connections = 0
+        self._member = member
+        self._most = MAX_ACCEPTS if member is None else 1  # so that other workers get connections too
 
     def open(self, backlog: int) -> None:
         self._socket.setblocking(False)
@@ -73,10 +79,33 @@ class Listener:
 
     def _listen(self) -> None:
         self._retry = None
-        self._loop.add_reader(self._socket, self._accept)
+        self._loop.add_reader(self._socket, self._accept if self._member is None else self._accept_share)
+
+    def _accept_share(self) -> None:
+        """Leave a connection to a worker that has fewer; if none takes it within a moment, accept it."""
+        fewest = None if self._member is None else self._member.fewest(CONNECTIONS)
+        if fewest is None or self.connections <= fewest:
+            self._accept()
+        else:
+            self._loop.remove_reader(self._socket)
+            self._retry = self._loop.call_later(COURTESY, self._accept_left)
+
+    def _accept_left(self) -> None:
+        self._listen()
+        self._accept()
+
+    def count(self, amount: int) -> None:
+        self.connections += amount
+        if self._member is not None:
+            self._member.publish(CONNECTIONS, self.connections)
+
+    def _has_room(self) -> bool:
+        """Whether one connection, which is counted already, is within the limit."""
+        others = 0 if self._member is None else self._member.others(CONNECTIONS)
+        return self.connections + others <= self._limit
 
     def _accept(self) -> None:
-        for _ in range(MAX_ACCEPTS):
+        for _ in range(self._most):
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -93,13 +122,13 @@ class Listener:
                 self._retry = self._loop.call_later(RETRY_SECONDS, self._listen)
                 return
             self._exhausted = False
-            if self.connections < self._limit:
-                connection = CountedSocket(accepted, self)
+            connection = CountedSocket(accepted, self)
+            if self._has_room():
                 task = self._loop.create_task(self._handshake(connection))
                 self._handshakes.add(task)
                 task.add_done_callback(partial(self._handshake_done, connection))
             else:
-                self._reject(accepted)
+                self._reject(connection)
 
     async def _handshake(self, connection: "CountedSocket") -> None:
         try:
@@ -162,7 +191,7 @@ class CountedSocket(socket.socket):
     def __init__(self, connection: socket.socket, listener: Listener) -> None:
         super().__init__(connection.family, connection.type, connection.proto, fileno=connection.detach())
         self._listener: Listener | None = listener
-        listener.connections += 1
+        listener.count(1)
 
     def close(self) -> None:
         self._leave()
@@ -174,5 +203,5 @@ class CountedSocket(socket.socket):
 
     def _leave(self) -> None:
         if self._listener is not None:
-            self._listener.connections -= 1
+            self._listener.count(-1)
             self._listener = None

@@ -1,4 +1,4 @@
-"""GET /metrics: the metrics of this process, in Prometheus' text format."""
+"""GET /metrics: the metrics of this server, of all its workers together, in Prometheus' text format."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,16 +8,17 @@ from assay.extras import missing_extra
 from assay.ports.telemetry import BOUNDS, COUNTERS, GAUGES, TIMES, Histogram, Metrics, telemetry
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response
+from assay.serve.web.worker_group import WorkerMember, merged_metrics
 
 MEDIA = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 async def show_metrics(call: HttpRequest) -> Response:
     call.query()
-    return Response(exposition(telemetry), media=MEDIA)
+    return Response(exposition(telemetry, call.server.member), media=MEDIA)
 
 
-def exposition(metrics: Metrics) -> bytes:
+def exposition(metrics: Metrics, member: WorkerMember | None = None) -> bytes:
     try:
         import prometheus_client as prometheus  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
@@ -25,10 +26,32 @@ def exposition(metrics: Metrics) -> bytes:
         raise Unavailable(message, retry_after=3600) from None
 
     registry = prometheus.CollectorRegistry()
-    prometheus.ProcessCollector(registry=registry)
-    prometheus.GCCollector(registry=registry)
+    if member is None:
+        prometheus.ProcessCollector(registry=registry)
+        prometheus.GCCollector(registry=registry)
+    else:
+        metrics, pids = merged_metrics(member, metrics)
+        registry.register(_ProcessCollector(pids))
     registry.register(_Collector(metrics))
     return prometheus.generate_latest(registry)
+
+
+class _ProcessCollector:
+    """The metrics of each process, with the label `worker`."""
+
+    def __init__(self, pids: dict[int, int]) -> None:
+        self._pids = pids
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client import Metric, ProcessCollector  # deferred import
+
+        families: dict[str, Any] = {}
+        for worker, pid in self._pids.items():
+            for found in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                for sample in found.samples:
+                    family.add_sample(sample.name, {**sample.labels, "worker": str(worker)}, sample.value)
+        yield from families.values()
 
 
 class _Collector:

@@ -1,6 +1,7 @@
 """One request: its principal, headers and query, and the state of the server that answers it."""
 
 import asyncio
+import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -17,6 +18,7 @@ from assay.serve.web.admission import AdmissionControl
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.store_probe import StoreProbe
+from assay.serve.web.worker_group import WorkerMember
 from assay.workers import pool
 
 Receive = Callable[[], Awaitable[Any]]
@@ -31,12 +33,24 @@ MAX_PARAMETERS = 64  # in a query, and in one choice of an Accept header
 MAX_CHOICES = 64  # in an Accept header
 STORE_SECONDS = 2.5  # that a request waits for a database that does not answer; then it is 503
 ANONYMOUS = Principal(tenant="", id="")
-_PROCESS, _COUNTER = f"req_{secrets.token_hex(6)}_", count()
+_COUNTER = count()
+_process = ""
+
+
+def _name_process() -> None:
+    """The part of request ids that no other process has; a forked process gets its own."""
+    global _process  # noqa: PLW0603
+    _process = f"req_{secrets.token_hex(6)}_"
+
+
+_name_process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_name_process)
 
 
 def new_request_id() -> str:
     """The id of a request that brought none."""
-    return f"{_PROCESS}{next(_COUNTER):x}"
+    return f"{_process}{next(_COUNTER):x}"
 
 
 class ClientDisconnected(Exception):
@@ -65,10 +79,12 @@ class ServerState:
         *,
         limits: Limits,
         clock: Clock,
+        member: WorkerMember | None = None,
     ) -> None:
-        self.executor, self.authenticate, self.serving = executor, authenticate, serving
+        """`member`: this process is one of several workers of the server."""
+        self.executor, self.authenticate, self.serving, self.member = executor, authenticate, serving, member
         self.store, self.limits, self.clock = executor.store, limits, clock
-        self.admission = AdmissionControl(serving, executor)
+        self.admission = AdmissionControl(serving, executor, member)
         self.locks = KeyedLock()
         self.thread_slot = asyncio.Semaphore(1)  # two decoding threads would keep the event loop from the GIL
         self.stopping = asyncio.Event()

@@ -100,7 +100,14 @@ class WebServer(uvicorn.Server):
             return
         limit, seconds = self._serving.max_connections, self._serving.head_seconds
         self.listeners = [
-            Listener(listening, limit, self._protocol, tls=self.config.ssl, seconds=seconds)
+            Listener(
+                listening,
+                limit,
+                self._protocol,
+                tls=self.config.ssl,
+                seconds=seconds,
+                member=self.state.member,
+            )
             for listening in sockets or [self.config.bind_socket()]
         ]
         for listener in self.listeners:

@@ -1,0 +1,291 @@
+"""`assay serve --workers 3`: real processes on one port and one SQLite file, spoken to over many connections."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import httpx
+import pytest
+
+from support.grpc_client import Client, message_of
+
+REQUEST = {
+    "test_cases": [{"id": "a", "input": "q"}],
+    "outputs": [{"value": "x"}],
+    "checks": [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}],
+}
+SLEEPER = """
+import asyncio
+from assay.checks.checker import Checker
+
+class Rest(Checker):
+    type = "rest"
+
+    async def run(self, services):
+        await asyncio.sleep(30)
+        return {"passed": True}
+"""
+SLOW = {**REQUEST, "checks": [{"type": "rest", "arguments": {}}]}
+WORKERS = 3
+RUNS = 4
+
+
+def awaited(test):
+    @functools.wraps(test)
+    def run(*arguments, **named):
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+class Server:
+    def __init__(self, process, folder):
+        self.process, self.folder = process, folder
+        self.address = self.told()
+        self.calls = self.told().removeprefix("grpc://")
+        self.key = (folder / ".assay" / "local-key").read_text().strip()
+        self.headers = {"X-API-Key": self.key}
+
+    def told(self):
+        line = self.process.stdout.readline()
+        assert line.startswith("assay serves "), (line, self.process._err.read())
+        return line.split()[2]
+
+    @property
+    def pids(self):
+        return {
+            int(pid)
+            for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        }
+
+    def connect(self, **more):
+        """A client with a connection of its own for every request: the workers take turns."""
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.AsyncClient(
+            base_url=self.address, headers=self.headers, limits=limits, timeout=20, **more
+        )
+
+
+@pytest.fixture(scope="module")
+def server(zygote, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "sleeper.py").write_text(SLEEPER)
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_MAX_TENANT_RUNS": str(RUNS), "ASSAY_SERVER_WORKERS": str(WORKERS),
+               "PYTHONPATH": str(folder)}  # fmt: skip
+    process = zygote.start(
+        "serve", "--port", "0", "--check-module", "sleeper:Rest", folder=folder, pipe=True, environ=environ
+    )
+    try:
+        yield Server(process, folder)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(Exception):
+            process.wait(20)
+        process.close()
+
+
+async def statuses_of(client, key):
+    answers = await asyncio.gather(
+        *(client.get("/v1/evaluations", headers={"X-API-Key": key}) for _ in range(9))
+    )
+    assert len({request_process(one) for one in answers}) == WORKERS
+    return {one.status_code for one in answers}
+
+
+class Revoked(NamedTuple):
+    key: str
+    until: float
+
+
+@pytest.fixture(scope="module")
+def revoked(server, zygote):
+    """A key that all workers have accepted, and that is revoked by now. The tests in between are the wait."""
+
+    def run(*arguments):
+        return zygote.start("key", *arguments, folder=server.folder).communicate()[0]
+
+    async def used():
+        async with server.connect() as client:
+            assert await statuses_of(client, key) == {200}
+
+    key = next(word for word in run("create", "--tenant", "other").split() if word.startswith("assay_"))
+    asyncio.run(used())
+    run("revoke", key.split("_")[1])
+    return Revoked(key, time.monotonic() + 5)
+
+
+def request_process(response):
+    return response.headers["x-request-id"].rpartition("_")[0]
+
+
+@awaited
+async def test_what_one_worker_starts_every_other_shows_follows_and_cancels(server):
+    assert len(server.pids) == WORKERS
+    async with server.connect() as client:
+        started = await client.post("/v1/evaluations", json=SLOW)
+        assert started.status_code == 202, started.text
+        run = started.json()["operation_id"]
+        path = f"/v1/evaluations/{run}"
+        shown = await asyncio.gather(*(client.get(f"/v1/operations/{run}") for _ in range(12)))
+        assert {one.status_code for one in shown} == {200}
+        assert len({request_process(one) for one in shown}) == WORKERS
+
+        async def follow():
+            async with client.stream("GET", f"{path}/events") as stream:
+                assert stream.status_code == 200
+                return [line async for line in stream.aiter_lines() if line.startswith("data:")]
+
+        following = [asyncio.create_task(follow()) for _ in range(6)]
+        await asyncio.sleep(0.3)
+        for _ in range(6):  # one of them reaches a worker that does not conduct the run
+            cancelled = await client.post(f"{path}:cancel")
+            assert cancelled.status_code in (200, 202, 409), cancelled.text
+        logs = await asyncio.wait_for(asyncio.gather(*following), 10)
+        assert len({tuple(log) for log in logs}) == 1
+        assert '"cancelled"' in logs[0][-1]
+
+
+@awaited
+async def test_one_idempotency_key_on_all_workers_runs_once(server):
+    async with server.connect() as client:
+        answers = await asyncio.gather(
+            *(
+                client.post("/v1/evaluate", json=REQUEST, headers={"Idempotency-Key": "one"})
+                for _ in range(18)
+            )
+        )
+        assert {one.status_code for one in answers} == {200}, [one.text for one in answers]
+        assert len({request_process(one) for one in answers}) == WORKERS
+        assert len({one.json()["evaluation_id"] for one in answers}) == 1
+        assert sum("openwop-idempotent-replay" not in one.headers for one in answers) == 1
+
+
+@awaited
+async def test_the_limit_of_runs_holds_for_all_workers_together(server, revoked):
+    async with server.connect() as client:
+        answers = await asyncio.gather(*(client.post("/v1/evaluations", json=SLOW) for _ in range(24)))
+        accepted = [one.json()["operation_id"] for one in answers if one.status_code == 202]
+        refused = [one for one in answers if one.status_code == 429]
+        assert len(accepted) <= RUNS
+        assert accepted
+        assert len(accepted) + len(refused) == 24
+        assert "ASSAY_MAX_TENANT_RUNS" in refused[0].text
+        for _ in range(
+            40
+        ):  # simultaneous requests may refuse each other; one after the other they fill the limit
+            if len(accepted) == RUNS:
+                break
+            if (one := await client.post("/v1/evaluations", json=SLOW)).status_code == 202:
+                accepted.append(one.json()["operation_id"])
+        assert len(accepted) == RUNS
+        assert {(await client.post("/v1/evaluations", json=SLOW)).status_code for _ in range(6)} == {429}
+        await asyncio.gather(*(client.post(f"/v1/evaluations/{run}:cancel") for run in accepted))
+        assert (await client.post("/v1/evaluate", json=REQUEST)).status_code == 200
+
+
+@awaited
+async def test_a_code_of_the_page_works_once_and_its_session_everywhere(server):
+    async with server.connect() as client:
+        code = (await client.post("/v1/host/assay/session:code")).json()["code"]
+        tries = await asyncio.gather(
+            *(client.post("/v1/host/assay/session:exchange", json={"code": code}) for _ in range(6))
+        )
+        (opened,) = [one for one in tries if one.status_code == 201]
+        session = {"X-API-Key": opened.json()["key"]}
+        shown = await asyncio.gather(
+            *(client.get("/v1/host/assay/session", headers=session) for _ in range(6))
+        )
+        assert {one.status_code for one in shown} == {200}
+
+
+@awaited
+async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, revoked):
+    for _ in range(4):
+        with grpc.insecure_channel(server.calls, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            assert Client(channel, server.key).RunEvaluation(message_of(REQUEST)).evaluation_id
+    async with server.connect() as client:
+        for _ in range(6):
+            await client.get("/v1/health")
+        await asyncio.sleep(1.1)
+        for _ in range(3):
+            text = (await client.get("/metrics")).text
+            lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+            assert float(lines["assay_server_workers"]) == WORKERS
+            route = 'assay_requests_total{route="GET /v1/health",status="200",transport="rest"}'
+            assert float(lines[route]) == 6, text
+            assert sum(name.startswith("process_resident_memory_bytes{worker=") for name in lines) == WORKERS
+
+
+@awaited
+async def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(server):
+    before, acknowledged = server.pids, []
+
+    async def submit(client, stop):
+        while not stop.is_set():
+            with contextlib.suppress(httpx.TransportError):
+                one = await client.post("/v1/evaluate", json=REQUEST)
+                if one.status_code == 200:
+                    acknowledged.append(one.json()["evaluation_id"])
+
+    async with server.connect() as client:
+        stop = asyncio.Event()
+        work = [asyncio.create_task(submit(client, stop)) for _ in range(4)]
+        await asyncio.sleep(0.3)
+        os.kill(min(before), signal.SIGKILL)
+        until = time.monotonic() + 5
+        while len(server.pids) < WORKERS or server.pids == before:
+            assert time.monotonic() < until
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+        stop.set()
+        await asyncio.gather(*work)
+        found = [await client.get(f"/v1/evaluations/{run}") for run in acknowledged[-60:]]
+        assert acknowledged
+        assert {one.status_code for one in found} == {200}
+        assert len(server.pids & before) == WORKERS - 1
+
+
+@awaited
+async def test_a_revoked_key_is_refused_by_every_worker_in_time(server, revoked):
+    async with server.connect() as client:
+        while await statuses_of(client, revoked.key) != {401}:
+            assert time.monotonic() < revoked.until
+            await asyncio.sleep(0.1)
+
+
+def test_it_stops_as_one(server):
+    workers = server.pids
+    server.process.send_signal(signal.SIGTERM)
+    _, err = server.process.communicate(timeout=30)
+    assert server.process.returncode == 0, err
+    assert err.count("assay has stopped") == 1
+    assert err.count("ended with signal 9; another one starts") == 1
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.address}/v1/live")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--workers", "0"], "'--workers'"),
+        (["--workers", "2", "--check-module", "nothing_here:at_all"], "nothing_here:at_all"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_once(command, tmp_path, options, said):
+    ended = command("serve", "--port", "0", *options, folder=tmp_path)
+    assert ended.code == 2
+    assert ended.err.count(said) == 1, ended.err
+
+
+def test_memory_is_not_shared(command, tmp_path):
+    environ = {**os.environ, "ASSAY_DATABASE_URL": "memory:"}
+    ended = command("serve", "--port", "0", "--workers", "2", folder=tmp_path, environ=environ)
+    assert ended.code == 2
+    assert "memory: is not shared" in ended.err

@@ -118,13 +118,13 @@ def test_the_export_has_what_is_shown(page, site, runs):
 
 
 def test_runs_appear_and_change_live_also_after_the_server_was_away(page, site, runs):
-    suite = {"suiteId": "local.shop.evals.live", "version": "1.0.0", "modes": ["golden"]}
+    suite = {"suiteId": "local.shop.evals.appearing", "version": "1.0.0", "modes": ["golden"]}
     tasks = [golden(f"t{number}", "yes", {"say": "yes", "seconds": 0.4}) for number in range(12)]
     page.goto(f"{site.url}/#/runs")
     expect(row_of(page, "orders as JSON")).to_be_visible()
     site.runs.start_suite(suite | {"tasks": tasks}, "slow")
-    expect(row_of(page, "local.shop.evals.live")).to_be_visible()
-    expect(row_of(page, "local.shop.evals.live")).to_contain_text("12 passed")
+    expect(row_of(page, "local.shop.evals.appearing")).to_be_visible()
+    expect(row_of(page, "local.shop.evals.appearing")).to_contain_text("12 passed")
     site.restart(lambda: expect(page.get_by_text("The server does not answer")).to_be_visible())
     expect(page.get_by_text("The server does not answer")).to_have_count(0)
     site.runs.evaluate(

@@ -20,6 +20,10 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--enable-precise-memory-info",
+    "--renderer-process-limit=1",  # a new process for each tab takes most of the time of a short test
+    "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints",
+    "--disable-extensions",
+    "--in-process-gpu",
 )
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 

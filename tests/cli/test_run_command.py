@@ -408,7 +408,7 @@ def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_pat
             await store.close()
 
     metadata, events = asyncio.run(log())
-    assert "checks" not in metadata
+    assert metadata["checks"] == ["exact_match"]  # labels of the table of cases, and no argument
     assert not [one for one in events if b"regex" in one or b"checks" in one]
 
 

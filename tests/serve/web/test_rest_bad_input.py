@@ -307,7 +307,7 @@ def test_broken_gzip_is_400(client, body, said):
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v1/evaluate/", "/v2/evaluate", "/v1/evaluations/a/b", "/v1/evaluations/a:stop", "/v1/evaluate:many",
+    ["/v1", "/v1/", "/v1/evaluate/", "/v2/evaluate", "/v1/evaluations/a/b", "/v1/evaluations/a:stop", "/v1/evaluate:many",
      "/v1//health", "/v1/evaluations/", "/v1/evaluations/%2e%2e", "/v1/evaluations/x%00y", "/v1/operations/%ff", "/.env",
      "/v1/evaluations/{evaluation_id}", "/v1/operations/%7Boperation_id%7D"],
 )  # fmt: skip

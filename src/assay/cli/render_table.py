@@ -256,7 +256,17 @@ def _table(
     tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str = RATE
 ) -> Table:
     table, statistics = Table(header_style="bold"), _check_statistics(tally)
-    names = ("check", "passed", "failed", "error", "skip", "cases", heading)
+    rates = [measured.pass_rate for measured in statistics.values() if measured.pass_rate]
+    clustered = heading == RATE and any(one.method == "clustered-wilson" for one in rates)
+    names = (
+        "check",
+        "passed",
+        "failed",
+        "error",
+        "skip",
+        "cases",
+        RATE.replace("Wilson", "clustered Wilson") if clustered else heading,
+    )
     table.add_column(names[0], overflow="fold", no_wrap=heading == RATE)
     for name in names[1:]:
         if name not in left_out:

@@ -1,5 +1,7 @@
 """Rows of the table of cases for a store that the version before has written: the same rows, also after an interruption."""
 
+from typing import Any
+
 import msgspec
 import pytest
 import sqlalchemy as sa
@@ -62,7 +64,7 @@ async def test_rows_are_made_from_results_and_are_those_that_were_written(tmp_pa
             await store.close()
 
     with Server(address, judge=judge) as host, host.client() as client:
-        request = request_of(3)
+        request: dict[str, Any] = request_of(3)
         request["outputs"][1] = {"value": "Rome", "metadata": {"latency_ms": 7, "cost_usd": 0.5}}
         ids = [client.post("/v1/evaluate", json=request).json()["evaluation_id"]]
         ids += [done(client, SUITE), done(client, SUITE, trials=2)]

@@ -1,5 +1,7 @@
 """Lists of cases and charts of a comparison: the same cases and counts as the comparison itself, in a bounded size."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,7 +81,7 @@ def test_a_case_is_found_by_its_position():
 
 
 def test_a_slice_has_its_cases_and_a_check_its_scores():
-    lines = passes([True, False, True, False])
+    lines: list[Any] = passes([True, False, True, False])
     for at, line in enumerate(lines):
         line["execution_context"]["test_case"]["metadata"] = {"tags": ["even" if at % 2 == 0 else "odd"]}
     runs = [scores("a", lines, by=("tag", "check")), scores("b", passes([False] * 4), by=("tag", "check"))]

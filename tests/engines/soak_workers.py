@@ -15,7 +15,7 @@ import pytest
 
 from support.fleet import Fleet, Proxy
 from support.postgres import server
-from test_workers import check_eval, check_evaluation, recorded
+from test_worker_processes import check_eval, check_evaluation, recorded
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "60"))
 CASES, TASKS, TRIALS = int(os.environ.get("STORM_CASES", "3000")), 250, 2

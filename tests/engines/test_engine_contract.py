@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ class Harness:
 
     def __init__(self, runner):
         self.run, self.executed = runner.run, Counter()
-        self.perform = None
+        self.perform: Any = None
 
     async def execute(self, work, unit):
         self.executed[work, unit] += 1

@@ -152,8 +152,12 @@ def hostile_pair(*, after: bool) -> dict[str, Any]:
         for name, text in HOSTILE.items()
     ]
     outputs = [{"value": text + (" after" if after else " before")} for text in HOSTILE.values()]
-    check = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["before", SCRIPT]}}
-    return {"test_cases": cases, "outputs": outputs, "checks": [check | {"arguments": check["arguments"] | {"case_sensitive": True}}]}  # fmt: skip
+    arguments = {"text": "$.output.value", "phrases": ["before", SCRIPT], "case_sensitive": True}
+    return {
+        "test_cases": cases,
+        "outputs": outputs,
+        "checks": [{"type": "contains", "arguments": arguments}],
+    }
 
 
 def evaluate(client: Any, request: dict[str, Any], name: str) -> str:

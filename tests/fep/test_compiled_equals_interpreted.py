@@ -12,6 +12,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
+from assay.fep.case_outcomes import CheckLabels, outcomes_of, scored_outcomes
 from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.tally import Tally
@@ -19,9 +20,20 @@ from assay.jsonpath.batch_getter import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
+from assay.runs.case_table import indexes
 
 NAMES = ["text", "n", "list", "a b", "é", ""]
 WORDS = ["Paris", "paris", "REF-12345", "", "$.x", "aaaa", 'q"uote\\', "é\n", "1", "\x7f\u2028"]
+
+
+ABOUT = [
+    None,
+    {},
+    {"cost_usd": 0.25},
+    {"latency_ms": 7},
+    {"cost_usd": 0, "latency_ms": "7"},
+    {"cost_usd": True},
+]
 
 
 class Stopped:
@@ -199,6 +211,45 @@ def test_compiled_is_plain(asked, documents, shown):
         msgspec.json.decode(one.line, type=TestCaseResult)
     records = [tally.record(final=True) for tally in (compiled, in_one, plain)]
     assert records[0] == records[1] == records[2]
+
+
+@given(
+    answers=st.lists(
+        st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(WORDS[:4])), min_size=1, max_size=6
+    ),
+    about=st.lists(st.sampled_from(ABOUT), min_size=6, max_size=6),
+    types=st.lists(st.sampled_from(["exact_match", "contains"]), max_size=3),
+)
+def test_rows_of_compiled_results_are_those_of_their_lines(answers, about, types):
+    texts = {"exact_match": ("actual", "expected"), "contains": ("text", "phrases")}
+    listed = [
+        Check(type=type, arguments=dict(zip(texts[type], ("$.output.value", "$.test_case.expected"), strict=True)))
+        for type in types
+    ]  # fmt: skip
+    scorer = Plan(listed, REGISTRY, SERVICES).shared
+    assert scorer is not None
+    documents = [
+        {
+            "test_case": {"id": f"{at}", "input": 0, "expected": expected},
+            "output": {"value": value, **({} if more is None else {"metadata": more})},
+        }
+        for at, ((value, expected), more) in enumerate(zip(answers, about, strict=False))
+    ]
+    cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
+    tally = Tally()
+    lines = list(scorer.begin_all(cases, tally))
+    fast, plain = scored_outcomes(tally, cases, lines), outcomes_of(lines, tally.spending)
+    assert table(fast) == table(plain)
+
+
+def table(outcomes):
+    """What each case of a row says: the numbers of patterns are free."""
+    block = CheckLabels().block(0, outcomes)
+    columns = outcomes.columns
+    return [
+        [columns.patterns[number] for number in indexes(columns)], columns.cost, columns.latency, columns.score,
+        outcomes.labels, outcomes.spent, outcomes.unknown, msgspec.structs.replace(block, data=b""),
+    ]  # fmt: skip
 
 
 @given(

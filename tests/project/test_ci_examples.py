@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import jsonschema_rs
 import pytest
 import yaml
+from check_jsonschema.builtin_schemas import get_builtin_schema  # pyright: ignore[reportMissingTypeStubs]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 BOT = 'def answer(question):\n    return "{}"\n'
@@ -126,10 +127,7 @@ def test_workflows_name_only_known_keys():
     ("host", "schema"), [("github", "vendor.github-workflows"), ("gitlab", "vendor.gitlab-ci")]
 )
 def test_workflows_are_valid_by_the_schemas_of_their_hosts(host, schema):
-    vendor = pytest.importorskip(
-        "check_jsonschema.builtin_schemas", reason="check-jsonschema has the schemas"
-    )
     text = (
         (FOLDER / f"{host}.yml").read_text("utf-8").replace("\non:", '\n"on":')
     )  # YAML 1.1 reads `on` as true
-    assert jsonschema_rs.validator_for(vendor.get_builtin_schema(schema)).is_valid(yaml.safe_load(text))
+    assert jsonschema_rs.validator_for(get_builtin_schema(schema)).is_valid(yaml.safe_load(text))

@@ -1,4 +1,5 @@
 import "~/screens/run/run.css";
+import "~/screens/run/case.css";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";

@@ -1,4 +1,5 @@
 import "./run.css";
+import "./case.css";
 
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";

@@ -1,4 +1,5 @@
 import "~/screens/run/run.css";
+import "~/screens/run/case.css";
 import "./try.css";
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";

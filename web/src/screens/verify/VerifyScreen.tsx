@@ -1,4 +1,5 @@
 import "~/screens/run/run.css";
+import "~/screens/run/case.css";
 import "~/screens/compare/compare.css";
 import "./verify.css";
 import { useQuery } from "@tanstack/react-query";

@@ -68,7 +68,7 @@ class Site:
         """Start the server; after a restart on the same port, the page reconnects."""
         environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = self._zygote.start(
-            "serve", "--port", port, folder=self.folder, pipe=True, environ=environ
+            "serve", "--port", port, "--grpc-port", "0", folder=self.folder, pipe=True, environ=environ
         )
         line = self.process.stdout.readline()
         assert "assay serves http://127.0.0.1:" in line, self.process.communicate()

@@ -158,7 +158,7 @@ class Worker:
     async def _compare_units(self, idle: Counter[str]) -> None:
         """Stop units that were cancelled or that another executor has. Put back those that this one has and does not execute."""
         executor, running = self.units.executor_id, self.units.running
-        held = await asyncio.to_thread(self._queue.held, executor)
+        held = await asyncio.to_thread(self._queue.units_of, executor)
         if executor != self.units.executor_id:
             return
         self.units.drop([id for id in running if id not in held])

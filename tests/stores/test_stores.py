@@ -124,7 +124,7 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    ("batch", "what"),
+    ("batch", "reason"),
     [
         (opening("open"), "exists"),
         (entry("unknown", events=[event()]), "missing"),
@@ -169,7 +169,7 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
         ),
     ],
 )
-async def test_what_does_not_fit_is_refused_whole(store, batch, what):
+async def test_what_does_not_fit_is_refused_whole(store, batch, reason):
     await store.commit(opening("open", holder="me", status="running", events=[event(), event()],
                                evidence=[EvidenceChunk(kind="request", data=b"first")]))  # fmt: skip
     await store.commit(opening("free"))
@@ -190,7 +190,7 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
             )
         )
 
-    assert refused.value.what == what
+    assert refused.value.reason == reason
     assert (await store.run("free")).events == (await store.run("free")).metadata.get("good", 0) == 0
     assert await store.chunk_infos("free", "note") == []
     assert await store.document("t", "suite", "good") is None
@@ -395,10 +395,10 @@ async def test_a_run_is_marked_as_erased_only_when_it_has_ended(store):
     await store.commit(opening(metadata={"total": 1}, status="running", events=[event()]))
     with pytest.raises(Conflict) as refused:
         await store.commit(entry(erases=True))
-    assert refused.value.what == "status"
+    assert refused.value.reason == "status"
     with pytest.raises(Conflict) as missing:
         await store.commit(entry("another", erases=True))
-    assert missing.value.what == "missing"
+    assert missing.value.reason == "missing"
     await store.commit(entry(status="completed"))
     ended = await store.run("r")
     assert await store.commit(entry(erases=True)) == (1,)

@@ -99,13 +99,13 @@ def _evaluation_rows(run: Run) -> Any:
             add_result(columns, result)
             about = result.execution_context.output.metadata
             parts = [result.metadata, about if agent else None]
-            spending = sum((_spent(part) for part in parts), spending)
+            spending = sum((_spending_of(part) for part in parts), spending)
         return columns.outcomes(spending)
 
     return make
 
 
-def _spent(part: Any) -> Spending:
+def _spending_of(part: Any) -> Spending:
     """The cost in the metadata of a result or of the output of an agent."""
     cost = part.get("cost_usd") if is_object(part) else None
     if isinstance(cost, int | float):

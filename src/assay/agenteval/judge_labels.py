@@ -61,7 +61,7 @@ class JudgedRun(Struct, frozen=True):
     sample: JudgeSample | None
     pass_score: float
 
-    def drawn(self) -> list[JudgedTask]:
+    def sample_tasks(self) -> list[JudgedTask]:
         """The tasks of the sample, in the order of the draw."""
         if self.sample is None:
             return []
@@ -216,7 +216,7 @@ def _is_split(votes: Sequence[Sequence[bool]], criteria: Sequence[JSON], pass_sc
 def check_judge(judged: JudgedRun, panel: PanelReport | None = None) -> JudgeCheck:
     labelled = [task for task in judged.tasks if task.is_labelled]
     errors = [task.score - task.human_score for task in labelled if task.human_score is not None]
-    drawn = judged.drawn()
+    drawn = judged.sample_tasks()
     unlabelled = [task.id for task in drawn if not task.is_labelled]
     why = ""
     if judged.sample is None:

@@ -49,7 +49,7 @@ class SuiteStore:
             try:
                 await self._store.commit(Transaction(documents=[put, guard], lines=[line]))
             except Conflict as conflict:
-                if conflict.what not in ("exists", "version"):
+                if conflict.reason not in ("exists", "version"):
                     raise
                 if (kept := await self._store.document(tenant, KIND, key)) is None:
                     continue

@@ -79,11 +79,11 @@ def main(*, a: str, b: str, task: str | None, limit: int, tenant: str | None, js
             )
         return _diff(one, two, await _paths(evaluations, one), await _paths(evaluations, two), task)
 
-    found = with_evaluations(compare)
+    result = with_evaluations(compare)
     if json:
-        echo_json(msgspec.json.encode(_document(found, limit)))
+        echo_json(msgspec.json.encode(_document(result, limit)))
     else:
-        _show(found, limit)
+        _show(result, limit)
 
 
 def _check(run: Run) -> None:
@@ -107,13 +107,13 @@ async def _paths(evaluations: EvaluationService, run: Run) -> dict[Key, ShownCas
         await add_trajectories(store, run, request, cases)
     else:
         cases += [case_of(msgspec.json.decode(line)) async for line in evaluations.results(run)]
-    found: dict[Key, ShownCase] = {}
+    result: dict[Key, ShownCase] = {}
     for case in cases:
         key = (case.id, case.trial or 0)
-        while key in found:  # cases of an evaluation may share an id: the second is compared with the second
+        while key in result:  # cases of an evaluation may share an id: the second is compared with the second
             key = (case.id, key[1] + 1)
-        found[key] = case
-    return found
+        result[key] = case
+    return result
 
 
 def _diff(
@@ -161,23 +161,23 @@ def _name(key: Key, cases: dict[Key, ShownCase]) -> str:
     return key[0] if cases[key].trial is None else f"{key[0]} (trial {key[1]})"
 
 
-def _show(found: DiffResult, limit: int) -> None:
+def _show(result: DiffResult, limit: int) -> None:
     page = Page()
-    page.put(f"A  {_headline(found.a)}")
-    page.put(f"B  {_headline(found.b)}")
-    both = found.same + len(found.partings)
+    page.put(f"A  {_headline(result.a)}")
+    page.put(f"B  {_headline(result.b)}")
+    both = result.same + len(result.partings)
     page.put(
-        f"{count_of(both, found.noun)} in both: {found.same:,} the same, {len(found.partings):,} part ways"
+        f"{count_of(both, result.noun)} in both: {result.same:,} the same, {len(result.partings):,} part ways"
     )
-    for name, ids in (("A", found.only_a), ("B", found.only_b)):
+    for name, ids in (("A", result.only_a), ("B", result.only_b)):
         if ids:
             more = f" and {len(ids) - STEPS:,} more" if len(ids) > STEPS else ""
             page.put(f"only in {name}: {', '.join(ids[:STEPS])}{more}")
-    for parting in found.partings[:limit]:
+    for parting in result.partings[:limit]:
         _put_parting(page, parting)
-    if len(found.partings) > limit:
+    if len(result.partings) > limit:
         page.put("")
-        page.put(f"{len(found.partings) - limit:,} more: --limit N shows more, --task ID one of them")
+        page.put(f"{len(result.partings) - limit:,} more: --limit N shows more, --task ID one of them")
 
 
 def _headline(run: Run) -> str:
@@ -261,14 +261,14 @@ def _side(path: TaskPath) -> JSON:
     return side | ({"error": path.error} if path.error else {})
 
 
-def _document(found: DiffResult, limit: int) -> JSON:
+def _document(result: DiffResult, limit: int) -> JSON:
     return {
-        "a": found.a.id,
-        "b": found.b.id,
-        "same": found.same,
-        "different": len(found.partings),
-        "onlyA": found.only_a,
-        "onlyB": found.only_b,
-        "tasks": [parting.document for parting in found.partings[:limit]],
-        "more": max(0, len(found.partings) - limit),
+        "a": result.a.id,
+        "b": result.b.id,
+        "same": result.same,
+        "different": len(result.partings),
+        "onlyA": result.only_a,
+        "onlyB": result.only_b,
+        "tasks": [parting.document for parting in result.partings[:limit]],
+        "more": max(0, len(result.partings) - limit),
     }

@@ -30,7 +30,7 @@ class _Page(Struct, rename="camel"):
     next_page_token: str | None = None
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SuiteHistory(Struct, frozen=True, kw_only=True):
     """The newest rows of a suite, and whether there are older ones."""
 
     suite_id: str
@@ -54,14 +54,14 @@ def main(
     if server is not None:
         if tenant is not None:
             raise UsageError("--tenant cannot be used with --server: the key has a tenant")
-        found = _remote(HostClient(server, key_file), suite_id, agent, limit)
+        history = _remote(HostClient(server, key_file), suite_id, agent, limit)
     else:
-        found = asyncio.run(_local(config, suite_id, agent, limit, tenant or TENANT))
+        history = asyncio.run(_local(config, suite_id, agent, limit, tenant or TENANT))
     if json:
-        document = {"suiteId": suite_id, "rows": found.rows, "more": found.more}
+        document = {"suiteId": suite_id, "rows": history.rows, "more": history.more}
         echo_json(msgspec.json.encode(document))
     else:
-        show(found, agent)
+        show(history, agent)
 
 
 def suite_id_of(suite: str, config: Settings) -> str:
@@ -71,7 +71,7 @@ def suite_id_of(suite: str, config: Settings) -> str:
     return read_suite_file(suite, config.limits).suite_id
 
 
-async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> Found:
+async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> SuiteHistory:
     async with app.store(config) as store:
         rows: list[HistoryRow] = []
         before = None
@@ -82,10 +82,10 @@ async def _local(config: Settings, suite_id: str, agent: str | None, limit: int,
             agents = {str(run.metadata.get("agentId", "")) for run in runs}
             rows += await rows_of(store, runs, await deployment_states(store, tenant, agents))
             if before is None or len(rows) == limit:
-                return Found(suite_id=suite_id, rows=rows, more=before is not None)
+                return SuiteHistory(suite_id=suite_id, rows=rows, more=before is not None)
 
 
-def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> Found:
+def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> SuiteHistory:
     rows: list[HistoryRow] = []
     token: str | None = None
     while True:
@@ -96,22 +96,22 @@ def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> F
         page = msgspec.json.decode(host.request("GET", path), type=_Page)
         rows, token = rows + page.rows, page.next_page_token
         if token is None or len(rows) >= limit:
-            return Found(suite_id=suite_id, rows=rows, more=token is not None)
+            return SuiteHistory(suite_id=suite_id, rows=rows, more=token is not None)
 
 
-def show(found: Found, agent: str | None) -> None:
+def show(history: SuiteHistory, agent: str | None) -> None:
     """Print the table, oldest first, so that the newest run is the last line."""
     page = Page()
-    if not found.rows:
+    if not history.rows:
         of_agent = f" of agent {agent}" if agent else ""
-        page.put(f"no run{of_agent} on suite {found.suite_id} is stored here; `assay run` stores one")
+        page.put(f"no run{of_agent} on suite {history.suite_id} is stored here; `assay run` stores one")
         return
-    rows = found.rows[::-1]
-    page.put(f"{found.suite_id}: {count_of(len(rows), 'run')}{', the newest' if found.more else ''}")
+    rows = history.rows[::-1]
+    page.put(f"{history.suite_id}: {count_of(len(rows), 'run')}{', the newest' if history.more else ''}")
     tables = [_table(rows, CHARTS[0]), *(_table(rows, columns, terse=True) for columns in CHARTS)]
     fits = [table for table in tables if not sys.stdout.isatty() or page.width_of(table) <= page.width]
     page.put_table((fits or tables[-1:])[0])
-    if found.more:
+    if history.more:
         page.put("older runs exist: --limit N shows more")
 
 

@@ -27,7 +27,7 @@ MAX_TASKS = 10  # ids that are listed of tasks without a label
 def sample(*, run: str, count: int, seed: int, tenant: str | None, json: bool) -> None:
     """Draw, record and print the tasks to label."""
     run_id, judged = asyncio.run(_sample(run, count, seed, tenant))
-    drawn, record = judged.drawn(), judged.sample
+    drawn, record = judged.sample_tasks(), judged.sample
     assert record is not None
     if json:
         tasks = [{"taskId": task.id, "labelled": task.is_labelled} for task in drawn]
@@ -46,37 +46,37 @@ def sample(*, run: str, count: int, seed: int, tenant: str | None, json: bool) -
 
 def check(*, run: str, tenant: str | None, json: bool) -> None:
     """Print what the labels say about the judge."""
-    run_id, found = asyncio.run(_check(run, tenant))
+    run_id, check = asyncio.run(_check(run, tenant))
     if json:
-        echo_json(msgspec.json.encode({"run": run_id, **msgspec.to_builtins(found)}))
+        echo_json(msgspec.json.encode({"run": run_id, **msgspec.to_builtins(check)}))
         return
     page = Page()
-    page.put(f"{run_id}  {found.labelled} of {count_of(found.judged, 'judged task')} labelled by people")
-    for label, text in _rows(found, run_id):
+    page.put(f"{run_id}  {check.labelled} of {count_of(check.judged, 'judged task')} labelled by people")
+    for label, text in _rows(check, run_id):
         page.put_indented(f"{label:<11}", text)
 
 
-def _rows(found: JudgeCheck, run_id: str) -> list[tuple[str, str]]:
-    rows = [("agreement", _agreement(found.agreement, "Cohen's κ"))]
-    if found.panel is not None:
-        rows.append(("panel", _agreement(found.panel.agreement, "Krippendorff's α")))
-        rows.append(("", _split(found.panel.split, found.judged)))
-    if found.bias is not None:
+def _rows(check: JudgeCheck, run_id: str) -> list[tuple[str, str]]:
+    rows = [("agreement", _agreement(check.agreement, "Cohen's κ"))]
+    if check.panel is not None:
+        rows.append(("panel", _agreement(check.panel.agreement, "Krippendorff's α")))
+        rows.append(("", _split(check.panel.split, check.judged)))
+    if check.bias is not None:
         side = (
-            "higher than people" if found.bias > 0 else "lower than people" if found.bias < 0 else "as high"
+            "higher than people" if check.bias > 0 else "lower than people" if check.bias < 0 else "as high"
         )
-        rows.append(("bias", f"{found.bias:+.3f}: over the labelled tasks, the judge's score is {side}"))
-    if found.sample is not None:
-        rows.append(("sample", f"{found.sample.drawn} tasks drawn with the seed {found.sample.seed}"))
-    for name, mean in (("pass rate", found.pass_rate), ("score", found.score)):
+        rows.append(("bias", f"{check.bias:+.3f}: over the labelled tasks, the judge's score is {side}"))
+    if check.sample is not None:
+        rows.append(("sample", f"{check.sample.drawn} tasks drawn with the seed {check.sample.seed}"))
+    for name, mean in (("pass rate", check.pass_rate), ("score", check.score)):
         if mean is not None:
             rows.append((name, _corrected(mean)))
-    if found.uncorrected:
-        rows.append(("corrected", f"no corrected mean: {found.uncorrected}"))
-    if found.unlabelled:
-        rows.append(("", _listed(found.unlabelled)))
-    if found.sample is None:
-        rows.append(("", f"draw one: assay judge sample {run_id} -n {min(30, found.judged)}"))
+    if check.uncorrected:
+        rows.append(("corrected", f"no corrected mean: {check.uncorrected}"))
+    if check.unlabelled:
+        rows.append(("", _listed(check.unlabelled)))
+    if check.sample is None:
+        rows.append(("", f"draw one: assay judge sample {run_id} -n {min(30, check.judged)}"))
     return rows
 
 

@@ -59,7 +59,7 @@ def main(
             ports = reserve_grpc(chosen, options, binding)
             if ports.reserved is not None:
                 stack.enter_context(ports.reserved)
-            addresses = [binding.told(), *([binding.grpc(ports.number)] if ports.number else [])]
+            addresses = [binding.rest(), *([binding.grpc(ports.number)] if ports.number else [])]
             servers.preload()
             group = WorkerGroup(chosen.server_workers, chosen.serving)
             member = Supervisor(group, binding.listener, addresses).run()
@@ -156,7 +156,7 @@ async def _announce(server: servers.HttpServer, binding: "Binding", grpc: server
     """Print the addresses once the server listens and a signal can stop it."""
     while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for
         await asyncio.sleep(0.01)
-    echo(f"assay serves {binding.told()}", flush=True)
+    echo(f"assay serves {binding.rest()}", flush=True)
     if grpc is not None:
         echo(f"assay serves {binding.grpc(grpc.port)}", flush=True)
 
@@ -169,11 +169,12 @@ class Binding(NamedTuple):
     address: str
 
     def grpc(self, port: int) -> str:
-        """The address of gRPC on the same host, as it is told."""
+        """The address of gRPC on the same host, with a remark for a reader."""
         scheme = "grpcs" if self.address.startswith("https") else "grpc"
         return f"{scheme}://{self.host}:{port}  (with reflection and health)"
 
-    def told(self) -> str:
+    def rest(self) -> str:
+        """The address of REST and the page, with a remark for a reader."""
         return f"{self.address}  (routes: {self.address}/v1/docs)"
 
 

@@ -159,13 +159,13 @@ class CaseLists:
             "better": better,
             "changed": worse + better,
             "unchanged": same,
-            "unmeasured": self._kept(case for case, _ in self._pairing.unmeasured()),
-            "only_in_baseline": self._kept(only_before),
-            "only_in_run": self._kept(only_after),
-            "other_inputs": self._kept(other),
+            "unmeasured": self._listable(case for case, _ in self._pairing.unmeasured()),
+            "only_in_baseline": self._listable(only_before),
+            "only_in_run": self._listable(only_after),
+            "other_inputs": self._listable(other),
         }
 
-    def _kept(self, cases: Iterable[int]) -> "array[int]":
+    def _listable(self, cases: Iterable[int]) -> "array[int]":
         return array("I", (case for case in cases if self._has(case)))
 
     def case(self, case: int) -> ComparedCase:

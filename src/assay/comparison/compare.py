@@ -113,26 +113,26 @@ class _Sample:
     def add(self, pair: CasePair) -> None:
         self.pairs.add(pair.before, pair.after, single_trial=pair.single_trial)
 
-    def result(self, found: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
+    def result(self, paired: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
         is_mean = metric.quantile is None
-        bounds = self._bounds(found.level, is_mean=is_mean)
-        decided = verdict(found, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
-        measured = verdict(found, margin, lower_is_better=metric.lower_is_better)
+        bounds = self._bounds(paired.level, is_mean=is_mean)
+        decided = verdict(paired, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
+        measured = verdict(paired, margin, lower_is_better=metric.lower_is_better)
         return DifferenceInterval(
-            before=found.before,
-            after=found.after,
-            difference=found.estimate,
-            low=found.low,
-            high=found.high,
-            level=found.level,
-            method=found.method,
-            cases=found.n,
+            before=paired.before,
+            after=paired.after,
+            difference=paired.estimate,
+            low=paired.low,
+            high=paired.high,
+            level=paired.level,
+            method=paired.method,
+            cases=paired.n,
             verdict=decided,
-            p_value=found.p_value,
-            mcnemar_p=found.mcnemar_p,
-            adjusted_p=found.adjusted_p,
+            p_value=paired.p_value,
+            mcnemar_p=paired.mcnemar_p,
+            adjusted_p=paired.adjusted_p,
             equivalence_p=tost_p(self.pairs, margin)
-            if margin is not None and found.n > 1 and is_mean
+            if margin is not None and paired.n > 1 and is_mean
             else None,
             unmeasured=bounds,
             margin=margin,

@@ -31,10 +31,10 @@ def plain(text: str, limit: int = MAX_CELL) -> str:
     return _ACTIVE.sub(_entity, line)
 
 
-def _entity(found: re.Match[str]) -> str:
+def _entity(match: re.Match[str]) -> str:
     """An active character as an entity. A host looks for mentions after it has decoded entities, so an empty one follows."""
-    text = "".join(f"&#{ord(one)};" for one in found[0])
-    return f"{text}&#8203;" if found[0] in _REFERENCES and found.string[found.end() :][:1].strip() else text
+    text = "".join(f"&#{ord(one)};" for one in match[0])
+    return f"{text}&#8203;" if match[0] in _REFERENCES and match.string[match.end() :][:1].strip() else text
 
 
 def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:

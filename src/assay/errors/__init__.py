@@ -243,7 +243,7 @@ class Conflict(Refusal):
         place: str,
         message: str,
     ) -> None:
-        self.what, self.place = reason, place
+        self.reason, self.place = reason, place
         super().__init__(f"{place}: {message}")
 
 

@@ -150,7 +150,7 @@ def _output(
     about: JSON,
     fault: Fault | None,
     limits: Limits,
-    spent: Spending,
+    spending: Spending,
 ) -> AgentOutput:
     answered = fault is None and has_answer(result)
     try:
@@ -164,7 +164,7 @@ def _output(
         about |= {"outcome": "failed", "error": f"the output is {problem}", "trajectory": []}
         line, document = _line(context, None, about)
     return AgentOutput(
-        context=Context(line, document, context.checks), answered=answered, fault=fault, spending=spent
+        context=Context(line, document, context.checks), answered=answered, fault=fault, spending=spending
     )
 
 

@@ -59,9 +59,9 @@ async def case_texts(store: Store, run: str, numbers: Sequence[int]) -> dict[int
     return found
 
 
-def _texts(chunk: EvidenceChunk, wanted: set[int]) -> dict[int, CaseTexts]:
+def _texts(chunk: EvidenceChunk, numbers: set[int]) -> dict[int, CaseTexts]:
     lines = chunk.lines()
-    here = [number for number in wanted if chunk.first <= number <= chunk.last]
+    here = [number for number in numbers if chunk.first <= number <= chunk.last]
     return {number: texts_of(msgspec.json.decode(lines[number - chunk.first])) for number in here}
 
 
@@ -83,7 +83,7 @@ def _text(value: Any) -> str:
 
 
 async def results_with_id(
-    store: Store, run: str, wanted: frozenset[str], results: int
+    store: Store, run: str, ids: frozenset[str], results: int
 ) -> tuple[dict[int, str], int]:
     """The results of cases with one of these ids, and the number of results that were looked at. The time is bounded."""
     found: dict[int, str] = {}
@@ -94,10 +94,10 @@ async def results_with_id(
             chunks = await store.chunks(run, RESULTS, start=number, limit=1)
             if not chunks:
                 break
-            ids = await off_loop(len(chunks[0].data), lambda chunk=chunks[0]: _result_ids(chunk))
+            chunk_ids = await off_loop(len(chunks[0].data), lambda chunk=chunks[0]: _result_ids(chunk))
         else:
-            ids = {chunks[0].first + at: str(id) for at, id in enumerate(_ids(chunks[0].data))}
-        found |= {at: id for at, id in ids.items() if id in wanted}
+            chunk_ids = {chunks[0].first + at: str(id) for at, id in enumerate(_ids(chunks[0].data))}
+        found |= {at: id for at, id in chunk_ids.items() if id in ids}
         number = chunks[0].last + 1
     return found, min(number, results)
 

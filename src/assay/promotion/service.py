@@ -113,7 +113,7 @@ class PromotionService:
                 else:
                     await change.apply_now(principal, stored, planned, gate)
             except Conflict as conflict:
-                if conflict.what not in ("version", "exists", "missing", "required"):
+                if conflict.reason not in ("version", "exists", "missing", "required"):
                     raise
                 if documents and conflict.place.startswith("idempotency"):
                     raise  # another request has used its key
@@ -132,7 +132,7 @@ class PromotionService:
             except (
                 Conflict
             ) as conflict:  # another principal has answered meanwhile: this answer may still count
-                if conflict.what != "sequence":
+                if conflict.reason != "sequence":
                     raise
         raise Conflict("version", f"run {run}", "other answers were faster each time: try again")
 
@@ -237,7 +237,7 @@ class PromotionService:
                 await change.apply_waiting(run, stored, planned, gate, rules.gate, line)
             except Conflict as conflict:
                 if (
-                    conflict.what in ("version", "exists", "missing", "required")
+                    conflict.reason in ("version", "exists", "missing", "required")
                     and run.id not in conflict.place
                 ):
                     continue

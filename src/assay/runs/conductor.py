@@ -71,7 +71,7 @@ class Conductor:
             with telemetry.span(f"run {self._kind.name}", about, parent):
                 await self._conduct()
         except Conflict as conflict:
-            if conflict.what not in ("lease", "closed"):
+            if conflict.reason not in ("lease", "closed"):
                 raise
         except EnvironmentFailure:
             raise  # the store is unavailable: the run is adopted again when it is back

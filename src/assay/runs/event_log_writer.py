@@ -56,7 +56,7 @@ class LogWriter:
         try:
             await self._store.commit(Transaction(entries=[entry], documents=documents))
         except Conflict as conflict:
-            if conflict.what != "status":
+            if conflict.reason != "status":
                 raise
             return False
         self._events += len(events)

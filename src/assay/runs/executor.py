@@ -43,7 +43,7 @@ def _status_may_differ() -> Generator[None]:
     try:
         yield
     except Conflict as conflict:
-        if conflict.what not in ("closed", "status"):
+        if conflict.reason not in ("closed", "status"):
             raise
 
 
@@ -231,7 +231,7 @@ class RunExecutor:
         try:
             await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[chunk])]))
         except Conflict as conflict:
-            if conflict.what not in ("exists", "closed"):
+            if conflict.reason not in ("exists", "closed"):
                 raise
 
     async def _cancel_elsewhere(self, run: Run) -> None:

@@ -52,7 +52,7 @@ class StepUnit(Struct, frozen=True, kw_only=True):
     effect: AnyEffect
     attempt: int = 0  # how often this node had an effect of this type before
     deadline: datetime | None = None
-    began: datetime | None = None
+    started_at: datetime | None = None
     scope: str = "default"
     turn_step: int = 0  # the step as of which memory is read
     turn_at: datetime | None = None
@@ -96,7 +96,7 @@ class ActivityRunner:
                 outcome = await self._dispatch(unit)
         except TimeoutError:
             now = self._services.clock.now()
-            spent = now - (unit.began or now)
+            spent = now - (unit.started_at or now)
             return Result(at=now, timed_out_after_ms=max(round(spent.total_seconds() * 1000), 1))
         now = self._services.clock.now()
         return (
@@ -212,7 +212,7 @@ class ActivityRunner:
             )
             await self._store.commit(entry)
         except Conflict as conflict:
-            if conflict.what != "exists":
+            if conflict.reason != "exists":
                 raise
             await self._store.claim(effect.child, self.executor.executor_id, seconds=self.executor.lease)
         run = await self._store.run(effect.child, tenant=unit.tenant)

@@ -176,7 +176,7 @@ class WorkflowState:
             effect=effect,  # pyright: ignore[reportArgumentType]
             attempt=replayer.attempt,
             deadline=execution.deadline,
-            began=None if execution.deadline is None else execution.started_at + execution.waited,
+            started_at=None if execution.deadline is None else execution.started_at + execution.waited,
             scope=request.scope,
             turn_step=replayer.turn[0],
             turn_at=replayer.turn[1] if replayer.step else None,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.backends.models.faults import fault, queue_timeout_fault, spent, unwrap_error
+from assay.backends.models.faults import fault, lacks_credit, queue_timeout_fault, unwrap_error
 from assay.backends.models.fleet_limits import GATES
 from assay.backends.models.key_scrubbing import valid_key
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
@@ -153,7 +153,7 @@ class ProviderClient:
     def _wait(self, outcome: Outcome, attempt: int) -> float:
         """Seconds until the next attempt; infinite: do not retry."""
         if not may_pass(outcome) or (
-            isinstance(outcome, HttpAnswer) and outcome.status == 429 and spent(outcome)
+            isinstance(outcome, HttpAnswer) and outcome.status == 429 and lacks_credit(outcome)
         ):
             return math.inf
         asked = retry_after(outcome.headers, datetime.now(UTC)) if isinstance(outcome, HttpAnswer) else None

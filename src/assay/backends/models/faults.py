@@ -94,7 +94,7 @@ def unwrap_error(answer: HttpAnswer) -> HttpAnswer:
             return answer
 
 
-def spent(answer: HttpAnswer) -> bool:
+def lacks_credit(answer: HttpAnswer) -> bool:
     """A 429 that waiting does not end: the account has no credit."""
     match _read(answer.body):
         case {"error": {"code": "insufficient_quota"} | {"type": "insufficient_quota"}}:

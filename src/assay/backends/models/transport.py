@@ -34,7 +34,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 class ConnectionLost(msgspec.Struct, frozen=True):
     """The connection was refused, dropped or not established."""
 
-    why: str
+    reason: str
 
 
 class TimedOut(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ class Log(NamedTuple):
     """The pages of the log, and how many of them are in the database file too."""
 
     pages: int
-    written: int
+    checkpointed: int
 
 
 class Checkpoints:
@@ -83,8 +83,8 @@ class Checkpoints:
         log = self.write_back()
         if log.pages >= self._limit:
             log = self.write_back()  # what was committed during the first
-            self._long = log.written < log.pages
-        self.due = self._long or log.written == log.pages
+            self._long = log.checkpointed < log.pages
+        self.due = self._long or log.checkpointed == log.pages
 
 
 def _log_failure(future: Future[None]) -> None:

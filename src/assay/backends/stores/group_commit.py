@@ -42,7 +42,7 @@ RETRY_SECONDS = 0.1  # until a transaction is tried again that was locked, or th
 class _Task(NamedTuple):
     """A transaction, which may be written together with others; or other work, which is written alone."""
 
-    what: Transaction | Work
+    work: Transaction | Work
     answer: asyncio.Future[Any]
     since: float
     patience: float | None  # of its request
@@ -126,7 +126,7 @@ class GroupCommitter:
         if not self._queue:
             return True
         group = [task for task in self._queue if not task.answer.done()]
-        batches = [task.what for task in group if isinstance(task.what, Transaction)]
+        batches = [task.work for task in group if isinstance(task.work, Transaction)]
         size = sum(map(_weight, batches))
         if len(batches) < len(group) or len(batches) > MAX_BATCHES or size > MAX_BYTES_ON_LOOP:
             return False
@@ -175,7 +175,7 @@ class GroupCommitter:
             self._reach("commit.before")
             self._settle(group)
             self._reach("commit.told")
-            self._checkpoints.grew(sum(OVERHEAD + _weight(task.what) for task in group))
+            self._checkpoints.grew(sum(OVERHEAD + _weight(task.work) for task in group))
         except Exception as surprise:  # noqa: BLE001 - a bug in assay or a driver: callers must not wait for ever
             log_crash("writer", surprise)
             self._resolve_on_loop(group, [surprise] * len(group))  # callers with an answer are skipped
@@ -186,15 +186,15 @@ class GroupCommitter:
             group: list[_Task] = []
             weight = 0
             while self._queue and len(group) < MAX_BATCHES:
-                what = self._queue[0].what
-                weight += _weight(what) if isinstance(what, Transaction) else MAX_BYTES
+                work = self._queue[0].work
+                weight += _weight(work) if isinstance(work, Transaction) else MAX_BYTES
                 if group and weight >= MAX_BYTES:
                     break
                 group.append(self._queue.popleft())
             return group
 
     def _settle(self, group: Sequence[_Task]) -> None:
-        work = group[0].what
+        work = group[0].work
         try:
             if isinstance(work, Transaction):
                 self._conclude(group, self._write(group))
@@ -238,13 +238,13 @@ class GroupCommitter:
 
     def _deadline_of(self, task: _Task, *, locked: bool) -> float:
         """The time limit of a task: an executor may wait longer than a request."""
-        if isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries):
+        if isinstance(task.work, Transaction) and any(entry.holder for entry in task.work.entries):
             return task.since + self._retry.seconds
         seconds = LOCK_SECONDS if locked else task.patience
         return task.since + (self._retry.seconds if seconds is None else min(seconds, self._retry.seconds))
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
-        batches = [task.what for task in group if isinstance(task.what, Transaction)]
+        batches = [task.work for task in group if isinstance(task.work, Transaction)]
         uncertain, soon = UncertainCommit(), time.monotonic() + RETRY_SECONDS
         longest = max(self._deadline_of(task, locked=False) for task in group)
 

@@ -176,7 +176,7 @@ async def cancel_evaluation_run(call: RequestContext, id: str, documents: Sequen
             executor = call.server.executor
             run = await executor.cancel(run.id, call.tenant, documents=documents, timeout=CANCEL_SECONDS)
         except Conflict as conflict:
-            if conflict.what == "exists":
+            if conflict.reason == "exists":
                 raise  # another request has used its key
             run = await find_evaluation(call, id)
     if run.status not in CLOSED:

@@ -163,7 +163,7 @@ async def _cancelled(
                 run.id, call.tenant, reason=text, documents=documents, timeout=CANCEL_SECONDS
             )
         except Conflict as conflict:
-            if conflict.what == "exists":
+            if conflict.reason == "exists":
                 raise  # another request has used its key
             run = await run_of(call, host, id)
     status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)

@@ -179,25 +179,25 @@ def _token(run: Run, offset: int, request: CasesQuery) -> str:
 
 
 async def _filter(
-    store: Store, run: Run, wanted: CasesFilter, totals: CaseTotals, trials: int
+    store: Store, run: Run, request: CasesFilter, totals: CaseTotals, trials: int
 ) -> tuple[CaseFilter, LookedForIds | UnsetType]:
-    positions: set[int] | None = None if wanted.positions is UNSET else set(wanted.positions)
+    positions: set[int] | None = None if request.positions is UNSET else set(request.positions)
     looked = UNSET
-    if wanted.case_id is not UNSET:
+    if request.case_id is not UNSET:
         results = int(run.metadata.get("total", 0)) * (trials if run.kind != "evaluation" else 1)
         found, seen = await results_with_id(
-            store, run.id, frozenset(wanted.case_id), max(results, totals.results)
+            store, run.id, frozenset(request.case_id), max(results, totals.results)
         )
         here = {number // trials for number in found}
         positions = here if positions is None else positions & here
         looked = LookedForIds(results=seen, complete=seen >= max(results, totals.results))
-    check = None if wanted.check is UNSET else wanted.check
+    check = None if request.check is UNSET else request.check
     filter = CaseFilter(
-        statuses="" if wanted.status is UNSET else "".join(LETTERS[status] for status in wanted.status),
+        statuses="" if request.status is UNSET else "".join(LETTERS[status] for status in request.status),
         check=check.index if check else None,
         outcome=LETTERS[check.outcome] if check else FAILED,
         positions=None if positions is None else frozenset(positions),
-        findings=wanted.findings is True,
+        findings=request.findings is True,
     )
     return filter, looked
 

@@ -77,11 +77,11 @@ async def read_report(
         require_comparable(run)
         await audit_read(evaluations.store, run, content=not options.redact)
     compared = await _comparison(evaluations, runs, options) if len(runs) > 1 else None
-    room = MAX_BYTES
+    budget = MAX_BYTES
     found: list[ReportRun] = []
     for run in runs:
-        read = await _run(evaluations, run, now, options, _positions(run, runs[0], compared), room)
-        room -= sum(len(msgspec.json.encode(one)) for one in read.details.values())
+        read = await _run(evaluations, run, now, options, _positions(run, runs[0], compared), budget)
+        budget -= sum(len(msgspec.json.encode(one)) for one in read.details.values())
         found.append(read)
     return Report(
         version=__version__,
@@ -99,7 +99,7 @@ async def _run(
     now: datetime,
     options: ReportOptions,
     first: Iterable[int],
-    room: int,
+    budget: int,
 ) -> ReportRun:
     store, trials, labels = evaluations.store, int(run.metadata.get("trials", 1)), labels_of(run)
     blocks = await all_blocks(store, run.id)
@@ -116,14 +116,14 @@ async def _run(
         rows = [msgspec.structs.replace(row, case_id=None) for row in rows]
         document = redacted_overview(document)
     elif options.details:
-        details = await _details(evaluations, run, [*first, *(row.position for row in rows)], room)
+        details = await _details(evaluations, run, [*first, *(row.position for row in rows)], budget)
     return ReportRun(overview=document, rows=rows, total=page.matching, details=details)
 
 
 async def _details(
-    evaluations: EvaluationService, run: Run, positions: Sequence[int], room: int
+    evaluations: EvaluationService, run: Run, positions: Sequence[int], budget: int
 ) -> dict[str, Any]:
-    """The content of these cases while there is room. A case that is too large is left out."""
+    """The content of these cases while they fit into `budget` bytes. A case that is too large is left out."""
     found: dict[str, Any] = {}
     for position in dict.fromkeys(positions):
         try:
@@ -134,8 +134,8 @@ async def _details(
         size = len(msgspec.json.encode(document))
         if size > MAX_CASE:
             continue
-        room -= size
-        if room < 0:
+        budget -= size
+        if budget < 0:
             break
         found[str(position)] = document
     return found

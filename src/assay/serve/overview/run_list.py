@@ -209,16 +209,16 @@ def _utc(moment: datetime) -> datetime:
         raise InvalidRequest(Problem("filter", "expected a time between the years 1 and 9999")) from None
 
 
-def _kinds(wanted: list[str] | UnsetType, kinds: tuple[str, ...]) -> list[str]:
-    if wanted is UNSET:
+def _kinds(requested: list[str] | UnsetType, kinds: tuple[str, ...]) -> list[str]:
+    if requested is UNSET:
         return list(kinds)
     known = ("evaluation", "agent-eval", "workflow", "deployment")
-    for kind in wanted:
+    for kind in requested:
         if kind not in known:
             raise InvalidRequest(
                 Problem("filter.kind", f"expected one of {', '.join(known)}, got {kind[:40]!r}")
             )
-    return [kind for kind in wanted if kind in kinds]
+    return [kind for kind in requested if kind in kinds]
 
 
 async def _counts(store: Store, query: RunQuery, readable: frozenset[str]) -> RunsCounts:

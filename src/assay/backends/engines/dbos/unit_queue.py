@@ -91,7 +91,7 @@ class UnitQueue:
         """The units that the queue has, without their outputs."""
         return {unit.id: unit for unit in self._list(ids)}
 
-    def held(self, executor: str) -> set[str]:
+    def units_of(self, executor: str) -> set[str]:
         """The units that this executor has."""
         pending = self._client.list_workflows(
             status="PENDING", name=UNIT, executor_id=executor, load_input=False, load_output=False

@@ -658,7 +658,7 @@ async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store):
                     await store.commit(entry("shared", expected=seen, events=[event(n)]))
                     break
                 except Conflict as conflict:
-                    conflicts.append(conflict.what)
+                    conflicts.append(conflict.reason)
 
     await asyncio.gather(*(write(n) for n in range(8)))
     shared = await store.events("shared")

@@ -81,7 +81,7 @@ async def test_installs_at_the_same_time_cannot_give_one_name_two_meanings(store
             try:
                 return (await packs.install("acme", one, NOW))[1]
             except Conflict as conflict:
-                return conflict.what
+                return conflict.reason
 
         return sorted(await asyncio.gather(*(outcome(one) for one in several)), key=str)
 

@@ -37,7 +37,7 @@ class Task(Struct, omit_defaults=True):
     checks: str | None = None
     to: str = ""
     modules: list[str] = []
-    jobs: int = 1
+    jobs: int = 1  # 0: as the command chooses
     many: int = 0
     concurrency: int = 1
     seconds: float = 0.0
@@ -62,9 +62,8 @@ def measure(work: Callable[[], object]) -> Sample:
 
 def command(task: Task) -> Sample:
     """`assay evaluate --contexts … --checks … -o …`, from the moment the command line has been read."""
-    more: dict[str, Any] = {"jobs": task.jobs} if task.jobs > 1 else {}
     options = EvaluateOptions(
-        contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more
+        contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, jobs=task.jobs or None
     )
     sample = measure(lambda: evaluate(options))
     return _with_count(sample, task.to)

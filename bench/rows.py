@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.cli.evaluate_io import EvaluateOptions
+import msgspec
+
 from bench import second
 from bench.agents import agents
 from bench.calls import calls
@@ -63,44 +64,48 @@ def other(bench: Bench) -> list[Row]:
 
 
 def large(bench: Bench) -> list[Row]:
-    """A million cases: memory, the cost of a case, and two processes."""
+    """A million cases: memory, the cost of a case, and several processes."""
     many, few = bench.size(1_000_000), bench.size(10_000)
-    names = (
-        f"peak memory at {many:,} cases, one process",
-        f"CPU per case at {many:,} to that at {few:,}",
-        f"`--jobs 2` at {many:,}: how much faster on the wall",
-    )
+    memory = Row(f"peak memory at {many:,} cases, one process", "at most", 80.0, "MB")
+    growth = Row(f"CPU per case at {many:,} to that at {few:,}", "at most", 1.15)
+    divided = {
+        "two": ("`--jobs 2`", 2),
+        "default": ("no `--jobs`", 0),
+    }
+    walls = {
+        name: Row(f"{how} at {many:,}: how much faster on the wall than one process", "at least", 2.0)
+        for name, (how, _) in divided.items()
+    }
+    sums = {
+        name: Row(f"{how} at {many:,}: CPU of all processes to that of one process", "at most", 1.05)
+        for name, (how, _) in divided.items()
+    }
     if shutil.disk_usage(bench.folder).free < many * ROOM:
         note = f"not measured: it needs {many * ROOM / 1e9:.0f} GB of disk"
-        return [
-            Row(names[0], "at most", 80.0, "MB", note=note),
-            Row(names[1], "at most", 1.15, note=note),
-            Row(names[2], "at least", 1.3, note=note),
-        ]
+        rows = [memory, growth, *walls.values(), *sums.values()]
+        return [msgspec.structs.replace(row, note=note) for row in rows]
     big, small = bench.task(many), bench.task(few)
     contestants: dict[str, Callable[[], Sample]] = {
         "big": lambda: run(big),
         "small": lambda: _quietest(small),
     }
-    two = "jobs" in EvaluateOptions.__struct_fields__
-    if two:
-        contestants["two"] = lambda: run(bench.task(many, jobs=2))
+    for name, (_, jobs) in divided.items():
+        contestants[name] = lambda jobs=jobs: run(bench.task(many, jobs=jobs))
     taken = side_by_side(contestants, bench.rounds())
+    agree([{name: one[name] for name in ("big", *divided)} for one in taken])
     Path(big.contexts).unlink()
     Path(big.to).unlink()
     each = [value * few / many for value in ratios(taken, "big", "small")]
-    walls = [samples["big"].wall / samples["two"].wall for samples in taken] if two else []
+    peak = [max(one["big"].peak_mb for one in taken)]
+    replace = msgspec.structs.replace
     return [
-        Row(
-            names[0],
-            "at most",
-            80.0,
-            "MB",
-            [max(one["big"].peak_mb for one in taken)],
-            "the largest of all rounds",
+        replace(memory, values=peak, note="the largest of all rounds"),
+        replace(growth, values=each),
+        *(
+            replace(row, values=[one["big"].wall / one[name].wall for one in taken])
+            for name, row in walls.items()
         ),
-        Row(names[1], "at most", 1.15, values=each),
-        Row(names[2], "at least", 1.3, values=walls, note="" if two else "not available yet"),
+        *(replace(row, values=ratios(taken, name, "big")) for name, row in sums.items()),
     ]
 
 

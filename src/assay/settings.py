@@ -80,6 +80,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_key: str = ""
     tls_client_ca: str = ""  # "": clients need no certificate
     concurrency: int = 16
+    jobs: Annotated[int, msgspec.Meta(ge=0)] = (
+        0  # processes of `assay evaluate`, at most; 0: the number of cores
+    )
     worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: the number of cores plus one
     host_id: str = "assay.local/main"  # the name of this host for other hosts
     grpc_port: Port = 8322  # 0: any free port

@@ -31,5 +31,5 @@ def validate_agent(options: EvaluateOptions) -> None:
     if (options.cases is None) == (options.contexts is None):
         got = "both" if options.cases else "none"
         raise UsageError(f"--agent expects --cases F, or --contexts F whose outputs it replaces; got {got}")
-    if options.jobs > 1:
+    if (options.jobs or 1) > 1:
         raise UsageError("--jobs divides outputs among processes; with --agent use --concurrency")

@@ -208,19 +208,56 @@ def _execute(
         first=tally.cases,
         max_cost=options.max_cost,
     )
+    until = time.monotonic() + execution.run_seconds
     try:
-        if options.jobs > 1:
-            from assay.cli.jobs import run_jobs  # deferred import: most runs use one process
+        jobs = _process_count(plan, inputs, options, settings)
+        if jobs > 1 and options.jobs is None:
+            from assay.cli.automatic_jobs import Head  # deferred import: most runs are short
 
-            why_not = run_jobs(
-                plan, inputs, tally, sinks, failing, options, settings, execution, bad_lines, progress
-            )
-            if why_not is None:
+            head, rest = Head(str(options.contexts), inputs), inputs.contexts
+            inputs.contexts = iter(head)
+            write_results(plan, inputs, tally, [*sinks, failing], execution, progress)
+            inputs.contexts = rest
+            execution = execution._replace(run_seconds=max(0.0, until - time.monotonic()))
+            if not head.remains:
                 return
-            echo_err(f"--jobs {options.jobs}: {why_not}, so it runs in one process")
-        write_results(plan, inputs, tally, [*sinks, failing], execution, progress)
+            jobs = jobs if head.divisible else 1
+        if jobs > 1 and (
+            scheduler := _start_jobs(
+                jobs, inputs, tally, sinks, failing, options, settings, execution, bad_lines, progress
+            )
+        ):
+            scheduler.run(execution)
+        else:
+            write_results(plan, inputs, tally, [*sinks, failing], execution, progress)
     finally:
         progress.clear()
+
+
+def _process_count(plan: Plan, inputs: Inputs, options: EvaluateOptions, settings: Settings) -> int:
+    """The number of --jobs, or of what this machine allows; 1 for a run that cannot be divided."""
+    if options.jobs == 1 or (options.jobs is None and not inputs.size):
+        return 1
+    from assay.cli.automatic_jobs import automatic_jobs  # deferred import: small runs need neither
+    from assay.cli.jobs import reason_for_one_process
+
+    reason = reason_for_one_process(plan, inputs, options)
+    if reason is None:
+        return options.jobs or automatic_jobs(plan, options, settings)
+    if options.jobs:
+        echo_err(f"--jobs {options.jobs}: {reason}, so it runs in one process")
+    return 1
+
+
+def _start_jobs(jobs: int, inputs: Inputs, *parts: Any) -> Any:
+    """The scheduler of the workers; None if they cannot start."""
+    from assay.cli.jobs import start_jobs  # deferred import: most runs use one process
+
+    try:
+        return start_jobs(jobs, inputs, *parts)
+    except OSError as wrong:
+        echo_err(f"{jobs} processes cannot start ({wrong.strerror}), so it runs in one process")
+        return None
 
 
 def _close(sinks: list[Sink], footer: RunFooter, error: Refusal | None) -> Refusal | None:

@@ -67,7 +67,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     fail_fast: bool = False
     max_cost: float | None = None
     cache: bool = False
-    jobs: int = 1
+    jobs: int | None = None  # None: as many as the run is worth
     resume: bool = False
     save: bool = False
     json: bool = False

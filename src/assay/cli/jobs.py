@@ -7,6 +7,7 @@ processes hold; this process copies them in order. If a process is killed, no fi
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,8 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     """The first message to a worker."""
 
     contexts: str
+    device: int  # the number of its device and of its inode: a worker reads the same file, or none
+    inode: int
     checks: msgspec.Raw
     modules: list[str]
     limits: Limits
@@ -91,13 +94,23 @@ class Worker:
         self.files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(FILES)]  # noqa: SIM115
         numbers = [file.fileno() for file in self.files]
         self.free, self._partial_line = deque(range(FILES)), b""
-        self.process = subprocess.Popen(  # our own interpreter, our own module
-            [sys.executable, "-m", "assay.cli.jobs_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=numbers,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, [signal.SIGINT]
+        )  # inherited: Ctrl-C is for this process
+        try:
+            self.process = subprocess.Popen(  # our own interpreter, our own module
+                [sys.executable, "-m", "assay.cli.jobs_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=numbers,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except OSError:
+            for file in self.files:
+                file.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.send(msgspec.structs.replace(config, files=numbers))
 
     def send(self, message: Struct) -> None:
@@ -133,19 +146,8 @@ class Worker:
                     continue
 
 
-def run_jobs(
-    plan: Plan,
-    inputs: Inputs,
-    tally: Tally,
-    sinks: list[Sink],
-    failing: FailingCases,
-    options: EvaluateOptions,
-    settings: Settings,
-    execution: ExecutionOptions,
-    bad_lines: BadLines,
-    progress: ProgressLine,
-) -> str | None:
-    """Evaluate everything, or return the reason why it needs one process."""
+def reason_for_one_process(plan: Plan, inputs: Inputs, options: EvaluateOptions) -> str | None:
+    """Why several processes cannot divide this run; None if they can."""
     name = options.contexts
     if name is None or name == "-" or format_of(name, "jsonl") != ("jsonl", False):
         return "only an uncompressed .jsonl file of --contexts can be divided"
@@ -159,27 +161,68 @@ def run_jobs(
         return "--max-cost needs one process that adds up the costs"
     if plan.services.providers is not None and plan.services.providers.remote:
         return "answers of remote models are written as they arrive"
+    return None
+
+
+def start_jobs(
+    jobs: int,
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    failing: FailingCases,
+    options: EvaluateOptions,
+    settings: Settings,
+    execution: ExecutionOptions,
+    bad_lines: BadLines,
+    progress: ProgressLine,
+) -> "JobScheduler":
+    """Start workers for what is not yet read of the input. Raises OSError if they cannot start; then nothing has happened."""
+    name = str(options.contexts)
     start = inputs.source.read if inputs.source else 0
-    size = Path(name).stat().st_size
-    jobs = max(1, min(options.jobs, (size - start + FIRST_RANGE - 1) // FIRST_RANGE))
+    file = Path(name).stat()
+    count = max(1, min(jobs, (file.st_size - start + FIRST_RANGE - 1) // FIRST_RANGE))
     config = WorkerConfig(
         contexts=name,
+        device=file.st_dev,
+        inode=file.st_ino,
         checks=msgspec.Raw(msgspec.json.encode(inputs.checks)),
         modules=[*settings.check_modules, *options.modules],
         limits=settings.limits,
         resolved_arguments=options.resolved_arguments,
         timings=options.timings,
         skip_bad_lines=options.skip_bad_lines,
-        concurrency=max(1, execution.concurrency // jobs),
+        concurrency=max(1, execution.concurrency // count),
         seconds=execution.seconds,
         cache=options.cache,
-        share=jobs,
+        share=count,
         files=[],
         write=bool(sinks),
     )
     line = _lines_before(name, start)
-    JobScheduler(config, jobs, start, size, tally, sinks, failing, bad_lines, progress, line).run(execution)
-    return None
+    return JobScheduler(
+        config,
+        _start_workers(config, count),
+        start,
+        file.st_size,
+        tally,
+        sinks,
+        failing,
+        bad_lines,
+        progress,
+        line,
+    )
+
+
+def _start_workers(config: WorkerConfig, count: int) -> list[Worker]:
+    workers = list[Worker]()
+    try:
+        for _ in range(count):
+            workers.append(Worker(config))
+    except OSError:
+        for worker in workers:
+            worker.close()
+        raise
+    return workers
 
 
 class JobScheduler:
@@ -188,7 +231,7 @@ class JobScheduler:
     def __init__(
         self,
         config: WorkerConfig,
-        jobs: int,
+        workers: list[Worker],
         start: int,
         size: int,
         tally: Tally,
@@ -202,20 +245,20 @@ class JobScheduler:
         self._failing = failing
         self._bad_lines, self._progress, self._line = bad_lines, progress, line
         self._next = self._write_position = start
-        self._jobs, self._range = jobs, FIRST_RANGE
+        self._workers, self._range = workers, FIRST_RANGE
         self._order: deque[tuple[Worker, ByteRange]] = deque()
         self._done: dict[int, JobResult] = {}
 
     def run(self, execution: ExecutionOptions) -> None:
+        """Evaluate everything that the workers were started for, and end them."""
         until = time.monotonic() + execution.run_seconds
-        workers = [Worker(self._config) for _ in range(self._jobs)]
         try:
             with selectors.DefaultSelector() as ready:
-                for worker in workers:
+                for worker in self._workers:
                     assert worker.process.stdout is not None
                     ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
                 for _ in range(FILES):
-                    for worker in workers:
+                    for worker in self._workers:
                         self._assign(worker)
                 while self._order:
                     for key, _ in ready.select(max(0.0, until - time.monotonic())):
@@ -224,7 +267,7 @@ class JobScheduler:
                     if time.monotonic() > until:
                         raise RunTimeout(execution.run_seconds)
         finally:
-            for worker in workers:
+            for worker in self._workers:
                 worker.close()
 
     def _assign(self, worker: Worker) -> None:
@@ -266,7 +309,9 @@ class JobScheduler:
             self._sinks[0].copy(file, size)
             return
         file.seek(0)
-        for line in file.read(size).splitlines():
+        for line in file.read(size).split(b"\n")[
+            :-1
+        ]:  # not splitlines(): a line may have \r between its tokens
             for sink in self._sinks:
                 sink.write(line)
 

@@ -1,6 +1,7 @@
 """A worker process of `--jobs`: it reads ranges on standard input, answers counts on standard output, and writes results to inherited files."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -25,8 +26,10 @@ from assay.fep.request import checks_from
 from assay.fep.sources import Source, valid_contexts
 from assay.fep.tally import Tally
 from assay.settings import load
+from assay.workers import pool
 
 LISTED = 10
+BLOCK = 1 << 18
 Writer = Callable[[bytes], object]
 
 
@@ -39,7 +42,11 @@ def main() -> None:
     for line in requests:
         result = worker.run(msgspec.json.decode(line, type=ByteRange))
         sys.stdout.flush()  # prints of checks: the parent kills this process after the last answer
-        answers.write(msgspec.json.encode(result) + b"\n")
+        try:
+            answers.write(msgspec.json.encode(result) + b"\n")
+        except BrokenPipeError:
+            break
+    os._exit(0)  # the parent has ended: there is nothing to take apart or to report
 
 
 class _Worker:
@@ -52,6 +59,9 @@ class _Worker:
         services = app.services(settings, policy, cache=config.cache)
         self._plan = Plan(checks, app.registry(settings, config.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in config.files]
+        pool.resize(
+            max(2, -(-pool.default_size() // config.share))
+        )  # two at least: one owner may use all but one
         self._execution = ExecutionOptions(concurrency=config.concurrency, seconds=config.seconds)
 
     def run(self, part: ByteRange) -> JobResult:
@@ -113,28 +123,45 @@ class _Range:
         self.bad_lines: list[BadLineAt] = []
         self.bad_count = 0
         on_bad = self._on_bad if config.skip_bad_lines else None
-        self.source = Source(self._items(config.contexts, part), config.limits, on_bad)
+        self.source = Source(self._items(config, part), config.limits, on_bad)
 
     def _on_bad(self, line: BadLine) -> None:
         self.bad_count += 1
         if len(self.bad_lines) < LISTED:
             self.bad_lines.append(BadLineAt(self.line, [str(problem) for problem in line.line_problems]))
 
-    def _items(self, name: str, part: ByteRange) -> Iterator[SourceItem]:
-        with Path(name).open("rb", buffering=1 << 18) as file:
+    def _items(self, config: WorkerConfig, part: ByteRange) -> Iterator[SourceItem]:
+        with Path(config.contexts).open("rb", buffering=1 << 18) as file:
+            now = os.fstat(file.fileno())
+            if (now.st_dev, now.st_ino) != (config.device, config.inode):
+                raise OSError(errno.ESTALE, "another file has this name now")
             if part.start > 0:  # a line that started before belongs to the range before
                 file.seek(part.start - 1)
-                file.readline()
-            yield from self._lines(file, name, part)
+                _next_line(file, 0)
+            yield from self._lines(file, config, part)
 
-    def _lines(self, file: IO[bytes], name: str, part: ByteRange) -> Iterator[SourceItem]:
+    def _lines(self, file: IO[bytes], config: WorkerConfig, part: ByteRange) -> Iterator[SourceItem]:
         at = file.tell()
-        while at < part.end and (line := file.readline()):
+        while at < part.end:
+            line, size = _next_line(file, config.limits.max_line_bytes)
+            if not size:
+                return
             self.line += 1
             first = at == 0
-            at += len(line)
+            at += size
             if line := (line.removeprefix(b"\xef\xbb\xbf") if first else line).strip():
-                yield SourceItem(name, line, at)
+                yield SourceItem(config.contexts, line, at)
+
+
+def _next_line(file: IO[bytes], most: int) -> tuple[bytes, int]:
+    """The next line and its length. Of a line over the limit, only a part that is also over the limit is held."""
+    line = file.readline(most + BLOCK)
+    size = len(line)
+    while len(line) > most and line[-1:] != b"\n" and (rest := file.readline(BLOCK)):
+        size += len(rest)
+        if rest.endswith(b"\n"):
+            break
+    return line, size
 
 
 if __name__ == "__main__":

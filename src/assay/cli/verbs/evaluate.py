@@ -114,13 +114,13 @@ def evaluate(
         typer.Option("--cache", help="Store answers of judges and embeddings, and use them again."),
     ] = False,
     jobs: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Number of processes. They divide an uncompressed .jsonl file of --contexts.",
+            help="Number of processes for an uncompressed .jsonl of --contexts; default: all cores for a long run.",
             metavar="N",
             min=1,
         ),
-    ] = 1,
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(

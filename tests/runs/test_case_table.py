@@ -105,6 +105,30 @@ def test_a_row_says_what_the_result_says(checks, status, pattern, score):
     assert b"SECRET" not in block.data
 
 
+FOUND = st.sampled_from(
+    [{"passed": True}, {"passed": False}, {"passed": True, "score": 0.25}, {"passed": 1}, {"response": {"passed": True}}, "error", "skip"]
+)  # fmt: skip
+LINES = st.builds(
+    line,
+    st.lists(st.tuples(st.sampled_from(["regex", "contains"]), st.sampled_from(["", "regex", "named"]), FOUND), max_size=3),
+    st.sampled_from(["completed", "error", "skip"]),
+    st.sampled_from([None, {}, {"latency_ms": 20}, {"cost_usd": 0.5}, {"latency_ms": "fast"}]),
+    st.sampled_from([None, {"cost_usd": 0.25}]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, phases=[Phase.generate])
+@given(st.lists(LINES, max_size=12))
+def test_results_together_say_what_each_says_alone(lines):
+    """Results with the same outcomes share what follows from them."""
+    together, alone = CaseFold(), CaseFold()
+    shared = together.add(0, outcomes_of(lines)) if lines else []
+    single = [block for at, one in enumerate(lines) for block in alone.add(at, outcomes_of([one]))]
+    assert list(entries(shared, 1, CaseFilter())) == list(entries(single, 1, CaseFilter()))
+    assert together.metadata == alone.metadata
+    assert together.totals == alone.totals
+
+
 def test_labels_numbers_and_costs():
     lines = [
         line([("regex", "", {"passed": True}), ("regex", "", {"passed": False})], output={"latency_ms": 20, "cost_usd": 0.5}),

@@ -6,7 +6,7 @@ The columns of the table of cases (decision 0068), from the results of a unit.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import isfinite, nan
 from typing import Any
 
@@ -103,28 +103,51 @@ class OutcomeColumns:
     def __init__(self) -> None:
         self._patterns: dict[str, int] = {}
         self._index = array("H")
-        self._numbers = {name: array("d") for name in ("score", "cost", "latency", "bar", "findings")}
+        self._scores = array("d")
+        self._shared = True  # so far, every score follows from the pattern of its result
+        self._numbers = {name: array("d") for name in ("cost", "latency", "bar", "findings")}
         self._labels: dict[str, int] = {}
+        self.seen: dict[Hashable, tuple[int, float]] = {}  # see `add_result`
 
-    def add(self, status: str, cells: Iterable[tuple[str, str]], **numbers: float | None) -> None:
-        """A result: its outcome, the outcome of each check with its label, and what is known of it."""
+    def add(
+        self,
+        status: str,
+        cells: Iterable[tuple[str, str]],
+        *,
+        score: float | None = None,
+        **numbers: float | None,
+    ) -> tuple[int, float]:
+        """
+        A result: its outcome, the outcome of each check with its label, and what is known of it.
+
+        Returns what `repeat` needs for a result with the same outcomes and the same score.
+        """
         outcomes = dict(cells)
         for label in outcomes:
             self._labels.setdefault(label, len(self._labels))
         text = status + "".join([outcomes.get(label, ABSENT) for label in self._labels]).rstrip(ABSENT)
-        self._index.append(self._patterns.setdefault(text, len(self._patterns)))
-        for name, column in self._numbers.items():
-            value = numbers.get(name)
-            column.append(nan if value is None else value)
+        self._shared = self._shared and share_of(text) == score
+        entry = self._patterns.setdefault(text, len(self._patterns)), nan if score is None else score
+        self.repeat(entry, **numbers)
+        return entry
+
+    def repeat(self, entry: tuple[int, float], **numbers: float | None) -> None:
+        """A result with the outcomes and the score of one before."""
+        at = len(self._index)
+        self._index.append(entry[0])
+        self._scores.append(entry[1])
+        for name, value in numbers.items():
+            if value is not None:
+                _place(self._numbers[name], at, value)
 
     def outcomes(self, spending: Spending | None = None) -> CaseOutcomes:
-        patterns = tuple(self._patterns)
+        patterns, many = tuple(self._patterns), len(self._index)
         wide = len(patterns) > WIDE
         columns = CaseColumns(
             patterns=patterns,
             index=self._index.tobytes() if wide else bytes(self._index.tolist()),
-            **{name: _octets(column) for name, column in self._numbers.items() if name != "score"},
-            score=self._scores(patterns),
+            score=b"" if self._shared else self._scores.tobytes(),
+            **{name: _filled(column, many) for name, column in self._numbers.items()},
         )
         labels = tuple(self._labels)
         if spending is None:
@@ -132,21 +155,6 @@ class OutcomeColumns:
         return CaseOutcomes(
             labels=labels, columns=columns, spent=spending.known_cost_usd, unknown=spending.unknown_costs
         )
-
-    def _scores(self, patterns: Sequence[str]) -> bytes:
-        """Empty if every score follows from the pattern of its result."""
-        scores = self._numbers["score"]
-        shares = [share_of(pattern) for pattern in patterns]
-        expected = [shares[at] for at in self._index]
-        same = all(
-            (share is None and score != score) or share == score
-            for share, score in zip(expected, scores, strict=True)
-        )
-        return b"" if same else scores.tobytes()
-
-
-def _octets(column: "array[float]") -> bytes:
-    return column.tobytes() if any(map(isfinite, column)) else b""
 
 
 class _Check(Struct, gc=False):
@@ -200,23 +208,48 @@ def summarized(results: Iterable[ResultSummary], spending: Spending | None = Non
 
 
 def add_result(columns: OutcomeColumns, result: ResultSummary) -> None:
+    """Add a result. What follows from its outcomes is computed once for all results that have the same."""
+    metadata = result.execution_context.output.metadata
+    about: JSON = metadata if is_object(metadata) else {}
+    cost, latency = cost_of(about, result.metadata), number_of(about.get("latency_ms"))
+    key = _outcome_key(result)
+    if key is not None and (entry := columns.seen.get(key)) is not None:
+        columns.repeat(entry, cost=cost, latency=latency)
+        return
+    status, cells, score = _outcome(result)
+    entry = columns.add(status, cells, score=score, cost=cost, latency=latency)
+    if key is not None:
+        columns.seen[key] = entry
+
+
+def _outcome(result: ResultSummary) -> tuple[str, list[tuple[str, str]], float | None]:
+    """The outcome of a result, that of each check with its label, and the score."""
     cells, scores = list[tuple[str, str]](), list[float | None]()
     for label, check in zip(labels_of(result.check_results), result.check_results, strict=True):
         document: JSON = {"results": check.results}
         outcome = NOT_MEASURED.get(check.status) or verdict_of(document)
         cells.append((label, outcome))
         scores.append(score_of(document) if check.status == "completed" else None)
-    metadata = result.execution_context.output.metadata
-    about: JSON = metadata if is_object(metadata) else {}
     status = status_of(result.status, [outcome for _, outcome in cells])
     known = [score for score in scores if score is not None and isfinite(score)]
-    columns.add(
-        status,
-        cells,
-        score=sum(known) / len(known) if known and status not in (ERROR, SKIPPED) else None,
-        cost=cost_of(about, result.metadata),
-        latency=number_of(about.get("latency_ms")),
-    )
+    score = sum(known) / len(known) if known and status not in (ERROR, SKIPPED) else None
+    return status, cells, score
+
+
+def _outcome_key(result: ResultSummary) -> Hashable | None:
+    """Everything that `_outcome` reads, if each check was not measured or says only whether it passed; else None."""
+    key: list[Hashable] = [result.status]
+    for check in result.check_results:
+        results, metadata = check.results, check.metadata
+        measured = check.status == "completed"
+        passed = results.get("passed") if measured else None
+        if measured and (len(results) != 1 or not isinstance(passed, bool)):
+            return None
+        name = metadata.get("check_name") if is_object(metadata) else None
+        if name is not None and not isinstance(name, str):
+            return None
+        key += (check.check_type, name, check.status, passed)
+    return tuple(key)
 
 
 def verdict_of(check: JSON) -> str:
@@ -302,7 +335,7 @@ def _place(column: "array[float]", at: int, value: float) -> None:
 
 
 def _filled(column: "array[float]", many: int) -> bytes:
-    if not column:
+    if not any(map(isfinite, column)):
         return b""
     column.extend([nan] * (many - len(column)))
     return column.tobytes()

@@ -71,12 +71,13 @@ bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
-soak: $(MADE)
+soak: $(MADE) $(PAGE) browser
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/engines/soak_workers.py
+	$(BIN)/python -m pytest -s tests/page/soak_page.py
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # Compares the documents with the code and runs their examples.

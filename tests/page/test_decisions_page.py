@@ -121,6 +121,18 @@ def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown, scre
     assert "case=" not in page.url
 
 
+def test_a_link_opens_a_case_that_the_list_does_not_have(site, page, shown):
+    case = site.client.get(
+        f"/v1/host/assay/comparison/cases?runs={site.before},{site.after}&of={site.after}&change=unchanged&limit=1"
+    ).json()["cases"][0]
+    site.open(page, f"/compare?runs={site.before},{site.after}&case={case['id']}")
+    drawer = page.get_by_role("dialog")
+    shown(drawer).to_contain_text("Same")
+    shown(drawer.get_by_role("heading", name="Output")).to_be_visible()
+    site.open(page, f"/compare?runs={site.before},{site.after}&case=nobody")
+    shown(drawer).to_contain_text("Neither run has a case with this id.")
+
+
 def test_three_runs_are_compared_with_the_first(site, page, shown):
     third = evaluate(site.client, answers(3, 0.7), "returns")
     site.open(page, f"/compare?runs={site.before},{site.after},{third}&metric=latency_ms")

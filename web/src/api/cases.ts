@@ -22,7 +22,7 @@ export interface Overview {
   bars: Bar[];
   columns: CheckColumn[];
   latency: { medianMs: number | null; p95Ms: number | null; cases: number } | null;
-  cost: { totalUsd: number | null; knownUsd: number; judgeUsd: number | null; unknown: boolean } | null;
+  cost: { totalUsd: number | null; knownUsd: number; unknown: boolean } | null;
   findings?: { kind: string; severity: string; count: number }[];
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
@@ -41,6 +41,7 @@ export interface CasesQuery {
     status?: CaseStatus[];
     check?: { index: number; outcome?: "failed" | "passed" | "error" | "skipped" | "ungraded" };
     positions?: number[];
+    caseId?: string[];
     findings?: true;
   };
   sort?: { by: CaseSort; order?: "asc" | "desc" };

@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 import { queryRuns } from "~/api/runs";
 import { formatAddress, navigate } from "~/state/address";
 import { setTheme } from "~/state/theme";
-import { Dialog, Field, format, StatusChip } from "~/ui";
+import { Dialog, Field, format, StatusChip, VisibleText } from "~/ui";
 import { ROUTES } from "./routes";
 
 interface Entry {
@@ -86,7 +86,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             onMouseMove={() => setChosen(at)}
             onClick={() => go(entry)}
           >
-            <span className="grow truncate">{entry.label}</span>
+            <span className="grow truncate"><VisibleText text={entry.label} /></span>
             {entry.status && entry.status !== "completed" && <StatusChip status={entry.status} />}
             {entry.note && <span className="faint num">{entry.note}</span>}
           </li>

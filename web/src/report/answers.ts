@@ -41,6 +41,7 @@ export function pageOf(run: ReportRun, query: CasesQuery): CasesAnswer {
     (row) =>
       (filter.status === undefined || filter.status.includes(row.status)) &&
       (filter.positions === undefined || filter.positions.includes(row.position)) &&
+      (filter.caseId === undefined || (row.caseId !== null && filter.caseId.includes(row.caseId))) &&
       (filter.findings === undefined || (row.findings ?? 0) > 0) &&
       (filter.check === undefined || (row.cells[filter.check.index]?.[filter.check.outcome ?? "failed"] ?? 0) > 0),
   );

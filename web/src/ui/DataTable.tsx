@@ -1,7 +1,7 @@
 /** A table that holds any number of rows: it draws only those in view, and asks for more when its end comes near. */
 import "./table.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { Icon } from "./icons";
 
 export interface Column<Row> {
@@ -36,9 +36,6 @@ interface Props<Row> {
   /** With these two, each row has a box to pick it; Space picks the row in focus. */
   picked?: ReadonlySet<string>;
   onPick?: (key: string, picked: boolean) => void;
-  /** The heading above the first of several rows in a row that give the same text. */
-  groupOf?: (row: Row) => string;
-  groupHeader?: (group: string, first: Row) => ReactNode;
   /** The number of rows on the server, if there are more than `rows`. */
   total?: number;
   more?: { has: boolean; loading: boolean; load: () => void };
@@ -52,10 +49,10 @@ interface Props<Row> {
   rowLabel?: (row: Row) => string;
 }
 
-type Line<Row> = { kind: "row"; row: Row; key: string } | { kind: "group"; group: string; first: Row; key: string };
+const FRESH_MS = 30_000; // a row says how long ago something was
 
 export function DataTable<Row>(props: Props<Row>) {
-  const { rows, columns, rowKey, onOpen, sort, onSort, picked, onPick, groupOf, more, rowHeight = 40, compact } = props;
+  const { rows, columns, rowKey, onOpen, sort, onSort, picked, onPick, more, rowHeight = 40, compact } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(1_200);
   const [focus, setFocus] = useState(0);
@@ -67,31 +64,30 @@ export function DataTable<Row>(props: Props<Row>) {
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const lines = useMemo(() => linesOf(rows, rowKey, groupOf), [rows, rowKey, groupOf]);
   const narrow = compact !== undefined && width < compact.below;
   const height = narrow ? compact.height : rowHeight;
   const virtual = useVirtualizer({
-    count: lines.length,
+    count: rows.length,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => (lines[index]?.kind === "group" ? 34 : height),
-    getItemKey: (index) => lines[index]?.key ?? index,
+    estimateSize: () => height,
+    getItemKey: (index) => (rows[index] === undefined ? index : rowKey(rows[index])),
     overscan: 12,
     scrollPaddingStart: narrow ? 0 : 36,
   });
-  useEffect(() => virtual.measure(), [height, lines, virtual]);
+  useEffect(() => virtual.measure(), [height, rows, virtual]);
 
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? -1;
   const { has = false, loading = false, load } = more ?? {};
   useEffect(() => {
-    if (has && !loading && last >= lines.length - 15) load?.();
-  }, [has, loading, last, lines.length, load]);
+    if (has && !loading && last >= rows.length - 15) load?.();
+  }, [has, loading, last, rows.length, load]);
 
-  const shown = columns.filter((column) => column.from === undefined || width >= column.from);
+  const shown = useMemo(() => columns.filter((column) => column.from === undefined || width >= column.from), [columns, width]);
   const template = [...(picked && !narrow ? ["18px"] : []), ...(narrow ? ["1fr"] : shown.map((column) => column.width))].join(" ");
 
   const focusLine = (index: number) => {
-    const next = Math.max(0, Math.min(lines.length - 1, index));
+    const next = Math.max(0, Math.min(rows.length - 1, index));
     setFocus(next);
     virtual.scrollToIndex(next, { align: "auto" });
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-line="${next}"]`)?.focus({ preventScroll: true }));
@@ -100,21 +96,24 @@ export function DataTable<Row>(props: Props<Row>) {
     const target = event.target as HTMLElement;
     if (target.dataset["line"] === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     const index = Number(target.dataset["line"]);
-    const line = lines[index];
+    const row = rows[index];
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 400) / height) - 2);
     const moves: Record<string, number> = {
       ArrowDown: index + 1, j: index + 1, ArrowUp: index - 1, k: index - 1,
-      PageDown: index + page, PageUp: index - page, Home: 0, End: lines.length - 1,
+      PageDown: index + page, PageUp: index - page, Home: 0, End: rows.length - 1,
     };
     const to = moves[event.key];
     if (to !== undefined) focusLine(to);
-    else if (event.key === "Enter" && line?.kind === "row" && onOpen) onOpen(line.row);
-    else if ((event.key === " " || event.key === "x") && line?.kind === "row" && onPick && picked) onPick(line.key, !picked.has(line.key));
+    else if (event.key === "Enter" && row !== undefined && onOpen) onOpen(row);
+    else if ((event.key === " " || event.key === "x") && row !== undefined && onPick && picked) onPick(rowKey(row), !picked.has(rowKey(row)));
     else return;
     event.preventDefault();
   };
-  const current = Math.min(focus, Math.max(0, lines.length - 1));
+  const current = Math.min(focus, Math.max(0, rows.length - 1));
   const tabbable = items.some((item) => item.index === current) ? current : (items[0]?.index ?? 0);
+  const latest = useRef({ props, setFocus });
+  latest.current = { props, setFocus };
+  const minute = Math.floor(Date.now() / FRESH_MS);
 
   return (
     <div
@@ -122,7 +121,7 @@ export function DataTable<Row>(props: Props<Row>) {
       className={`table ${props.className ?? "fill"}`}
       role="grid"
       aria-label={props.label}
-      aria-rowcount={(props.total ?? lines.length) + (narrow ? 0 : 1)}
+      aria-rowcount={(props.total ?? rows.length) + (narrow ? 0 : 1)}
       aria-colcount={narrow ? 1 : shown.length + (picked ? 1 : 0)}
       aria-multiselectable={picked ? true : undefined}
       onKeyDown={onKeyDown}
@@ -144,64 +143,24 @@ export function DataTable<Row>(props: Props<Row>) {
         )}
         <div className="table-body" role="rowgroup" style={{ height: virtual.getTotalSize() }}>
           {items.map((item) => {
-            const line = lines[item.index];
-            if (!line) return null;
-            const place = { transform: `translateY(${item.start}px)`, height: item.size, gridTemplateColumns: template };
-            const common = {
-              "data-line": item.index,
-              tabIndex: item.index === tabbable ? 0 : -1,
-              "aria-rowindex": item.index + (narrow ? 1 : 2),
-              style: place,
-            };
-            if (line.kind === "group") {
-              return (
-                <div key={line.key} role="row" className="table-row group" {...common}>
-                  <div role="gridcell">{props.groupHeader?.(line.group, line.first) ?? line.group}</div>
-                </div>
-              );
-            }
-            const selected = picked?.has(line.key);
+            const row = rows[item.index];
+            if (row === undefined) return null;
+            const key = rowKey(row);
             return (
-              <div
-                key={line.key}
-                role="row"
-                className={`table-row${onOpen ? " opens" : ""}`}
-                aria-selected={picked ? selected : undefined}
-                aria-label={props.rowLabel?.(line.row)}
-                onFocus={(event) => event.target === event.currentTarget && setFocus(item.index)}
-                onClick={(event) => {
-                  const element = event.target as HTMLElement;
-                  if (element.closest("a, button, input, label") || window.getSelection()?.toString()) return;
-                  setFocus(item.index);
-                  onOpen?.(line.row);
-                }}
-                {...common}
-              >
-                {narrow ? (
-                  <div role="gridcell" className="table-compact">
-                    {compact.row(line.row)}
-                  </div>
-                ) : (
-                  <>
-                    {picked && (
-                      <div role="gridcell">
-                        <input
-                          type="checkbox"
-                          tabIndex={-1}
-                          aria-label={`Pick ${props.rowLabel?.(line.row) ?? line.key}`}
-                          checked={selected}
-                          onChange={(event) => onPick?.(line.key, event.target.checked)}
-                        />
-                      </div>
-                    )}
-                    {shown.map((column) => (
-                      <div key={column.id} role="gridcell" className={column.align}>
-                        {column.cell(line.row)}
-                      </div>
-                    ))}
-                  </>
-                )}
-              </div>
+              <Line<Row>
+                key={key}
+                row={row}
+                index={item.index}
+                top={item.start}
+                height={item.size}
+                template={template}
+                narrow={narrow}
+                columns={shown}
+                tabbable={item.index === tabbable}
+                selected={picked?.has(key)}
+                minute={minute}
+                latest={latest}
+              />
             );
           })}
         </div>
@@ -210,6 +169,72 @@ export function DataTable<Row>(props: Props<Row>) {
     </div>
   );
 }
+
+interface LineProps<Row> {
+  row: Row;
+  index: number;
+  top: number;
+  height: number;
+  template: string;
+  narrow: boolean;
+  columns: Column<Row>[];
+  tabbable: boolean;
+  /** Undefined: rows of this table are not picked. */
+  selected: boolean | undefined;
+  minute: number;
+  /** Does not change: what a line calls, as of the last drawing of the table. */
+  latest: { readonly current: { props: Props<Row>; setFocus: (index: number) => void } };
+}
+
+/** A row. While the table scrolls, a row that stays in view is not drawn again. */
+const Line = memo(function Line<Row>({ row, index, top, height, template, narrow, columns, tabbable, selected, latest }: LineProps<Row>) {
+  const { rowLabel, rowKey, onOpen, compact } = latest.current.props;
+  const label = rowLabel?.(row);
+  return (
+    <div
+      role="row"
+      className={`table-row${onOpen ? " opens" : ""}`}
+      aria-selected={selected}
+      aria-label={label}
+      data-line={index}
+      tabIndex={tabbable ? 0 : -1}
+      aria-rowindex={index + (narrow ? 1 : 2)}
+      style={{ transform: `translateY(${top}px)`, height, gridTemplateColumns: template }}
+      onFocus={(event) => event.target === event.currentTarget && latest.current.setFocus(index)}
+      onClick={(event) => {
+        const element = event.target as HTMLElement;
+        if (element.closest("a, button, input, label") || window.getSelection()?.toString()) return;
+        latest.current.setFocus(index);
+        latest.current.props.onOpen?.(row);
+      }}
+    >
+      {narrow && compact ? (
+        <div role="gridcell" className="table-compact">
+          {compact.row(row)}
+        </div>
+      ) : (
+        <>
+          {selected !== undefined && (
+            <div role="gridcell">
+              <input
+                type="checkbox"
+                tabIndex={-1}
+                aria-label={`Pick ${label ?? rowKey(row)}`}
+                checked={selected}
+                onChange={(event) => latest.current.props.onPick?.(rowKey(row), event.target.checked)}
+              />
+            </div>
+          )}
+          {columns.map((column) => (
+            <div key={column.id} role="gridcell" className={column.align}>
+              {column.cell(row)}
+            </div>
+          ))}
+        </>
+      )}
+    </div>
+  );
+}) as <Row>(props: LineProps<Row>) => ReactNode;
 
 function Heading<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: Sort; onSort?: (sort: Sort) => void }) {
   const { sort: by } = column;
@@ -227,19 +252,4 @@ function Heading<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: So
       )}
     </div>
   );
-}
-
-function linesOf<Row>(rows: Row[], rowKey: (row: Row) => string, groupOf?: (row: Row) => string): Line<Row>[] {
-  const lines: Line<Row>[] = [];
-  let group: string | null = null;
-  for (const row of rows) {
-    const key = rowKey(row);
-    const own = groupOf?.(row);
-    if (own !== undefined && own !== group) {
-      lines.push({ kind: "group", group: own, first: row, key: `group ${own} ${key}` });
-      group = own;
-    }
-    lines.push({ kind: "row", row, key });
-  }
-  return lines;
 }

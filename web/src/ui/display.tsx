@@ -85,21 +85,27 @@ interface IntervalProps extends IntervalValue {
 export function Interval({ value, low, high, format = formatScore, level = 0.95, bar }: IntervalProps) {
   if (value === null || value === undefined) return <NotMeasured />;
   const known = low !== null && low !== undefined && high !== null && high !== undefined;
+  const inside = known ? onScale(low, high) : null;
   const title = known
-    ? `${format(value)}; ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}`
+    ? `${format(value)}; ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}${inside?.cut ? ", shown as far as the scale from 0 to 1" : ""}`
     : `${format(value)}; without an interval`;
   return (
     <span className="interval" title={title}>
       {bar && <IntervalBar value={value} low={low} high={high} />}
       <span className="value">{format(value)}</span>
-      {known && (
+      {inside && (
         <span className="spread">
-          <span aria-hidden="true">{spread(value, low, high, format)}</span>
-          <span className="sr">{`, ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}`}</span>
+          <span aria-hidden="true">{spread(value, inside.low, inside.high, format)}</span>
+          <span className="sr">{`, ${Math.round(level * 100)} % interval from ${format(inside.low)} to ${format(inside.high)}`}</span>
         </span>
       )}
     </span>
   );
+}
+
+/** The part of the interval of a score that is on the scale from 0 to 1. The interval of a mean of few tasks can reach beyond it. */
+export function onScale(low: number, high: number): { low: number; high: number; cut: boolean } {
+  return { low: Math.max(0, low), high: Math.min(1, high), cut: low < 0 || high > 1 };
 }
 
 export function spread(value: number, low: number, high: number, format: (value: number) => string): string {

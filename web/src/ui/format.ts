@@ -21,12 +21,13 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** US dollars; a small amount keeps two significant digits. */
+/** US dollars and cents; an amount of less than a cent has two significant digits. */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
   if (value === 0) return "$0";
-  if (Math.abs(value) >= 0.995) return `$${value.toFixed(2)}`;
-  return `$${value.toPrecision(2).includes("e") ? value.toExponential(1) : Number(value.toPrecision(2)).toString()}`;
+  const digits = Math.max(2, Math.min(20, 1 - Math.floor(Math.log10(Math.abs(value)))));
+  const [whole = "", part = ""] = value.toFixed(digits).split(".");
+  return `$${whole}.${part.slice(0, 2)}${part.slice(2).replace(/0+$/, "")}`;
 }
 
 /** Milliseconds as `340 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`. */

@@ -78,7 +78,6 @@ class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
     total_usd: float | None
     known_usd: float
-    judge_usd: float | None
     unknown: bool
 
 
@@ -186,7 +185,6 @@ async def read_overview(
         cost=CostSummary(
             total_usd=None if totals.unknown else round(totals.spent, 12),
             known_usd=round(totals.spent, 12),
-            judge_usd=None,
             unknown=totals.unknown > 0,
         ),
         findings=await _findings(store, run, totals) if header and MODE in header.modes else UNSET,

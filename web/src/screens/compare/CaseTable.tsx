@@ -1,9 +1,11 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo } from "react";
+import { type CaseRow, queryCases } from "~/api/cases";
 import { type ChangeFilter, type ComparedCase, getComparedCases, type PairComparison } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, type Column, DataTable, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
+import { caseOf, type OpenCase } from "./outside";
 import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, valueText } from "./words";
 
 const SideBySide = lazy(() => import("./SideBySide").then((module) => ({ default: module.SideBySide })));
@@ -52,6 +54,12 @@ export function CaseTable({ pair, query, file }: Props) {
   const rows = useMemo(() => cases.data?.pages.flatMap((page) => page.cases) ?? [], [cases.data]);
   const total = cases.data?.pages[0]?.total ?? 0;
   const index = rows.findIndex((row) => row.id === open);
+  const outside = useQuery({
+    queryKey: ["comparison", "case", pair.baseline, pair.run, query.metric, open],
+    queryFn: ({ signal }) => findCase(open, pair.baseline, pair.run, query.metric, signal),
+    enabled: open !== "" && index < 0 && !cases.isPending,
+    retry: false,
+  });
   const show = (to: number) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, to))];
     if (row) changeParams({ case: row.id }, { replace: true });
@@ -113,7 +121,9 @@ export function CaseTable({ pair, query, file }: Props) {
         <Suspense fallback={null}>
           <SideBySide
             id={open}
-            row={rows[index]}
+            row={rows[index] ?? outside.data ?? undefined}
+            loading={cases.isPending || outside.isFetching}
+            error={outside.error}
             baseline={pair.baseline}
             run={pair.run}
             onMove={(by) => show(index + by)}
@@ -194,4 +204,14 @@ async function everyCase(query: Parameters<typeof getComparedCases>[0]): Promise
     if (page.cases.length === 0 || found.length >= page.total) break;
   }
   return found;
+}
+
+/** Ask both runs for the case. Null: neither has it. */
+async function findCase(id: string, baseline: string, run: string, metric: string, signal: AbortSignal): Promise<OpenCase | null> {
+  const [before, after] = await Promise.all([baseline, run].map((one) => rowOf(one, id, signal)));
+  return caseOf(id, before, after, metric);
+}
+
+async function rowOf(run: string, id: string, signal: AbortSignal): Promise<CaseRow | undefined> {
+  return (await queryCases(run, { filter: { caseId: [id] }, include: ["preview"], limit: 1 }, signal)).cases[0];
 }

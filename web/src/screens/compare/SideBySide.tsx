@@ -4,17 +4,19 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";
 import { ApiError, reportSource } from "~/api/client";
-import type { ComparedCase } from "~/api/comparison";
 import { Content, textOf } from "~/screens/run/Content";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, CopyButton, Drawer, ErrorState, Loading, Notice, Segments, type Tone, VisibleText } from "~/ui";
+import type { OpenCase } from "./outside";
 import { CHANGE_TONE, CHANGE_WORD, differenceText, valueText } from "./words";
 
 interface Props {
   id: string;
-  row: ComparedCase | undefined;
+  row: OpenCase | undefined;
+  loading: boolean;
+  error: unknown;
   baseline: string;
   run: string;
   onMove: (by: 1 | -1) => void;
@@ -22,7 +24,7 @@ interface Props {
 }
 
 /** One case in both runs: what differs in the outputs, and the checks beside each other. */
-export function SideBySide({ id, row, baseline, run, onMove, onClose }: Props) {
+export function SideBySide({ id, row, loading, error, baseline, run, onMove, onClose }: Props) {
   useKeys("Case", [
     { keys: "j", label: "Next case", run: () => onMove(1) },
     { keys: "k", label: "Previous case", run: () => onMove(-1) },
@@ -41,7 +43,15 @@ export function SideBySide({ id, row, baseline, run, onMove, onClose }: Props) {
         </>
       }
     >
-      {row ? <Both key={id} row={row} baseline={baseline} run={run} /> : <Notice>This case is not in the list that is shown. Choose its list above the table.</Notice>}
+      {row ? (
+        <Both key={id} row={row} baseline={baseline} run={run} />
+      ) : loading ? (
+        <Loading label="Loading the case" lines={8} />
+      ) : error ? (
+        <ErrorState error={error} />
+      ) : (
+        <Notice>Neither run has a case with this id.</Notice>
+      )}
     </Drawer>
   );
 }
@@ -55,7 +65,7 @@ function useCase(run: string, position: number | undefined) {
   });
 }
 
-function Both({ row, baseline, run }: { row: ComparedCase; baseline: string; run: string }) {
+function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: string }) {
   const before = useCase(baseline, row.position_before);
   const after = useCase(run, row.position_after);
   const [mode, setMode] = useParam("view", "difference");
@@ -67,7 +77,7 @@ function Both({ row, baseline, run }: { row: ComparedCase; baseline: string; run
   return (
     <div className="compare-both">
       <div className="row wrap">
-        <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip>
+        {row.change && <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip>}
         <span className="num">
           {valueText(row.before)} → {valueText(row.after)} <strong>{differenceText(row.before, row.after)}</strong>
         </span>

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { money } from "~/ui/format";
 import { axisOf, distribution, type Mark, scatter } from "./marks";
+import { caseOf } from "./outside";
 import { differenceText, filtersOf, valueText } from "./words";
 
 const names = { before: "before", after: "after", metric: "passed", lowerIsBetter: false };
@@ -56,4 +58,24 @@ test("an empty list is offered only if a reader looks for it first", () => {
   const none = { count: 0, ids: [] };
   const pair = { worse: 0, better: 0, unchanged: 3, unmeasured: none, only_in_baseline: { count: 2, ids: [] }, only_in_run: none, other_inputs: none } as never;
   expect(filtersOf(pair).map(([name]) => name)).toEqual(["changed", "worse", "better", "unchanged", "only_in_baseline"]);
+});
+
+test("dollars have cents, and small amounts two digits", () => {
+  const shown = [null, 0, 0.5, 0.05, 0.0153, 0.00021, 0.996, 12.3, -0.5, 3e-15].map(money);
+  expect(shown).toEqual(["–", "$0", "$0.50", "$0.05", "$0.015", "$0.00021", "$1.00", "$12.30", "$-0.50", "$0.000000000000003"]);
+});
+
+describe("a case that is not among the loaded rows", () => {
+  const row = (passed: number, failed: number) =>
+    ({ position: 7, status: failed > 0 ? "failed" : "passed", trials: { total: passed + failed, passed, failed, unmeasured: 0 }, preview: { reason: "why" } }) as never;
+  test.each([
+    [row(1, 0), row(0, 1), "", { change: "worse", before: 1, after: 0, reason_before: "passed", reason_after: "why" }],
+    [row(1, 3), row(2, 2), "passed", { change: "better", before: 0.25, after: 0.5 }],
+    [row(1, 1), row(1, 1), "", { change: "unchanged" }],
+    [row(0, 0), row(1, 0), "", { change: "unmeasured", before: undefined }],
+    [undefined, row(1, 0), "", { change: "only_in_run", position_after: 7 }],
+    [row(1, 0), undefined, "latency_ms", { change: "only_in_baseline", before: undefined }],
+    [row(1, 0), row(0, 1), "latency_ms", { change: undefined, before: undefined, after: undefined }],
+  ])("%# has its place in both runs", (before, after, metric, expected) => expect(caseOf("c", before, after, metric)).toMatchObject(expected));
+  test("is in neither", () => expect(caseOf("c", undefined, undefined, "")).toBeNull());
 });

@@ -1,5 +1,5 @@
 import type { Bar, Overview } from "~/api/cases";
-import { Chip, NotMeasured } from "~/ui/display";
+import { Chip, NotMeasured, onScale } from "~/ui/display";
 import { count, duration, money, plural, score as formatScore } from "~/ui/format";
 
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
@@ -45,6 +45,7 @@ function ScoreCard({ overview }: { overview: Overview }) {
           <p className="quiet headline-note">
             {score.low === null ? "No interval: there are too few " : "95 % interval"}
             {score.low === null ? `${nounOf(overview)}s. ` : ` over ${plural(score.cases, nounOf(overview))}. `}
+            {intervalNote(score)}
             {counts && `${countsText(counts)}.`}
           </p>
           <EffectiveNote overview={overview} />
@@ -54,9 +55,15 @@ function ScoreCard({ overview }: { overview: Overview }) {
   );
 }
 
-/** The ends of an interval. A score is never outside of 0 to 1. */
+/** The ends of an interval, as far as the scale from 0 to 1. */
 function rangeText(low: number, high: number): string {
-  return `${formatScore(Math.max(0, low))}–${formatScore(Math.min(1, high))}`;
+  const inside = onScale(low, high);
+  return `${formatScore(inside.low)}–${formatScore(inside.high)}`;
+}
+
+function intervalNote({ low, high }: NonNullable<Overview["run"]["score"]>): string {
+  if (low === null || high === null || !onScale(low, high).cut) return "";
+  return `The interval of the mean is ${formatScore(low)} to ${formatScore(high)}; a score ends at 0 and at 1. `;
 }
 
 /** The score and its interval on the scale from 0 to 1, with the bar. */
@@ -117,7 +124,6 @@ function CostNumber({ overview: { cost } }: { overview: Overview }) {
       </HeadlineNumber>
     );
   }
-  const judge = cost.judgeUsd ? `${money(cost.judgeUsd)} for judges` : "";
   if (cost.totalUsd === null) {
     return (
       <HeadlineNumber label="Cost" note="some costs are not known">
@@ -125,11 +131,7 @@ function CostNumber({ overview: { cost } }: { overview: Overview }) {
       </HeadlineNumber>
     );
   }
-  return (
-    <HeadlineNumber label="Cost" note={judge}>
-      {money(cost.totalUsd)}
-    </HeadlineNumber>
-  );
+  return <HeadlineNumber label="Cost">{money(cost.totalUsd)}</HeadlineNumber>;
 }
 
 function LatencyNumber({ overview: { latency } }: { overview: Overview }) {

@@ -1,13 +1,13 @@
 import "./run.css";
 import "./case.css";
 
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { ScreenProps } from "~/app/routes";
 import { reportSource } from "~/api/client";
 import { getOverview, type CaseRow, type CaseSort, type Overview } from "~/api/cases";
-import { changeParams, formatAddress, useAddress } from "~/state/address";
+import { changeParams, currentAddress, formatAddress, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
 import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
@@ -18,10 +18,11 @@ import { Headline } from "./Headline";
 import { useLive } from "./live";
 import { LiveBar } from "./LiveBar";
 import { Matrix, type MatrixHandle } from "./Matrix";
-import { allRows, PAGE, useRows, type Rows } from "./rows";
+import { allRows, PAGE, prefetchRows, useRows, type Rows } from "./rows";
 import { Toolbar } from "./Toolbar";
 import { viewOf } from "./view";
 import { nounOf } from "./words";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 const MAX_EXPORT = 100_000; // rows
@@ -30,6 +31,8 @@ const MAX_LOOK = 20; // pages that "next failure" looks through
 /** One run: the headline, then cases × checks, and a drawer for one case. */
 export default function RunScreen({ params }: ScreenProps) {
   const id = params["id"] ?? "";
+  const queries = useQueryClient();
+  useEffect(() => prefetchRows(queries, id, viewOf(currentAddress().params)), [queries, id]);
   const overview = useQuery({ queryKey: ["run", id, "overview"], queryFn: ({ signal }) => getOverview(id, signal) });
   if (overview.isPending) {
     return (
@@ -47,7 +50,7 @@ function RunView({ overview }: { overview: Overview }) {
   const connection = useLive(run);
   const noun = nounOf(overview);
   useEffect(() => {
-    document.title = `${run.name || run.runId} · assay`;
+    document.title = `${plainText(run.name) || run.runId} · assay`;
   }, [run.name, run.runId]);
   const cases = run.kind === "evaluation" || run.kind === "agent-eval";
   return (

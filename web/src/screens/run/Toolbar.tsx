@@ -3,6 +3,7 @@ import { Button, SearchField, Segments, Select } from "~/ui/controls";
 import type { ExportColumn } from "~/ui/export";
 import { ExportMenu } from "~/ui/ExportMenu";
 import { count } from "~/ui/format";
+import { plainText } from "~/ui/visible";
 
 import type { Rows } from "./rows";
 import type { Show, View } from "./view";
@@ -41,7 +42,7 @@ export function Toolbar({ run, view, rows, columns, findings, noun, change, coll
         <Select
           label="Only where this check failed"
           value={view.check === null ? "" : String(view.check)}
-          options={[["", "Any check"], ...columns.map((column) => [String(column.index), `Fails ${column.label.slice(0, 60)}`] as const)]}
+          options={[["", "Any check"], ...columns.map((column) => [String(column.index), `Fails ${plainText(column.label.slice(0, 60))}`] as const)]}
           onChange={(value) => change({ check: value || undefined })}
         />
       )}

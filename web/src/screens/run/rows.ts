@@ -1,6 +1,6 @@
 /** The rows of the table, page by page as they come into view, or the rows that a search found. */
 
-import { keepPreviousData, useInfiniteQuery, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, type QueryClient, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
 
 import { queryCases, searchCases, type CaseRow, type CasesAnswer, type CasesQuery, type SearchMatch } from "~/api/cases";
@@ -40,6 +40,20 @@ export function useRows(run: string, view: View): Rows {
   return view.text.trim() ? { ...found, first: pages.first } : pages;
 }
 
+function pageOptions(run: string, query: CasesQuery, page: number) {
+  return {
+    queryKey: ["run", run, "cases", query, page] as const,
+    queryFn: ({ signal }: { signal: AbortSignal }) => queryCases(run, { ...query, limit: PAGE, offset: page * PAGE }, signal),
+    staleTime: 30_000,
+    gcTime: 60_000,
+  };
+}
+
+/** Ask for the first rows of a view before the rest of the screen is known. */
+export function prefetchRows(queries: QueryClient, run: string, view: View): void {
+  void queries.prefetchQuery({ ...pageOptions(run, queryOf({ ...view, text: "" }), 0), retry: false });
+}
+
 function usePages(run: string, query: CasesQuery): Rows {
   const queries = useQueryClient();
   const [range, setRange] = useState<[number, number]>([0, 0]);
@@ -48,15 +62,7 @@ function usePages(run: string, query: CasesQuery): Rows {
     for (let page = range[0]; page <= range[1]; page += 1) many.add(page);
     return [...many];
   }, [range]);
-  const options = useCallback(
-    (page: number) => ({
-      queryKey: ["run", run, "cases", query, page] as const,
-      queryFn: ({ signal }: { signal: AbortSignal }) => queryCases(run, { ...query, limit: PAGE, offset: page * PAGE }, signal),
-      staleTime: 30_000,
-      gcTime: 60_000,
-    }),
-    [run, JSON.stringify(query)],
-  );
+  const options = useCallback((page: number) => pageOptions(run, query, page), [run, JSON.stringify(query)]);
   const results = useQueries({ queries: wanted.map((page) => ({ ...options(page), placeholderData: keepPreviousData })) });
   const loaded = new Map<number, CaseRow[]>();
   wanted.forEach((page, at) => {

@@ -4,7 +4,7 @@ import { useCallback, useMemo, useRef } from "react";
 import { queryRuns, type RunGroup, type RunRow, type RunsAnswer } from "~/api/runs";
 import { formatAddress, navigate } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
-import { Button, type Column, DataTable, ErrorState, ExportMenu, format, Icon, Loading, Notice } from "~/ui";
+import { Button, type Column, DataTable, ErrorState, ExportMenu, format, Icon, Loading, Notice, VisibleText } from "~/ui";
 import { CompactRun, EXPORT_COLUMNS, KIND_NAMES, Outcome, runAddress, runColumns, ScoreCell, titleOf } from "./columns";
 import { NoMatch, NoRuns } from "./EmptyRuns";
 import { useLiveRuns } from "./live";
@@ -161,7 +161,7 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
     cell: ({ name, kind }) => (
       <div className="runs-name">
         <a className="truncate" href={formatAddress("/runs", { name, kind })} tabIndex={-1}>
-          {name || "Without a name"}
+          <VisibleText text={name || "Without a name"} />
         </a>
         <span className="faint">{KIND_NAMES[kind]}</span>
       </div>

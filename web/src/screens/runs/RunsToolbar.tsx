@@ -1,5 +1,5 @@
 import { type Kind, KINDS, type RunsAnswer } from "~/api/runs";
-import { Button, format, SearchField, Select } from "~/ui";
+import { Button, format, SearchField, Select, VisibleText } from "~/ui";
 import { KIND_NAMES } from "./columns";
 import { type RunsState, STATUS_CHOICES } from "./query";
 
@@ -63,7 +63,9 @@ export function RunsToolbar({ state, counts, kinds }: { state: RunsState; counts
       {chips.map(([label, value, clear]) => (
         <Button key={label} size="small" className="runs-chip" icon="close" title={`Remove the filter: ${label} ${value}`} onClick={clear}>
           <span className="faint">{label}</span>
-          <span className="truncate">{value}</span>
+          <span className="truncate">
+            <VisibleText text={value} />
+          </span>
         </Button>
       ))}
     </div>

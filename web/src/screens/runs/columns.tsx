@@ -1,7 +1,7 @@
 /** The columns of the list, for the screen and for its export. */
 import { type CaseCounts, type Kind, type RunRow } from "~/api/runs";
 import { formatAddress } from "~/state/address";
-import { Chip, type Column, type ExportColumn, format, Interval, isLive, Missing, NotMeasured, Progress, StatusChip, Tag } from "~/ui";
+import { Chip, type Column, type ExportColumn, format, Interval, isLive, Missing, NotMeasured, Progress, StatusChip, Tag, VisibleText } from "~/ui";
 
 export const KIND_NAMES: Record<Kind, string> = {
   evaluation: "Evaluation",
@@ -26,7 +26,7 @@ function Name({ run }: { run: RunRow }) {
   return (
     <div className="runs-name">
       <a className="truncate" href={runAddress(run)} tabIndex={-1} title={run.name || run.runId}>
-        {titleOf(run)}
+        <VisibleText text={titleOf(run)} />
       </a>
       <span className="faint truncate" title={run.runId}>
         {parts.join(" · ")}
@@ -139,7 +139,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       header: "Model",
       width: "minmax(72px, 0.8fr)",
       from: 1_230,
-      cell: (run) => (models(run) ? <span title={models(run)}>{models(run)}</span> : <Missing />),
+      cell: (run) => (models(run) ? <span title={models(run)}><VisibleText text={models(run)} /></span> : <Missing />),
     },
     {
       id: "regressions",
@@ -161,7 +161,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
         <span className="row runs-tags" title={(run.tags ?? []).join(", ")}>
           {(run.tags ?? []).slice(0, 1).map((tag) => (
             <button key={tag} type="button" className="runs-tag" tabIndex={-1} title={`Only runs with the tag ${tag}`} onClick={() => onTag(tag)}>
-              <Tag>{tag}</Tag>
+              <Tag><VisibleText text={tag} /></Tag>
             </button>
           ))}
           {(run.tags ?? []).length > 1 && <span className="faint num">{`+${(run.tags ?? []).length - 1}`}</span>}
@@ -202,7 +202,7 @@ export function CompactRun({ run }: { run: RunRow }) {
     <div className="runs-compact">
       <div className="row">
         <a className="grow truncate" href={runAddress(run)} tabIndex={-1}>
-          {titleOf(run)}
+          <VisibleText text={titleOf(run)} />
         </a>
         <Outcome run={run} />
       </div>

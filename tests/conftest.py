@@ -131,7 +131,7 @@ def address(request, tmp_path):
     if request.param == "postgres":
         from support.postgres import server  # half a second that most tests do not need
 
-        with server().database() as address:
+        with server().store_database() as address:
             yield address
     else:
         yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
@@ -143,7 +143,7 @@ def database(request, tmp_path_factory):
     if request.param == "postgres":
         from support.postgres import server
 
-        with server().database() as address:
+        with server().store_database() as address:
             yield address
     else:
         yield f"sqlite:///{tmp_path_factory.mktemp('database')}/runs.db"

@@ -59,7 +59,7 @@ def disk(request, tmp_path):
     if request.param == "sqlite":
         yield sqlite(tmp_path)
     else:
-        with postgres().database() as address:
+        with postgres().store_database() as address:
             yield address
 
 
@@ -165,7 +165,7 @@ def whole(request, tmp_path_factory):
         if request.param == "sqlite":
             address = sqlite(tmp_path_factory.mktemp("audit"))
         else:
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
 
         async def fill():
             for tenant in ("t", "t", "u"):
@@ -292,7 +292,7 @@ def host(request, tmp_path_factory):
         if request.param == "sqlite":
             address = sqlite(tmp_path_factory.mktemp("audit"))
         else:
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
         yield stack.enter_context(Both(address))
 
 

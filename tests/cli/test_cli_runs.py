@@ -49,7 +49,7 @@ def home(request, tmp_path, monkeypatch):
     (tmp_path / "checks.json").write_text(json.dumps(EQUAL))
     with contextlib.ExitStack() as stack:
         if request.param == "postgres":
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
             (tmp_path / "assay.toml").write_text(f'database_url = "{address}"\n')
         yield tmp_path
 

@@ -23,7 +23,7 @@ def folder(request, tmp_path):
     if request.param == "postgres":
         from support.postgres import server
 
-        with server().database() as address:
+        with server().store_database() as address:
             (tmp_path / "assay.toml").write_text(f"database_url = {json.dumps(address)}\n")
             yield tmp_path
     else:

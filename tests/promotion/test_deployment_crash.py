@@ -68,7 +68,7 @@ def durable(request, tmp_path):
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/runs.db"
     else:
-        with server().database() as address:
+        with server().store_database() as address:
             yield address
 
 

@@ -41,7 +41,7 @@ def record(request, tmp_path):
     with contextlib.ExitStack() as stack:
         address = f"sqlite:///{tmp_path}/runs.db"
         if request.param == "postgres":
-            address = stack.enter_context(server().database())
+            address = stack.enter_context(server().store_database())
         loop = stack.enter_context(asyncio.Runner())
         store = loop.run(open_store(address))
         yield Record(loop, store, address)

@@ -58,7 +58,7 @@ def in_processes(test):
                 await asyncio.wait_for(test(opened, caplog), PATIENCE)
 
         if where == "postgres":
-            with server().database() as url:
+            with server().store_database() as url:
                 asyncio.run(main(url))
         else:
             asyncio.run(main(None if where == "memory" else f"sqlite:///{tmp_path}/runs.db"))

@@ -30,9 +30,9 @@ PATIENCE = 60  # a hang guard
 
 
 @contextlib.contextmanager
-def database(where, folder):
+def database(where, folder, *, empty=False):
     if where == "postgres":
-        with server().database() as url:
+        with server().database() if empty else server().store_database() as url:
             yield url
     else:
         yield "memory:" if where == "memory" else f"sqlite:///{folder}/runs.db"
@@ -300,5 +300,5 @@ def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
             )
             assert (await store.run("held")).status == "completed"
 
-    with database(where, tmp_path) as address:
+    with database(where, tmp_path, empty=True) as address:
         asyncio.run(main(address))

@@ -81,7 +81,7 @@ def in_a_room(test):
                 await store.close()
 
         if where == "postgres":
-            with server().database() as url:
+            with server().store_database() as url:
                 asyncio.run(main(url))
         else:
             asyncio.run(main("memory:" if where == "memory" else f"sqlite:///{tmp_path}/runs.db"))

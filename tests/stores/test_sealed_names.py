@@ -54,7 +54,7 @@ def disk(request, tmp_path):
     if request.param == "sqlite":
         yield sqlite(tmp_path)
     else:
-        with postgres().database() as address:
+        with postgres().store_database() as address:
             yield address
 
 

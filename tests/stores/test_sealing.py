@@ -39,7 +39,7 @@ def disk(request, tmp_path):
     if request.param == "sqlite":
         yield sqlite(tmp_path)
     else:
-        with postgres().database() as address:
+        with postgres().store_database() as address:
             yield address
 
 
@@ -265,7 +265,7 @@ async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_fi
 @pytest.mark.anyio
 async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
     """A run goes on while its row is in the hands of `assay rekey`: the commit comes back for a row that is locked."""
-    with postgres().database() as address:
+    with postgres().store_database() as address:
         async with opened(address, OLD) as store:
             begin = RunUpdate(
                 run="r", opens=CreateRun(tenant="t", kind="k", name=""), status="running", metadata={"n": 1}

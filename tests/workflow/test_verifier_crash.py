@@ -251,7 +251,7 @@ def address(request, tmp_path):
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/runs.db"
     else:
-        with server().database() as url:
+        with server().store_database() as url:
             yield url
 
 

@@ -32,7 +32,7 @@ def host(request, tmp_path_factory):
         if request.param == "sqlite":
             address = sqlite(tmp_path_factory.mktemp("grpc"))
         else:
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
         yield stack.enter_context(Both(address))
 
 

@@ -115,7 +115,7 @@ def server(request, tmp_path_factory):
         with _serve(sqlite(tmp_path_factory.mktemp("deployments"))) as running:
             yield running
     else:
-        with postgres.server().database() as address, _serve(address) as running:
+        with postgres.server().store_database() as address, _serve(address) as running:
             yield running
 
 

@@ -57,7 +57,7 @@ def test_an_eval_by_curl_alone(database, zygote, tmp_path):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     with contextlib.ExitStack() as stack:
         if database == "postgres":
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
             environ["ASSAY_DATABASE_URL"] = address
             (tmp_path / ".assay").mkdir()
             (tmp_path / ".assay" / "local-key").write_text(asyncio.run(a_key(address)))

@@ -19,7 +19,7 @@ def host(request, tmp_path_factory):
         if request.param == "sqlite":
             address = sqlite(tmp_path_factory.mktemp("erasure"))
         else:
-            address = stack.enter_context(postgres().database())
+            address = stack.enter_context(postgres().store_database())
         yield stack.enter_context(Server(address, keys_known_for=0, seeded=True))
 
 

@@ -358,7 +358,7 @@ def code_of(client, message):
 
 @pytest.fixture(scope="module")
 def kept_in_postgres():
-    with postgres().database() as address, Both(address, seeded=True) as host, host.client() as client:
+    with postgres().store_database() as address, Both(address, seeded=True) as host, host.client() as client:
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
         yield client
 

@@ -20,7 +20,7 @@ TIMES = 4  # each with a key of its own
 @pytest.fixture(scope="module")
 def two():
     """Two servers on one PostgreSQL, and a client of each."""
-    with server().database() as address, contextlib.ExitStack() as stack:
+    with server().store_database() as address, contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(Server(address, seeded=True)) for _ in range(2)]
         key = hosts[0].key(scopes=DEFAULT | {"approvals:respond"})
         yield [stack.enter_context(host.client(key)) for host in hosts]

@@ -706,7 +706,7 @@ def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
 
 def test_the_database_away_and_back_loses_nothing():
     with (
-        postgres().database() as address,
+        postgres().store_database() as address,
         Server(address, keys_known_for=60) as host,
         host.client() as client,
     ):
@@ -774,7 +774,7 @@ def served_again(client):
 def test_a_database_that_hangs_is_noticed_like_one_that_is_gone():
     """A stopped process accepts connections and never answers."""
     with (
-        postgres().database() as address,
+        postgres().store_database() as address,
         Server(address, keys_known_for=60) as host,
         host.client() as client,
     ):

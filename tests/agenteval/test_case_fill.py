@@ -15,7 +15,7 @@ from assay.backends.stores.tables import runs
 from assay.runs.case_blocks import all_blocks
 from support.evals import golden, rubric
 from support.openwop_client import done, suite
-from support.rest_client import Server, request_of, sqlite
+from support.rest_client import Server, request_of
 
 SUITE = suite(
     golden("a", "Paris", "Paris"), golden("b", "Rome", "Paris"), rubric("c", ("greets", 0.75), ("steps", 0.25)),
@@ -48,8 +48,8 @@ def made_older(address):
 
 
 @pytest.mark.anyio
-async def test_rows_are_made_from_results_and_are_those_that_were_written(tmp_path, monkeypatch):
-    address = sqlite(tmp_path)
+async def test_rows_are_made_from_results_and_are_those_that_were_written(database, monkeypatch):
+    address = database
 
     async def table():
         store = await open_store(address)

@@ -16,8 +16,8 @@ from assay.backends.stores import migrate
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
+from assay.backends.stores.records import stamp
 from assay.backends.stores.tables import runs as runs_table
-from assay.backends.stores.tables import stamp
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server

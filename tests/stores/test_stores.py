@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from assay.backends.stores import transactions as rules
-from assay.backends.stores.open import open_store
+from assay.backends.stores.open import open_light_store, open_store
+from assay.backends.stores.sqlite_light import LightStore
 from assay.errors import Conflict, InvalidRequest, UsageError
 from assay.ports import (
     CaseBlock,
@@ -28,10 +29,32 @@ from assay.ports import (
     RunUpdate,
     Transaction,
 )
+from support.postgres import server
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["memory", "sqlite", "light", "postgres"])
+def address(request, tmp_path):
+    """As in conftest.py; and the light form of SQLite, whose reads go past SQLAlchemy."""
+    if request.param == "postgres":
+        with server().database() as address:
+            yield address
+    else:
+        yield "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/{request.param}.db"
+
+
+@pytest.fixture
+async def store(address):
+    store = await open_store(address)
+    if address.endswith("light.db"):
+        await store.close()
+        store = await open_light_store(address)
+        assert isinstance(store, LightStore)
+    yield store
+    await store.close()
 
 
 def event(n=0):

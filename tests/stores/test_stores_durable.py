@@ -22,7 +22,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from assay.backends.stores import migrate, tables
+from assay.backends.stores import migrate, records, tables
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.group_commit import MAX_BYTES_ON_LOOP
@@ -34,7 +34,7 @@ from assay.ports.audit import audit_entry
 from support.postgres import server
 
 TESTS = Path(__file__).parents[1]
-NOW = tables.moment(1_800_000_000_000_000)
+NOW = records.moment(1_800_000_000_000_000)
 OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))])
 STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])
 

@@ -24,7 +24,8 @@ from sqlalchemy import (
     tuple_,
 )  # fmt: skip
 
-from assay.backends.stores.tables import audit, audit_heads, moment, stamp
+from assay.backends.stores.records import moment, stamp
+from assay.backends.stores.tables import audit, audit_heads
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
 
 MAX_LANES = 10_000  # open lanes, one per tenant

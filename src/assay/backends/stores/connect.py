@@ -13,13 +13,12 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
+from assay.backends.stores.schema import BUSY_SECONDS
 from assay.errors import EnvironmentFailure, StoreLocked, UsageError
 from assay.errors.storage import DatabaseUnavailable
 
 T = TypeVar("T")
 
-# of one attempt: the last one may begin when a request has waited 2.6 s, and the request has its answer within 3 s
-BUSY_SECONDS = 0.3
 STATEMENTS = 256  # prepared statements per SQLite connection: one per table and number of rows
 
 _PRAGMAS = (

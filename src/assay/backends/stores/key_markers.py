@@ -6,10 +6,11 @@ from sqlalchemy import Connection, Engine, Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from assay.backends.stores.codec import EncodedBlob, RecordCodec
+from assay.backends.stores.schema import MARKER_KIND as KIND
+from assay.backends.stores.schema import MARKER_TENANT as TENANT
 from assay.backends.stores.tables import documents
 from assay.errors import EnvironmentFailure, UsageError
 
-TENANT, KIND = "", "seal"
 WORD = b"assay"
 HOW = "add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
 

@@ -6,11 +6,11 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from assay.backends.stores.connect import UNHURRIED
 from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.schema import HEAD
 from assay.backends.stores.tables import create_all
 from assay.errors import UsageError
 
 SCRIPTS = Path(__file__).parent / "migrations"
-HEAD = "0004"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
 
 VERSION_TABLE = """
     CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))

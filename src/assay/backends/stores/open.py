@@ -1,7 +1,7 @@
 """Opens a store by its address. To add a store, add a row to STORES."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import UsageError
@@ -28,6 +28,21 @@ async def _open_sql(address: str, options: OpenOptions) -> Store:
         return await SqlStore.open(address, **options._asdict())
     except ModuleNotFoundError as error:
         raise missing_extra("a store", "store", error=error) from error
+
+
+async def open_light_store(address: str, *, cipher: Cipher | None = None) -> Store:
+    """A store for commands that mostly read: without SQLAlchemy where that is possible, else the whole store."""
+
+    async def whole() -> Store:
+        return await open_store(address, cipher=cipher)
+
+    if cipher is None:
+        from assay.backends.stores.sqlite_light import open_light  # deferred import: only commands use it
+
+        light: Any = open_light(address, whole)
+        if light is not None:
+            return light
+    return await whole()
 
 
 class StoreBackend(NamedTuple):

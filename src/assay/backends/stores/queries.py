@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, or_, select, tuple_
 
-from assay.backends.stores.codec import EncodedBlob, RecordCodec
+from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.notifier import RunPosition
-from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
+from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
+from assay.backends.stores.tables import documents, events, evidence, runs
 from assay.ports import (
     ACTIVE,
     CLOSED,
@@ -18,7 +19,6 @@ from assay.ports import (
     EvidenceChunk,
     RequireCount,
     Run,
-    RunFacts,
 )
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ def list_chunks(
             key=key,
             first=row.first,
             last=row.last,
-            data=codec.open(_sealed(row), "evidence", run, kind, key, row.first),
+            data=codec.open(sealed_blob(row), "evidence", run, kind, key, row.first),
         )
         for row in connection.execute(query.order_by(evidence.c.first).limit(limit))
     ]
@@ -160,7 +160,7 @@ def list_contents(
         some = keys[at : at + _MOST]
         here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key.in_(some)
         for row in connection.execute(select(evidence).where(*here).order_by(evidence.c.first.desc())):
-            found[row.key] = codec.open(_sealed(row), "evidence", run, kind, row.key, row.first)
+            found[row.key] = codec.open(sealed_blob(row), "evidence", run, kind, row.key, row.first)
     return found
 
 
@@ -169,7 +169,7 @@ def find_documents(
 ) -> list[Document]:
     query = _DOCUMENTS_LOCKED if lock else _DOCUMENTS
     return [
-        _read_document(row, codec)
+        read_document(row, codec)
         for some in _portions(names)
         for row in connection.execute(query, {"names": some})
     ]
@@ -182,7 +182,7 @@ def list_documents(
     if after:
         query = query.where(documents.c.key > after)
     rows = connection.execute(query.order_by(documents.c.key).limit(limit))
-    return [_read_document(row, codec) for row in rows]
+    return [read_document(row, codec) for row in rows]
 
 
 def count_documents(connection: Connection, required: RequireCount) -> int:
@@ -215,46 +215,3 @@ def _read_runs(
     connection: Connection, codec: RecordCodec, query: Select[Any], parameters: dict[str, Any] | None = None
 ) -> list[Run]:
     return [read_run(row, codec) for row in connection.execute(query, parameters)]
-
-
-def read_run(row: Row[Any], codec: RecordCodec) -> Run:
-    name, metadata = codec.open_run(row.id, row.name, row.head)
-    return Run(
-        id=row.id,
-        tenant=row.tenant,
-        kind=row.kind,
-        status=row.status,
-        name=name,
-        metadata=metadata,
-        created=moment(row.created),
-        started=None if row.started is None else moment(row.started),
-        ended=None if row.ended is None else moment(row.ended),
-        events=row.events,
-        holder=row.holder,
-        leased=None if row.leased is None else moment(row.leased),
-        granted=None if row.granted is None else moment(row.granted),
-        takeovers=row.takeovers,
-        facts=RunFacts(
-            score=row.score, cost=row.cost, passed=None if row.passed is None else bool(row.passed)
-        ),
-    )
-
-
-def _read_document(row: Row[Any], codec: RecordCodec) -> Document:
-    return Document(
-        tenant=row.tenant,
-        kind=row.kind,
-        key=row.key,
-        version=row.version,
-        data=codec.open(_sealed(row), "documents", row.tenant, row.kind, row.key),
-        updated=moment(row.updated),
-    )
-
-
-def _sealed(row: Row[Any]) -> EncodedBlob:
-    data = row.data
-    if isinstance(
-        data, str
-    ):  # SQLite has the type of each value: a statement of another program may have written a text
-        data = data.encode("utf-8", "surrogateescape")
-    return EncodedBlob(row.coding, row.key_id, data)

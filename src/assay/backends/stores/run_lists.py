@@ -5,8 +5,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, tuple_
 
 from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.queries import find_runs, read_run
-from assay.backends.stores.tables import case_blocks, evidence, runs, stamp
+from assay.backends.stores.queries import find_runs
+from assay.backends.stores.records import read_run, stamp
+from assay.backends.stores.tables import case_blocks, evidence, runs
 from assay.ports import Run, RunGroup, RunQuery, RunStatus
 
 _AGE = runs.c.created, runs.c.id

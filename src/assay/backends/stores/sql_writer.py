@@ -17,8 +17,9 @@ from assay.backends.stores import transactions as rules
 from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
 from assay.backends.stores.case_rows import block_row, delete_blocks, facts_columns, integer
 from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.connect import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.records import moment, stamp
+from assay.backends.stores.schema import BUSY_SECONDS
 from assay.backends.stores.tables import (
     audit,
     audit_heads,
@@ -26,9 +27,7 @@ from assay.backends.stores.tables import (
     documents,
     events,
     evidence,
-    moment,
     runs,
-    stamp,
 )
 from assay.errors import Conflict, EnvironmentFailure, StoreLocked
 from assay.ports import (

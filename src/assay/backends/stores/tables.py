@@ -1,7 +1,5 @@
 """The tables: runs, events, evidence, documents, cases, audit log. Times are microseconds since 1970, which both databases compare alike."""
 
-from datetime import UTC, datetime, timedelta
-
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -149,15 +147,3 @@ def create_all(connection: Connection) -> None:
     ):  # named here, as its name above would load that dialect for SQLite too
         runs_at_work.dialect_kwargs["postgresql_where"] = AT_WORK
     metadata.create_all(connection, checkfirst=False)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def stamp(moment: datetime) -> int:
-    since = moment - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def moment(stamp: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=stamp)

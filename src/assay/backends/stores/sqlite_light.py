@@ -1,0 +1,327 @@
+# ruff: noqa: S608  # the parts of statements are constants here; values are parameters
+"""
+A SQLite store for commands that read: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
+
+It answers the common questions, and writes lines of the audit log. For everything else, and after any error, it opens the
+whole store (`sql.py`) and asks that. The contract tests of stores run on it too.
+"""
+
+import re
+import sqlite3
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from assay.backends.stores import transactions as rules
+from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
+from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
+from assay.ports import (
+    ChunkInfo,
+    Clock,
+    Document,
+    Event,
+    EvidenceChunk,
+    Run,
+    RunQuery,
+    Store,
+    SystemClock,
+    Transaction,
+)
+from assay.ports.audit import START, AuditEntry, LaneHead, next_head, next_record
+
+T = TypeVar("T")
+OpenStore = Callable[[], Awaitable[Store]]
+_ADDRESS = re.compile(r"sqlite:///([^?#%]+)\Z")  # other forms are for SQLAlchemy to read
+_MOST = 500  # names in one statement
+_PRAGMAS = "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON;"
+_AUDIT_HEAD = """
+    SELECT lane, root FROM audit_heads
+    WHERE tenant = ? AND typeof(tenant) = 'text' AND typeof(lane) = 'integer' AND typeof(lines) = 'integer'
+        AND typeof(digest) = 'blob' AND typeof(root) = 'blob'
+    ORDER BY lane DESC LIMIT 1
+"""
+
+
+def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) -> "LightStore | None":
+    """The store at this address; None if only the whole store can open it: it is missing, older, encrypted or not SQLite."""
+    match = _ADDRESS.match(address)
+    if match is None or match[1] == ":memory:" or not Path(match[1]).is_file():
+        return None
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(
+            f"{Path(match[1]).absolute().as_uri()}?mode=rw",
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            uri=True,
+        )  # never creates a file
+        connection.executescript(_PRAGMAS)
+        version = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        mode = connection.execute("PRAGMA journal_mode").fetchone()
+        marked = connection.execute(
+            "SELECT 1 FROM documents WHERE tenant = ? AND kind = ? LIMIT 1", (MARKER_TENANT, MARKER_KIND)
+        ).fetchone()
+        if version == [(HEAD,)] and mode == ("wal",) and marked is None:
+            return LightStore(connection, open_store, clock or SystemClock())
+    except sqlite3.Error:  # the whole store says what is wrong, or waits
+        pass
+    if connection is not None:
+        connection.close()
+    return None
+
+
+class LightStore:
+    """A Store. `open_store` opens the whole one when it is needed."""
+
+    def __init__(self, connection: sqlite3.Connection, open_store: OpenStore, clock: Clock) -> None:
+        self._connection, self._open_store, self._clock = connection, open_store, clock
+        self._codec = RecordCodec()
+        self._whole: Store | None = None
+        self._lanes: dict[str, tuple[LaneHead, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the whole store."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        async def method(*arguments: Any, **options: Any) -> Any:
+            return await getattr(await self._store(), name)(*arguments, **options)
+
+        return method
+
+    async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
+        def read() -> Run | None:
+            found = self._find([run])
+            return found[0] if found and tenant in (None, found[0].tenant) else None
+
+        return await self._ask(read, lambda store: store.run(run, tenant=tenant))
+
+    async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
+        found = await self._ask(lambda: self._find(runs), lambda store: store.find(runs, tenant=tenant))
+        return [run for run in found if run.tenant == tenant]
+
+    async def runs(self, query: RunQuery) -> list[Run]:
+        if query.order != "created" or query.ascending or query.evidence:
+            return await (await self._store()).runs(query)
+        return await self._ask(lambda: self._runs(query), lambda store: store.runs(query))
+
+    async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
+        def read() -> list[Event]:
+            rows = self._connection.execute(
+                "SELECT type, data, at, sequence FROM events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                (run, after, limit),
+            )
+            return [Event(type, data, moment(at), sequence) for type, data, at, sequence in rows]
+
+        return await self._ask(read, lambda store: store.events(run, after=after, limit=limit))
+
+    async def chunk_infos(
+        self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
+    ) -> list[ChunkInfo]:
+        def read() -> list[ChunkInfo]:
+            there = () if after is None else (after.key, after.first)
+            rows = self._connection.execute(
+                "SELECT key, first, last, size FROM evidence WHERE run = ? AND kind = ?"
+                f"{' AND (key, first) > (?, ?)' if there else ''} ORDER BY key, first LIMIT ?",
+                (run, kind, *there, limit),
+            )
+            return [
+                ChunkInfo(kind=kind, key=key, first=first, last=last, size=size)
+                for key, first, last, size in rows
+            ]
+
+        return await self._ask(read, lambda store: store.chunk_infos(run, kind, after=after, limit=limit))
+
+    async def chunks(
+        self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
+    ) -> list[EvidenceChunk]:
+        def read() -> list[EvidenceChunk]:
+            here = "run = :run AND kind = :kind AND key = :key"
+            rows = self._rows(
+                f"SELECT * FROM evidence WHERE {here} AND last >= :start AND first >= coalesce("
+                f"(SELECT max(first) FROM evidence WHERE {here} AND first <= :start), 0)"
+                f"{'' if stop is None else ' AND first < :stop'} ORDER BY first LIMIT :limit",
+                {"run": run, "kind": kind, "key": key, "start": start, "stop": stop, "limit": limit},
+            )
+            return [
+                EvidenceChunk(
+                    kind=kind,
+                    key=key,
+                    first=row.first,
+                    last=row.last,
+                    data=self._codec.open(sealed_blob(row), "evidence", run, kind, key, row.first),
+                )
+                for row in rows
+            ]
+
+        return await self._ask(
+            read, lambda store: store.chunks(run, kind, key=key, start=start, stop=stop, limit=limit)
+        )
+
+    async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        def read() -> dict[str, bytes]:
+            found: dict[str, bytes] = {}
+            for some in _portions(keys):
+                rows = self._rows(
+                    f"SELECT * FROM evidence WHERE run = ? AND kind = ? AND key IN ({_marks(some)}) ORDER BY first DESC",
+                    (run, kind, *some),
+                )
+                for row in rows:
+                    found[row.key] = self._codec.open(
+                        sealed_blob(row), "evidence", run, kind, row.key, row.first
+                    )
+            return found
+
+        return await self._ask(read, lambda store: store.contents(run, kind, keys))
+
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        def read() -> Document | None:
+            rows = self._rows(
+                "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND key = ?", (tenant, kind, key)
+            )
+            return read_document(rows[0], self._codec) if rows else None
+
+        return await self._ask(read, lambda store: store.document(tenant, kind, key))
+
+    async def documents(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[Document]:
+        def read() -> list[Document]:
+            first = after.partition("\0")[0]  # nothing lies between the two
+            rows = self._rows(
+                "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND key >= ? AND substr(key, 1, ?) = ?"
+                f"{' AND key > ?' if first else ''} ORDER BY key LIMIT ?",
+                (tenant, kind, prefix, len(prefix), prefix, *((first,) if first else ()), limit),
+            )
+            return [read_document(row, self._codec) for row in rows]
+
+        if "\0" in prefix:
+            return []
+        return await self._ask(
+            read, lambda store: store.documents(tenant, kind, prefix=prefix, after=after, limit=limit)
+        )
+
+    async def commit(self, batch: Transaction) -> tuple[int, ...]:
+        if batch.entries or batch.documents or batch.requires:
+            return await (await self._store()).commit(batch)
+        rules.check(batch)
+
+        def write() -> tuple[int, ...]:
+            with self._transaction("BEGIN IMMEDIATE"):
+                lanes = self._add_lines(batch.lines)
+            self._lanes.update(lanes)
+            return ()
+
+        return await self._ask(write, lambda store: store.commit(batch))
+
+    async def close(self) -> None:
+        self._connection.close()
+        if self._whole is not None:
+            await self._whole.close()
+
+    async def _store(self) -> Store:
+        if self._whole is None:
+            self._whole = await self._open_store()
+        return self._whole
+
+    async def _ask(self, light: Callable[[], T], whole: Callable[[Store], Awaitable[T]]) -> T:
+        """Read here. If SQLite refuses, the whole store waits, or says why."""
+        try:
+            return light()
+        except (sqlite3.Error, UnicodeEncodeError, OverflowError):
+            return await whole(await self._store())
+
+    def _find(self, ids: Sequence[str]) -> list[Run]:
+        rows = [
+            row
+            for some in _portions(ids)
+            for row in self._rows(f"SELECT * FROM runs WHERE id IN ({_marks(some)}) ORDER BY id", tuple(some))
+        ]
+        return [read_run(row, self._codec) for row in rows]
+
+    def _runs(self, query: RunQuery) -> list[Run]:
+        where, values = list[str](), list[Any]()
+
+        def condition(text: str, *parameters: Any) -> None:
+            where.append(text)
+            values.extend(parameters)
+
+        for column, value in (("tenant", query.tenant), ("kind", query.kind), ("name", query.name)):
+            if value is not None:
+                condition(f"{column} = ?", value)
+        for column, several in (("kind", query.kinds), ("status", query.statuses)):
+            if several is not None:
+                condition(f"{column} IN ({_marks(several)})", *sorted(several))
+        if query.since is not None:
+            condition("created >= ?", stamp(query.since))
+        if query.until is not None:
+            condition("created < ?", stamp(query.until))
+        if query.passed is not None:
+            condition("passed = ?", int(query.passed))
+        if query.before is not None:
+            condition("(created, id) < (?, ?)", stamp(query.before[0]), query.before[1])
+        rows = self._rows(
+            f"SELECT * FROM runs {'WHERE ' if where else ''}{' AND '.join(where)} ORDER BY created DESC, id DESC LIMIT ?",
+            (*values, query.limit),
+        )
+        return [read_run(row, self._codec) for row in rows]
+
+    def _rows(self, statement: str, parameters: Any) -> list[Any]:
+        with closing(self._connection.execute(statement, parameters)) as cursor:
+            names = [column[0] for column in cursor.description]
+            return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor]
+
+    def _add_lines(self, lines: Sequence[AuditEntry]) -> dict[str, tuple[LaneHead, Any]]:
+        """Append lines to the lane of this process; return its new end in each tenant's log."""
+        lanes = dict[str, tuple[LaneHead, Any]]()
+        now = self._clock.now()
+        for line in lines:
+            head, last = (
+                lanes.get(line.tenant) or self._lanes.get(line.tenant) or (self._new(line.tenant), now)
+            )
+            written = next_record(head, max(now, last), line)
+            lanes[line.tenant] = next_head(head, written), written.at
+            self._connection.execute(
+                "INSERT INTO audit (tenant, at, lane, number, data, digest) VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    written.tenant,
+                    stamp(written.at),
+                    written.lane,
+                    written.number,
+                    written.data,
+                    written.digest,
+                ),
+            )
+        for head, _ in lanes.values():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO audit_heads (tenant, lane, lines, digest, root) VALUES (?, ?, ?, ?, ?)",
+                (head.tenant, head.lane, head.lines, head.digest, head.root),
+            )
+        return lanes
+
+    def _new(self, tenant: str) -> LaneHead:
+        row = self._connection.execute(_AUDIT_HEAD, (tenant,)).fetchone()
+        lane, before = (0, START) if row is None else (row[0] + 1, row[1])
+        return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Generator[None]:
+        self._connection.execute(begin)
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[at : at + _MOST] for at in range(0, len(names), _MOST))
+
+
+def _marks(names: Any) -> str:
+    return ", ".join("?" * len(names))

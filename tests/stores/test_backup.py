@@ -114,7 +114,7 @@ async def check(store, least, most):
 async def test_what_was_acknowledged_before_a_backup_is_in_it(kind, tmp_path):
     with ExitStack() as stack:
         file = tmp_path / "runs.db"
-        address = f"sqlite:///{file}" if kind == "sqlite" else stack.enter_context(server().database())
+        address = f"sqlite:///{file}" if kind == "sqlite" else stack.enter_context(server().store_database())
         store = await open_store(address)
         writer = Writer(store)
         writing = asyncio.create_task(writer.write())

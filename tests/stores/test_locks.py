@@ -83,7 +83,7 @@ def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
                 assert await asyncio.wait_for(conducted, PATIENCE) == (1,)
             assert (await store.run("s")).events == 4
 
-    with server().database() as address:
+    with server().store_database() as address:
         asyncio.run(main(address))
 
 
@@ -107,7 +107,7 @@ def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
                 with pytest.raises(StoreLocked):
                     await asyncio.wait_for(waiting, PATIENCE)
 
-    with server().database() as address:
+    with server().store_database() as address:
         asyncio.run(main(address))
 
 
@@ -140,7 +140,7 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
             assert sorted(map(int, told.split())) == list(range(20))
             assert [event.data for event in await store.events("r")] == [b"%d" % n for n in range(20)]
 
-    with server().database() as address:
+    with server().store_database() as address:
         asyncio.run(main(address))
 
 
@@ -151,7 +151,7 @@ def until_stopped(pid):
 
 @pytest.mark.parametrize("said", ["", "?options=-c%20statement_timeout%3D7777"])
 def test_the_timeouts_of_a_connection_are_ours_where_the_operator_said_nothing(said):
-    with server().database() as address:
+    with server().store_database() as address:
         engine = open_engine(address + ("&" + said[1:] if said and "?" in address else said))
         with engine.connect() as connection:
             names = ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout")

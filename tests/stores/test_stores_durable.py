@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,23 @@ def address(request, tmp_path):
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/runs.db"
     else:
+        with server().store_database() as address:
+            yield address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty_address(request, tmp_path):
+    """Of a database that has no tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/runs.db"
+    else:
         with server().database() as address:
             yield address
 
 
 @pytest.fixture
 def postgres_address():
-    with server().database() as address:
+    with server().store_database() as address:
         yield address
 
 
@@ -81,17 +92,17 @@ def passing(name):
     pass
 
 
+def start_worker(zygote, address, *arguments, failpoint=""):
+    """The failpoint kills it, or the caller."""
+    return zygote.start(
+        address, *arguments, folder=TESTS, target="support.workers.stores:work", pipe=True,
+        environ=os.environ | {"ASSAY_FAILPOINT": failpoint},
+    )  # fmt: skip
+
+
 @pytest.fixture
 def worker(zygote, address):
-    """Starts one; it is killed by the failpoint, or by the caller."""
-
-    def start(*arguments, failpoint=""):
-        return zygote.start(
-            address, *arguments, folder=TESTS, target="support.workers.stores:work", pipe=True,
-            environ=os.environ | {"ASSAY_FAILPOINT": failpoint},
-        )  # fmt: skip
-
-    return start
+    return partial(start_worker, zygote, address)
 
 
 async def check_after_crash(address, told):
@@ -156,11 +167,11 @@ async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_a
 
 
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
-async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, worker, point):
-    process = worker(failpoint=point)
+async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(empty_address, zygote, point):
+    process = start_worker(zygote, empty_address, failpoint=point)
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
-    async with opened(address) as store:
+    async with opened(empty_address) as store:
         await store.commit(OPENED)
 
 
@@ -317,11 +328,11 @@ def _step(run):
 # Shapes
 
 
-async def test_the_migrations_make_the_tables_the_code_knows(address):
-    async with opened(address):
+async def test_the_migrations_make_the_tables_the_code_knows(empty_address):
+    async with opened(empty_address):
         pass
     assert ScriptDirectory(str(migrate.SCRIPTS)).get_current_head() == migrate.HEAD
-    with engine_of(address) as engine, engine.connect() as connection:
+    with engine_of(empty_address) as engine, engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
 
 
@@ -344,8 +355,8 @@ def schema_of(engine):
         }
 
 
-def test_a_new_database_has_the_schema_that_the_migrations_make(address):
-    with engine_of(address) as engine:
+def test_a_new_database_has_the_schema_that_the_migrations_make(empty_address):
+    with engine_of(empty_address) as engine:
         migrate.bring_up(engine, passing)
         created = schema_of(engine)
         tables.metadata.drop_all(engine)
@@ -355,11 +366,11 @@ def test_a_new_database_has_the_schema_that_the_migrations_make(address):
         assert schema_of(engine) == created
 
 
-async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_path):
+async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address, tmp_path):
     """From the first shape to ours; the one after that is made up here: 0005 adds a column and fills it."""
-    with engine_of(address) as engine:
+    with engine_of(empty_address) as engine:
         migrate.bring_up(engine, passing, head="0001")
-    async with opened(address) as store:
+    async with opened(empty_address) as store:
         await store.commit(OPENED)
         await store.commit(STEP)
     scripts = tmp_path / "newer"
@@ -376,7 +387,7 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
         "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0005', '0004'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
     )
-    with engine_of(address) as engine:
+    with engine_of(empty_address) as engine:
         migrate.bring_up(engine, passing, scripts=scripts, head="0005")
         migrate.bring_up(engine, passing, scripts=scripts, head="0005")
         with engine.connect() as connection:
@@ -385,17 +396,17 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
     with pytest.raises(
         UsageError, match="schema version 0005 of a newer assay; this assay supports up to 0004"
     ):
-        await SqlStore.open(address)
+        await SqlStore.open(empty_address)
 
 
-async def test_a_migration_that_fails_leaves_the_database_as_it_was(address, tmp_path):
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_address, tmp_path):
     (tmp_path / "versions").mkdir()
     (tmp_path / "env.py").write_text((migrate.SCRIPTS / "env.py").read_text())
     (tmp_path / "versions" / "r0001.py").write_text(
         "from alembic import op\nrevision, down_revision = '0001', None\n"
         "def upgrade():\n    op.execute('CREATE TABLE half (id int)')\n    op.execute('nonsense')\n"
     )
-    with engine_of(address) as engine:
+    with engine_of(empty_address) as engine:
         with pytest.raises(DBAPIError):
             migrate.bring_up(engine, passing, scripts=tmp_path, head="0001")
         assert sa.inspect(engine).get_table_names() == []

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.fep.case_outcomes import read_result
-from assay.fep.reasons import is_failing, reason_of
+from assay.fep.reasons import is_failing, reason_of, unmet_criteria
 from assay.fep.run_header import IDS, RESULTS
 from assay.ports import EvidenceChunk, Store
 from assay.protocol.json_types import JSON, is_object
@@ -20,7 +20,11 @@ _ids = msgspec.json.Decoder(list[Any]).decode
 
 
 class CaseTexts(Struct, frozen=True, kw_only=True):
-    """The beginnings of the texts of a result. `reason`: of the first check that failed or was not measured."""
+    """
+    The beginnings of the texts of a result.
+
+    `reason`: of the first check that failed or was not measured; else the criteria of a rubric that are not met.
+    """
 
     input: str
     output: str
@@ -68,12 +72,14 @@ def _texts(chunk: EvidenceChunk, numbers: set[int]) -> dict[int, CaseTexts]:
 def texts_of(result: JSON) -> CaseTexts:
     context = result["execution_context"]
     case, output = context["test_case"], context["output"]
-    failing = next((check for check in result["check_results"] if is_failing(check)), None)
+    checks: list[JSON] = result["check_results"]
+    failing = next((check for check in checks if is_failing(check)), None)
+    unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check))), None)
     return CaseTexts(
         input=_text(case.get("input")),
         output=_text(output.get("value")),
         expected=_text(case["expected"]) if "expected" in case else None,
-        reason=None if failing is None else _reason(failing, context["output"])[:PREVIEW],
+        reason=unmet if failing is None else _reason(failing, context["output"])[:PREVIEW],
     )
 
 

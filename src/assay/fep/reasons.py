@@ -107,12 +107,22 @@ def _explanation(results: JSON) -> str:
         for name in EXPLANATIONS:
             if isinstance(text := part.get(name), str) and text:
                 return text
-    criteria = [
-        f"{'met' if one.get('met') else 'not met'}: {one['reason']}"
+    return "; ".join(f"{'met' if met else 'not met'}: {reason}" for met, reason in _criteria(response))
+
+
+def unmet_criteria(check: JSON) -> str:
+    """The reasons of the criteria of a rubric that are not met; empty if the check is not a rubric, or all are met."""
+    response = check.get("results", {}).get("response")
+    return "; ".join(f"not met: {reason}" for met, reason in _criteria(response) if met is False)
+
+
+def _criteria(response: Any) -> list[tuple[Any, str]]:
+    """Whether each criterion of a rubric is met, and why."""
+    return [
+        (one.get("met"), one["reason"])
         for one in (response.values() if is_object(response) else ())
         if is_object(one) and isinstance(one.get("reason"), str)
     ]
-    return "; ".join(criteria)
 
 
 def _panel_note(results: JSON) -> str:

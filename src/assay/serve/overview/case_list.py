@@ -144,7 +144,10 @@ async def case_rows(
         preview = UNSET
         if text is not None:
             preview = CasePreview(
-                input=text.input, output=text.output, expected=text.expected, reason=text.reason
+                input=text.input,
+                output=text.output,
+                expected=text.expected,
+                reason=None if all(pattern[0] == PASSED for pattern in case.patterns) else text.reason,
             )
         rows.append(row_of(case, columns, ids.get(first), preview))
     return rows

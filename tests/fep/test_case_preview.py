@@ -1,0 +1,33 @@
+"""The reason that a row of a run shows above the output."""
+
+import pytest
+
+from assay.fep.case_ids import texts_of
+
+
+def check(status="completed", **results):
+    return {"check_type": "llm_judge", "status": status, "results": results}
+
+
+def rubric(*verdicts):
+    response = {str(at): {"met": met, "reason": f"reason {at}"} for at, met in enumerate(verdicts)}
+    return check(response=response)
+
+
+FAILED = check(passed=False, reason="it is rude")
+
+
+@pytest.mark.parametrize(
+    ("checks", "reason"),
+    [
+        ([rubric(True, True)], None),
+        ([rubric(True, False)], "not met: reason 1"),
+        ([rubric(False, False)], "not met: reason 0; not met: reason 1"),
+        ([rubric(False), FAILED], "it is rude"),
+        ([check(passed=True, response={"a": {"reason": "fine"}})], None),
+        ([check(response={"a": {"met": None, "reason": "no answer"}})], None),
+    ],
+)
+def test_a_preview_has_the_failing_reason_or_the_unmet_criteria(checks, reason):
+    context = {"test_case": {"input": "x"}, "output": {"value": "y"}}
+    assert texts_of({"execution_context": context, "check_results": checks}).reason == reason

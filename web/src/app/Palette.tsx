@@ -37,10 +37,10 @@ export function Palette({ onClose }: { onClose: () => void }) {
     const fixed = [...screens, ...(wanted ? themes : [])].filter((entry) => entry.label.toLowerCase().includes(wanted));
     const found: Entry[] = (runs.data?.runs ?? []).map((run) => ({
       id: run.runId,
-      label: run.name || run.runId,
+      label: run.kind === "deployment" ? `${run.transition ?? "change"} ${run.agentId ?? run.name}` : run.name || run.runId,
       note: `${format.ago(run.createdAt)} · ${format.shortId(run.runId)}`,
       status: run.status,
-      run: () => navigate(formatAddress(`/runs/${encodeURIComponent(run.runId)}`)),
+      run: () => navigate(formatAddress(`/${run.kind === "workflow" || run.kind === "deployment" ? "verify" : "runs"}/${encodeURIComponent(run.runId)}`)),
     }));
     return [...found, ...fixed];
   }, [wanted, runs.data]);
@@ -88,7 +88,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
           >
             <span className="grow truncate"><VisibleText text={entry.label} /></span>
             {entry.status && entry.status !== "completed" && <StatusChip status={entry.status} />}
-            {entry.note && <span className="faint num">{entry.note}</span>}
+            {entry.note && <span className="faint num palette-note">{entry.note}</span>}
           </li>
         ))}
       </ul>

@@ -84,7 +84,7 @@ export function DataTable<Row>(props: Props<Row>) {
   }, [has, loading, last, rows.length, load]);
 
   const shown = useMemo(() => columns.filter((column) => column.from === undefined || width >= column.from), [columns, width]);
-  const template = [...(picked && !narrow ? ["18px"] : []), ...(narrow ? ["1fr"] : shown.map((column) => column.width))].join(" ");
+  const template = [...(picked ? ["18px"] : []), ...(narrow ? ["1fr"] : shown.map((column) => column.width))].join(" ");
 
   const focusLine = (index: number) => {
     const next = Math.max(0, Math.min(rows.length - 1, index));
@@ -122,7 +122,7 @@ export function DataTable<Row>(props: Props<Row>) {
       role="grid"
       aria-label={props.label}
       aria-rowcount={(props.total ?? rows.length) + (narrow ? 0 : 1)}
-      aria-colcount={narrow ? 1 : shown.length + (picked ? 1 : 0)}
+      aria-colcount={(narrow ? 1 : shown.length) + (picked ? 1 : 0)}
       aria-multiselectable={picked ? true : undefined}
       onKeyDown={onKeyDown}
     >
@@ -208,29 +208,29 @@ const Line = memo(function Line<Row>({ row, index, top, height, template, narrow
         latest.current.props.onOpen?.(row);
       }}
     >
+      {selected !== undefined && (
+        <div role="gridcell" className="table-pick">
+          <label>
+            <input
+              type="checkbox"
+              tabIndex={-1}
+              aria-label={`Pick ${label ?? rowKey(row)}`}
+              checked={selected}
+              onChange={(event) => latest.current.props.onPick?.(rowKey(row), event.target.checked)}
+            />
+          </label>
+        </div>
+      )}
       {narrow && compact ? (
         <div role="gridcell" className="table-compact">
           {compact.row(row)}
         </div>
       ) : (
-        <>
-          {selected !== undefined && (
-            <div role="gridcell">
-              <input
-                type="checkbox"
-                tabIndex={-1}
-                aria-label={`Pick ${label ?? rowKey(row)}`}
-                checked={selected}
-                onChange={(event) => latest.current.props.onPick?.(rowKey(row), event.target.checked)}
-              />
-            </div>
-          )}
-          {columns.map((column) => (
-            <div key={column.id} role="gridcell" className={column.align}>
-              {column.cell(row)}
-            </div>
-          ))}
-        </>
+        columns.map((column) => (
+          <div key={column.id} role="gridcell" className={column.align}>
+            {column.cell(row)}
+          </div>
+        ))
       )}
     </div>
   );

@@ -1,7 +1,8 @@
 /** What a screen shows: chips, intervals, progress, content, and the empty, loading and broken states. */
 import "./display.css";
 import { type ReactNode, useState } from "react";
-import { ApiError } from "~/api/client";
+import { ApiError, reportSource } from "~/api/client";
+import { formatAddress } from "~/state/address";
 import { Button, CopyButton } from "./controls";
 import { MISSING, score as formatScore } from "./format";
 import { Icon, type IconName } from "./icons";
@@ -204,13 +205,18 @@ export function ErrorState({ error, retry }: { error: unknown; retry?: () => voi
       <h2>{title}</h2>
       <p>{text}</p>
       {code && <p className="faint mono">{code}</p>}
-      {retry && (
-        <div className="actions">
+      <div className="actions">
+        {retry && (
           <Button icon="refresh" onClick={retry}>
             Try again
           </Button>
-        </div>
-      )}
+        )}
+        {error instanceof ApiError && error.status === 404 && reportSource() === null && (
+          <a className="button" href={formatAddress("/runs")}>
+            All runs
+          </a>
+        )}
+      </div>
     </div>
   );
 }

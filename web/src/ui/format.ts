@@ -21,18 +21,20 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** US dollars and cents; an amount of less than a cent has two significant digits. */
+/** US dollars and cents; an amount of less than a cent has two significant digits, one of 1,000 dollars and more has no cents. */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
   if (value === 0) return "$0";
+  if (Math.abs(value) >= 999.995) return `$${whole.format(Math.round(value))}`;
   const digits = Math.max(2, Math.min(20, 1 - Math.floor(Math.log10(Math.abs(value)))));
-  const [whole = "", part = ""] = value.toFixed(digits).split(".");
-  return `$${whole}.${part.slice(0, 2)}${part.slice(2).replace(/0+$/, "")}`;
+  const [dollars = "", part = ""] = value.toFixed(digits).split(".");
+  return `$${dollars}.${part.slice(0, 2)}${part.slice(2).replace(/0+$/, "")}`;
 }
 
 /** Milliseconds as `340 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms) || ms < 0) return MISSING;
+  if (ms < 0.005) return "0 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1_000;

@@ -26,7 +26,7 @@ export function ChartView({ title, summary, name, draw, table, onOpen }: Props) 
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const chart = draw(width, Math.round(Math.min(340, Math.max(240, width * 0.62))));
+  const chart = draw(width, Math.round(Math.min(300, Math.max(220, width * 0.56))));
   const columns = table.header.map((header, index) => ({ name: header, value: (row: (string | number)[]) => row[index] }));
   return (
     <figure className="card chart">

@@ -7,12 +7,12 @@ import { reportSource } from "~/api/client";
 import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
-import { Button, Chip, Empty, ErrorState, Field, format, Loading, Notice, Select, VisibleText } from "~/ui";
+import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Select, VisibleText } from "~/ui";
 import { CaseTable } from "./CaseTable";
 import { ChartView } from "./ChartView";
 import { distribution, scatter, tickText } from "./marks";
 import { SliceTable } from "./SliceTable";
-import { VERDICT_TONE, valueText } from "./words";
+import { VERDICT_TONE, VERDICT_WHY, valueText } from "./words";
 
 const METRICS = [
   ["", "Default metric"],
@@ -133,6 +133,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
             <div className="row">
               <span className="faint">{index === 0 ? "Baseline" : runs.length > 2 ? `Run ${index}` : "Run"}</span>
               <span className="grow" />
+              {row?.score && <Interval value={row.score.value} low={row.score.low} high={row.score.high} />}
               {index === 0 && runs.length === 2 && reportSource() === null && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
             </div>
             <a className="truncate compare-name" href={formatAddress(`/runs/${encodeURIComponent(run)}`)} title={run}>
@@ -196,18 +197,18 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
 /** Each run beside the baseline, where there are several. A row chooses the pair below. */
 function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows: Record<string, RunRow> }) {
   return (
-    <div className="card compare-table">
+    <div className="card compare-table compare-pairs">
       <table>
         <thead>
           <tr>
             <th scope="col">Run</th>
             <th scope="col" className="num">
-              Before → after (intervals adjusted for the number of runs)
+              Before → after
             </th>
-            <th scope="col" className="num">
+            <th scope="col" className="num compare-count">
               Improved
             </th>
-            <th scope="col" className="num">
+            <th scope="col" className="num compare-count">
               Regressed
             </th>
             <th scope="col">Verdict</th>
@@ -228,8 +229,8 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
                 </button>
               </th>
               <td className="num">{withoutVerdict(view.pairs[index]?.headline ?? "", pair)}</td>
-              <td className="num">{format.count(pair.better)}</td>
-              <td className="num">{format.count(pair.worse)}</td>
+              <td className="num compare-count">{format.count(pair.better)}</td>
+              <td className="num compare-count">{format.count(pair.worse)}</td>
               <td>
                 <Chip tone={VERDICT_TONE[pair.result.verdict]}>{pair.result.verdict}</Chip>
               </td>
@@ -237,6 +238,7 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
           ))}
         </tbody>
       </table>
+      <p className="compare-note">The intervals are adjusted for the number of runs.</p>
     </div>
   );
 }
@@ -257,6 +259,7 @@ function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
       {result.difference !== null && result.low !== null && result.high !== null && (
         <IntervalDrawing difference={result.difference} low={result.low} high={result.high} level={result.level} />
       )}
+      <p>{VERDICT_WHY[result.verdict]}</p>
       <p className="quiet">{words.counts}</p>
       {words.power && <p className="faint">{words.power}</p>}
       {result.measured_verdict && (

@@ -54,25 +54,29 @@ export interface Names {
 export function scatter(points: ScatterPoint[], names: Names, width: number, height: number): Chart {
   const marks: Mark[] = [];
   const values = points.flatMap((point) => [point.before, point.after]);
-  const axis = axisOf(Math.min(...values), Math.max(...values));
-  const box = { left: 46, top: 12, right: width - 14, bottom: height - 38 };
-  const inset = 26;
+  const yesNo = values.every((value) => value === 0 || value === 1);
+  const axis = yesNo ? { from: 0, to: 1, ticks: [0, 1] } : axisOf(Math.min(...values), Math.max(...values));
+  const named = (tick: number) => (yesNo && names.metric === "passed" ? (tick === 1 ? "passed" : "failed") : tickText(tick));
+  const box = { left: yesNo ? 58 : 46, top: 12, right: width - 14, bottom: height - 38 };
+  const inset = yesNo ? 44 : 26;
   const x = (value: number) => box.left + inset + ((value - axis.from) / (axis.to - axis.from)) * (box.right - box.left - 2 * inset);
   const y = (value: number) => box.bottom - inset - ((value - axis.from) / (axis.to - axis.from)) * (box.bottom - box.top - 2 * inset);
   for (const tick of axis.ticks) {
     marks.push({ kind: "line", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), ink: "line" });
     marks.push({ kind: "line", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom, ink: "line" });
-    marks.push({ kind: "text", x: box.left - 7, y: y(tick) + 3.5, text: tickText(tick), anchor: "end", ink: "faint" });
-    marks.push({ kind: "text", x: x(tick), y: box.bottom + 15, text: tickText(tick), anchor: "middle", ink: "faint" });
+    marks.push({ kind: "text", x: box.left - 7, y: y(tick) + 3.5, text: named(tick), anchor: "end", ink: "faint" });
+    marks.push({ kind: "text", x: x(tick), y: box.bottom + 15, text: named(tick), anchor: "middle", ink: "faint" });
   }
   marks.push({ kind: "line", x1: x(axis.from), y1: y(axis.from), x2: x(axis.to), y2: y(axis.to), ink: "faint", dashed: true });
   const most = Math.max(...points.map((point) => point.cases));
-  const largest = Math.min(24, (box.right - box.left) / 11);
+  const largest = Math.min(22, (box.right - box.left) / 11);
   const radius = (cases: number) => (most === 1 ? 4 : Math.max(3, largest * Math.sqrt(cases / most)));
   for (const point of [...points].sort((one, other) => other.cases - one.cases)) {
     const gain = (point.after - point.before) * (names.lowerIsBetter ? -1 : 1);
     const title = `${tickText(point.before)} before, ${tickText(point.after)} after: ${point.id ?? casesText(point.cases)}`;
-    marks.push({ kind: "circle", x: x(point.before), y: y(point.after), r: radius(point.cases), ink: inkOf(gain), title, id: point.id });
+    const r = radius(point.cases);
+    marks.push({ kind: "circle", x: x(point.before), y: y(point.after), r, ink: inkOf(gain), title, id: point.id });
+    if (yesNo) marks.push({ kind: "text", x: x(point.before) + r + 6, y: y(point.after) + 3.5, text: point.cases.toLocaleString("en-US"), anchor: "start", ink: "text" });
   }
   marks.push({ kind: "text", x: (box.left + box.right) / 2, y: height - 6, text: `${names.metric} before`, anchor: "middle", ink: "text" });
   marks.push({ kind: "text", x: 11, y: (box.top + box.bottom) / 2, text: `${names.metric} after`, anchor: "middle", ink: "text", turned: true });
@@ -95,6 +99,7 @@ export function distribution(bars: DifferenceBar[], names: Names, width: number,
   const moved = bars.filter((bar) => bar.low !== bar.high);
   const still = bars.find((bar) => bar.low === 0 && bar.high === 0);
   const most = Math.max(1, ...moved.map((bar) => bar.cases));
+  const few = moved.filter((bar) => bar.cases > 0).length <= 8; // then each bar has its number
   const axis = axisOf(0, most);
   const top = axis.to <= 1 && most > 1 ? most : axis.to;
   const y = (count: number) => box.bottom - (Math.min(count, top) / top) * (box.bottom - box.top);
@@ -110,6 +115,7 @@ export function distribution(bars: DifferenceBar[], names: Names, width: number,
     const title = `${tickText(bar.low)} to ${tickText(bar.high)}: ${casesText(bar.cases)}`;
     const height = Math.max(1.5, box.bottom - y(bar.cases));
     marks.push({ kind: "rect", x: from + 0.75, y: box.bottom - height, width: Math.max(1, to - from - 1.5), height, ink: inkOf(gain), title });
+    if (few) marks.push({ kind: "text", x: rising ? to : from, y: box.bottom - height - 5, text: bar.cases.toLocaleString("en-US"), anchor: rising ? "end" : "start", ink: "text" });
   }
   function gapX(value: number, sign: 1 | -1): number {
     return middle + sign * gap + (value / reach) * side;

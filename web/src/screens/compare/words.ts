@@ -10,6 +10,14 @@ export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
   "not enough data": "warn",
 };
 
+/** Why the verdict is what it is. */
+export const VERDICT_WHY: Record<CompareVerdict, string> = {
+  improved: "The whole interval is on the better side of no difference.",
+  regressed: "The whole interval is on the worse side of no difference.",
+  equivalent: "The whole interval is within the margin.",
+  "not enough data": "These cases show neither a gain nor a loss. It does not mean that the runs are equal.",
+};
+
 export const CHANGE_WORD: Record<Change, string> = {
   worse: "Regressed",
   better: "Improved",

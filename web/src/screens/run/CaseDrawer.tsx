@@ -20,6 +20,8 @@ import { VisibleText } from "~/ui/VisibleText";
 
 const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
 
+const MAX_OUTPUT = 200_000; // characters in which the place of a finding is shown
+
 interface Props {
   run: string;
   position: number;
@@ -82,6 +84,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
     <div className="case">
       <div className="case-head">
         <Chip tone={STATUS_TONE[detail.row.status]}>{STATUS_WORD[detail.row.status]}</Chip>
+        {detail.trials.length > 1 && <span className="quiet num">{`${detail.row.trials.passed} of ${detail.row.trials.total} trials passed`}</span>}
         {tags.map((tag) => (
           <Tag key={tag}>
             <VisibleText text={tag} />
@@ -91,7 +94,6 @@ function CaseView({ detail }: { detail: CaseDetail }) {
       <dl className="case-numbers">
         <Stat label="Score">{detail.row.score === null ? <NotMeasured /> : formatScore(detail.row.score)}</Stat>
         {detail.effective && <Stat label="Effective score">{formatScore(detail.effective.score)}</Stat>}
-        {detail.row.trials.total > 1 && <Stat label="Trials passed">{`${detail.row.trials.passed} of ${detail.row.trials.total}`}</Stat>}
         <Stat label="Cost">{money(detail.row.costUsd)}</Stat>
         <Stat label="Latency">{duration(detail.row.latencyMs)}</Stat>
       </dl>
@@ -116,7 +118,8 @@ function CaseView({ detail }: { detail: CaseDetail }) {
 function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }) {
   const reasons = useMemo(() => reasonsOf(trial), [trial]);
   const rubric = isRubric(detail.expected);
-  const differs = reasons.length > 0 && isComparable(detail.expected, trial.output);
+  const contained = typeof detail.expected === "string" && typeof trial.output === "string" && trial.output.includes(detail.expected);
+  const differs = reasons.length > 0 && !contained && isComparable(detail.expected, trial.output);
   return (
     <>
       <Item name="output" title="Output" actions={<CopyButton text={() => textOf(trial.output)} label="Copy the output" />}>
@@ -129,7 +132,7 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
             ))}
           </ul>
         )}
-        <Content value={trial.output} label="Output" />
+        {trial.output === null && trial.status !== "skip" && (trial.error !== undefined || reasons.length > 0) ? <p className="quiet">No output.</p> : <Content value={trial.output} label="Output" />}
         <TrialNumbers trial={trial} />
       </Item>
       {detail.expected !== undefined && !rubric && (
@@ -139,7 +142,10 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
               <DifferenceView expected={detail.expected} actual={trial.output} />
             </Suspense>
           ) : (
-            <Content value={detail.expected} label="Expected" />
+            <>
+              <Content value={detail.expected} label="Expected" />
+              {contained && reasons.length > 0 && <p className="quiet">The output {detail.expected === trial.output ? "equals" : "contains"} it.</p>}
+            </>
           )}
         </Item>
       )}
@@ -149,7 +155,7 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
       <Item name="checks" title="Checks">
         <CaseChecks trial={trial} />
       </Item>
-      {trial.findings && <Findings findings={trial.findings} />}
+      {trial.findings && <Findings findings={trial.findings} output={trial.output} />}
       {trial.trajectory && trial.trajectory.length > 0 && (
         <Item name="trajectory" title="Trajectory">
           <Timeline steps={trial.trajectory} live={trial.live ?? false} />
@@ -170,7 +176,7 @@ function TrialNumbers({ trial }: { trial: TrialDetail }) {
   return parts.length === 0 ? null : <p className="faint num">{parts.join(" · ")}</p>;
 }
 
-function Findings({ findings }: { findings: NonNullable<TrialDetail["findings"]> }) {
+function Findings({ findings, output }: { findings: NonNullable<TrialDetail["findings"]>; output: unknown }) {
   return (
     <Item name="findings" title={`Findings (${findings.length})`}>
       {findings.length === 0 && <p className="quiet">The detectors looked and found nothing.</p>}
@@ -186,11 +192,39 @@ function Findings({ findings }: { findings: NonNullable<TrialDetail["findings"]>
                 <VisibleText text={one.detector} />
               </code>
             )}
-            {one.detail !== undefined && <Content value={one.detail} label={`Finding ${one.kind}`} />}
+            <FindingPlace detail={one.detail} kind={one.kind} output={output} />
           </li>
         ))}
       </ul>
     </Item>
+  );
+}
+
+const AROUND = 60; // characters beside a finding
+
+/** The words of the output that a detector found; else what it says about the place. */
+function FindingPlace({ detail, kind, output }: { detail: unknown; kind: string; output: unknown }) {
+  if (detail === undefined) return null;
+  const { where, start, end, rule } = detail as { where?: unknown; start?: unknown; end?: unknown; rule?: unknown };
+  const found = where === "$.output.value" && typeof output === "string" && typeof start === "number" && typeof end === "number" && output.length < MAX_OUTPUT;
+  if (!found) return <Content value={detail} label={`Finding ${kind}`} />;
+  const letters = Array.from(output); // a place counts characters, not UTF-16 units
+  const text = (from: number, to: number) => letters.slice(Math.max(0, from), to).join("");
+  return (
+    <>
+      {typeof rule === "string" && <Tag>{`rule ${rule}`}</Tag>}
+      <div className="content">
+        <p className="content-text" dir="auto">
+          {start > AROUND && "…"}
+          <VisibleText text={text(start - AROUND, start)} />
+          <mark>
+            <VisibleText text={text(start, end)} />
+          </mark>
+          <VisibleText text={text(end, end + AROUND)} />
+          {end + AROUND < letters.length && "…"}
+        </p>
+      </div>
+    </>
   );
 }
 
@@ -202,12 +236,18 @@ function firstFailing(detail: CaseDetail): TrialDetail | undefined {
 export function reasonsOf(trial: TrialDetail): string[] {
   const unmet = trial.criteria?.filter((one) => !one.met).map((one) => `not met: ${one.criterion} (${one.reason})`) ?? [];
   const checks = trial.checks
-    .filter((check) => check.status !== "completed" || check.passed === false)
+    .filter((check) => (check.status !== "completed" || check.passed === false) && !(trial.error && isAboutOutcome(check)))
     .map((check) => `${check.label}: ${check.reason}`);
   const own = [...checks, ...unmet];
   const error = trial.error && !own.some((reason) => reason.includes(trial.error ?? "")) ? [trial.error] : [];
   const found = trial.findings?.filter((one) => one.severity === "high" || one.severity === "critical").map((one) => `found ${one.kind} (${one.severity})`) ?? [];
   return [...error, ...own, ...new Set(found)];
+}
+
+/** The check that the agent completed its work. The error of the agent says more. */
+function isAboutOutcome({ result }: TrialDetail["checks"][number]): boolean {
+  const resolved = (result as { resolved_arguments?: { actual?: { jsonpath?: unknown } } } | null)?.resolved_arguments;
+  return resolved?.actual?.jsonpath === "$.output.metadata.outcome";
 }
 
 function trialMark(trial: TrialDetail): string {

@@ -1,6 +1,7 @@
 import { useMemo, useState } from "react";
 
-import { comparableText, differenceOf, type Part } from "./difference";
+import { LongText } from "./Content";
+import { comparableText, differenceOf, type Part, sidesOf } from "./difference";
 import { lengthText } from "./fold";
 import { VisibleText } from "~/ui/VisibleText";
 
@@ -11,9 +12,22 @@ const NAMES = ["expected", "actual"] as const;
 /** What was expected and what came, as one text: what is missing is struck through, what is new is underlined. */
 export function DifferenceView({ expected, actual, names = NAMES }: { expected: unknown; actual: unknown; names?: readonly [string, string] }) {
   const [open, setOpen] = useState(false);
-  const difference = useMemo(() => differenceOf(comparableText(expected), comparableText(actual)), [expected, actual]);
+  const difference = useMemo(() => differenceOf(comparableText(expected), comparableText(actual), typeof expected === "object" && typeof actual === "object"), [expected, actual]);
+  const apart = useMemo(() => sidesOf(difference), [difference]);
   const parts = difference.parts;
   if (parts.every((part) => part.kind === "same")) return <p className="quiet">Equal, apart from what a check does not compare.</p>;
+  if (apart) {
+    return (
+      <div className="difference-sides">
+        {names.map((name, at) => (
+          <div key={name}>
+            <span className="faint">{name}</span>
+            <LongText text={apart[at] ?? ""} label={name} />
+          </div>
+        ))}
+      </div>
+    );
+  }
   const shown = parts.slice(0, MAX_PARTS);
   const long = shown.some((part) => part.text.length > 3 * CONTEXT);
   return (

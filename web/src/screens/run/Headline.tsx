@@ -95,6 +95,12 @@ function VerdictCard({ overview }: { overview: Overview }) {
             <VisibleText text={reason} />
           </li>
         ))}
+        {overview.run.passed === null && overview.run.status === "completed" &&
+          worstChecks(overview.checks).map((check) => (
+            <li key={check.index} className="quiet">
+              <VisibleText text={check.label} /> {`fails ${count(check.failed)} of ${plural(check.failed + check.passed, "time")}.`}
+            </li>
+          ))}
         {isClose(overview) && <li className="quiet">The bar is inside the interval: another run could decide the other way.</li>}
       </ul>
       {overview.run.passed === false && others.length > 0 && (
@@ -102,6 +108,11 @@ function VerdictCard({ overview }: { overview: Overview }) {
       )}
     </div>
   );
+}
+
+/** The checks that fail most, at most two. */
+function worstChecks(checks: Overview["checks"]): Overview["checks"] {
+  return checks.filter((check) => check.failed > 0).sort((a, b) => b.failed - a.failed).slice(0, 2);
 }
 
 function HeadlineNumber({ label, children, note }: { label: string; children: React.ReactNode; note?: React.ReactNode }) {

@@ -4,7 +4,7 @@ import { memo, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState
 import type { CaseRow, CaseSort, CheckColumn, CheckStats, SearchMatch } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { Chip } from "~/ui/display";
-import { count, duration, money, score as formatScore } from "~/ui/format";
+import { count, duration, money, percent, plural, score as formatScore } from "~/ui/format";
 import { Icon } from "~/ui/icons";
 
 import type { Rows } from "./rows";
@@ -23,6 +23,7 @@ export interface MatrixHandle {
 interface Props {
   handle: Ref<MatrixHandle>;
   label: string;
+  noun: string;
   rows: Rows;
   columns: CheckColumn[];
   stats: CheckStats[];
@@ -80,12 +81,12 @@ export function Matrix(props: Props) {
     }),
     [virtual],
   );
-  const checks = columns.map(() => "74px");
-  const numbers = ["64px", ...(props.repeated ? ["56px"] : []), ...(props.findings ? ["64px"] : []), "72px", "72px"];
-  const template = narrow ? "1fr" : ["minmax(180px, 1fr)", "minmax(240px, 2fr)", ...checks, ...numbers].join(" ");
+  const checks = columns.map(() => "84px");
+  const numbers = ["64px", ...(props.repeated ? ["56px"] : []), ...(props.findings ? ["64px"] : []), "84px", "84px"];
+  const template = narrow ? "1fr" : ["minmax(140px, 1fr)", "minmax(240px, 2fr)", ...checks, ...numbers].join(" ");
   const shape = { template, narrow, columns, repeated: props.repeated, findings: props.findings };
   return (
-    <div ref={scroller} className="table fill matrix" role="table" aria-label={props.label} aria-rowcount={rows.total + (narrow ? 0 : 1)} tabIndex={-1}>
+    <div ref={scroller} className="table fill matrix" role="table" aria-label={props.label} aria-rowcount={rows.total + (narrow ? 0 : 1)} tabIndex={-1} style={{ minHeight: Math.min(380, rows.total * height + 46) }}>
       <div className={narrow ? "" : "table-inner"} role="presentation">
         {!narrow && <Head {...props} template={template} />}
         <div className="table-body" role="rowgroup" style={{ height: virtual.getTotalSize() }}>
@@ -114,7 +115,7 @@ function rowMatch(rows: Rows, index: number): SearchMatch | undefined {
   return row === undefined ? undefined : rows.match(row);
 }
 
-function Head({ template, columns, stats, view, onSort, onCheck, repeated, findings }: Props & { template: string }) {
+function Head({ template, noun, columns, stats, view, onSort, onCheck, repeated, findings }: Props & { template: string }) {
   const sortable = (by: CaseSort, text: string, className = "") => (
     <div role="columnheader" className={className} aria-sort={view.sort === by ? (view.descending ? "descending" : "ascending") : undefined}>
       <button type="button" onClick={() => onSort(by)}>
@@ -126,12 +127,12 @@ function Head({ template, columns, stats, view, onSort, onCheck, repeated, findi
   return (
     <div role="rowgroup">
       <div className="table-head matrix-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
-        {sortable("position", "Case and input")}
+        {sortable("position", `${noun === "task" ? "Task" : "Case"} and input`)}
         {sortable("status", "Reason and output")}
         {columns.map((column) => (
           <div key={column.index} role="columnheader" className="check-head">
-            <button type="button" aria-pressed={view.check === column.index} onClick={() => onCheck(column.index)} title={`${column.label}: show only cases that fail it`}>
-              <span className="truncate">
+            <button type="button" aria-pressed={view.check === column.index} onClick={() => onCheck(column.index)} title={`${column.label}: show only ${noun}s that fail it`}>
+              <span className="check-name">
                 <VisibleText text={column.label} />
               </span>
               <small className="num">{rateText(stats.find((one) => one.index === column.index))}</small>
@@ -159,7 +160,12 @@ function Head({ template, columns, stats, view, onSort, onCheck, repeated, findi
 function rateText(stats: CheckStats | undefined): string {
   if (stats === undefined) return "";
   const total = stats.passed + stats.failed;
-  return total === 0 ? "–" : `${Math.floor((stats.passed / total) * 1_000) / 10} %`;
+  return total === 0 ? "–" : percent(rounded(stats.passed / total), stats.failed === 0 || stats.passed === 0 ? 0 : 1);
+}
+
+/** A share that is not all and not nothing never reads as 100 % or 0 %. */
+function rounded(share: number): number {
+  return share === 0 || share === 1 ? share : Math.min(0.999, Math.max(0.001, share));
 }
 
 interface Shape {
@@ -279,12 +285,14 @@ function NarrowRow({ row, link, status, match }: CellProps) {
 
 /** The failing reason above the output; while a search is on, the place that it found. */
 function ReasonAndOutput({ row, match }: { row: CaseRow; match: SearchMatch | undefined }) {
-  const reason = row.preview?.reason;
   const failing = row.status === "failed" || row.status === "error";
+  const found = row.status === "failed" && row.findings ? `${plural(row.findings, "finding")} of the detectors` : null;
+  const reason = row.preview?.reason ?? found;
+  const output = row.preview?.output === "null" && failing ? null : row.preview?.output;
   return (
     <>
       {match ? <Snippet match={match} /> : reason && <span className={`truncate ${failing ? `reason-${row.status}` : "quiet"}`}><VisibleText text={reason} /></span>}
-      <span className="faint truncate output-line">{row.preview && <VisibleText text={row.preview.output} />}</span>
+      {output === null ? <span className="faint">no output</span> : <span className="faint truncate output-line">{output && <VisibleText text={output} />}</span>}
     </>
   );
 }

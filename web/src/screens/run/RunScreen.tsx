@@ -7,7 +7,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ScreenProps } from "~/app/routes";
 import { reportSource } from "~/api/client";
 import { getOverview, type CaseRow, type CaseSort, type Overview } from "~/api/cases";
-import { changeParams, currentAddress, formatAddress, useAddress } from "~/state/address";
+import { changeParams, currentAddress, formatAddress, navigate, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
 import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
@@ -66,10 +66,16 @@ function RunView({ overview }: { overview: Overview }) {
       {cases ? (
         <Cases overview={overview} noun={noun} />
       ) : (
-        <Empty title={`This run is a ${run.kind}`} icon="right" actions={<a className="button" href={formatAddress(`/verify/${encodeURIComponent(run.runId)}`)}>Open it</a>} />
+        <Elsewhere run={run.runId} />
       )}
     </div>
   );
+}
+
+/** A verifier loop or a promotion has a screen of its own. */
+function Elsewhere({ run }: { run: string }) {
+  useEffect(() => navigate(formatAddress(`/verify/${encodeURIComponent(run)}`), { replace: true }), [run]);
+  return <Loading label="Opening the run" lines={6} />;
 }
 
 function RunHead({ overview: { run, about } }: { overview: Overview }) {
@@ -91,7 +97,7 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
         </h1>
         <StatusChip status={run.status} />
         <span className="grow" />
-        {report === null && (
+        {report === null && (run.kind === "evaluation" || run.kind === "agent-eval") && !run.erasedAt && (
           <a className="button" href={formatAddress("/compare", { runs: [run.baselineRunId, run.runId].filter(Boolean).join(",") })}>
             Compare
           </a>
@@ -189,6 +195,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
   };
   const collect = async () => (view.text ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
+  if (run.erasedAt) return <Headline overview={overview} onFilter={() => undefined} />;
   return (
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
@@ -201,10 +208,15 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
         <ErrorState error={rows.error} />
       ) : rows.total === 0 && !rows.loading ? (
         <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null} clear={() => change({ show: undefined, check: undefined, q: undefined })} />
+      ) : rows.total === 0 ? (
+        <div className="card run-loading">
+          <Loading label={`Loading the ${noun}s`} lines={8} />
+        </div>
       ) : (
         <Matrix
           handle={matrix}
           label={`${noun}s and checks`}
+          noun={noun}
           rows={rows}
           columns={overview.columns}
           stats={overview.checks}
@@ -232,7 +244,6 @@ function NoRows({ overview, rows, noun, filtered, clear }: { overview: Overview;
       </Empty>
     );
   }
-  if (overview.run.erasedAt) return <Empty title={erasure(overview.run)} icon="close" />;
   return <Empty title={overview.progress ? "No result yet" : `This run has no ${noun}s`} icon="clock">{overview.progress && <p>Results appear here one by one.</p>}</Empty>;
 }
 

@@ -21,19 +21,56 @@ const WORDS = /[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu;
 const LINES = /[^\n]*\n|[^\n]+$/g;
 
 /** The parts of both texts, in order. The equal beginning and end are found first, so that one change in a long text is cheap. */
-export function differenceOf(expected: string, actual: string): Difference {
+export function differenceOf(expected: string, actual: string, byLine = false): Difference {
   const left = expected.slice(0, MAX_TEXT);
   const right = actual.slice(0, MAX_TEXT);
   const cut = left.length < expected.length || right.length < actual.length;
-  const head = commonHead(left, right);
-  const tail = commonTail(left, right, head);
-  const middle = compare(left.slice(head, left.length - tail), right.slice(head, right.length - tail));
-  const parts = join([
-    { kind: "same", text: left.slice(0, head) },
-    ...middle.parts,
-    { kind: "same", text: left.slice(left.length - tail) },
-  ]);
+  const head = byLine ? left.slice(0, commonHead(left, right)).lastIndexOf("\n") + 1 : commonHead(left, right);
+  const tail = byLine ? lineTail(left, commonTail(left, right, head)) : commonTail(left, right, head);
+  const middle = compare(left.slice(head, left.length - tail), right.slice(head, right.length - tail), byLine);
+  const parts = readable(
+    join([
+      { kind: "same", text: left.slice(0, head) },
+      ...middle.parts,
+      { kind: "same", text: left.slice(left.length - tail) },
+    ]),
+  );
   return { parts, bounded: middle.bounded || cut };
+}
+
+const FAINT = /^[\s\p{P}]{1,3}$/u;
+
+/** A space or a comma between two changes belongs to them, so that a reader sees two phrases and not the words of both by turns. */
+function readable(parts: Part[]): Part[] {
+  const grouped: Part[] = [];
+  let left = "";
+  let right = "";
+  const flush = () => {
+    grouped.push(...sides(left, right));
+    left = right = "";
+  };
+  parts.forEach((part, at) => {
+    if (part.kind === "expected") left += part.text;
+    else if (part.kind === "actual") right += part.text;
+    else if ((left || right) && at < parts.length - 1 && FAINT.test(part.text) && !part.text.includes("\n")) {
+      left += part.text;
+      right += part.text;
+    } else {
+      flush();
+      grouped.push(part);
+    }
+  });
+  flush();
+  return join(grouped);
+}
+
+/** Both texts apart, if they share so little that their difference cannot be read; null if it can. */
+export function sidesOf({ parts }: Difference): [string, string] | null {
+  const weigh = (kinds: PartKind[]) => parts.reduce((sum, part) => sum + (kinds.includes(part.kind) ? part.text.replace(/[\s\p{P}]/gu, "").length : 0), 0);
+  const same = weigh(["same"]);
+  if (same > 0.3 * Math.min(same + weigh(["expected"]), same + weigh(["actual"]))) return null;
+  const text = (other: PartKind) => parts.filter((part) => part.kind !== other).map((part) => part.text).join("");
+  return [text("actual"), text("expected")];
 }
 
 /** Text of a JSON value with its members in order, so that two values can be compared line by line. */
@@ -48,9 +85,9 @@ function ordered(value: unknown, depth: number): unknown {
   return Object.fromEntries(entries.map(([name, one]) => [name, ordered(one, depth + 1)]));
 }
 
-function compare(left: string, right: string): Difference {
+function compare(left: string, right: string, byLine: boolean): Difference {
   if (!left || !right) return { parts: sides(left, right), bounded: false };
-  const words = tokens(left, right, WORDS, 20_000);
+  const words = byLine ? null : tokens(left, right, WORDS, 20_000);
   if (words) return { parts: words, bounded: false };
   const lines = tokens(left, right, LINES, MAX_TEXT);
   if (lines?.some((part) => part.kind === "same")) return { parts: lines, bounded: false };
@@ -99,6 +136,13 @@ function commonTail(left: string, right: string, head: number): number {
   while (many < most && left.charCodeAt(left.length - 1 - many) === right.charCodeAt(right.length - 1 - many)) many += 1;
   while (many > 0 && inWord(left, left.length - many) | inWord(right, right.length - many)) many -= 1;
   return many;
+}
+
+/** The part of an equal end that begins at the start of a line. */
+function lineTail(text: string, many: number): number {
+  if (many === 0 || text.charAt(text.length - many - 1) === "\n") return many;
+  const start = text.indexOf("\n", text.length - many);
+  return start < 0 ? 0 : text.length - start - 1;
 }
 
 /** Move a boundary to the start of its word, so that a changed word is marked whole. */

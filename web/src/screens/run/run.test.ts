@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { comparableText, differenceOf } from "./difference";
+import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "./fold";
 import { timeLeftText } from "./progress";
 import { costOf, modelName, turnsOf } from "./trajectory";
@@ -38,6 +38,7 @@ describe("difference", () => {
     ["the quick fox", "the slow fox", [["same", "the "], ["expected", "quick"], ["actual", "slow"], ["same", " fox"]]],
     ["order 17", "order 170", [["same", "order "], ["expected", "17"], ["actual", "170"]]],
     ["same", "same", [["same", "same"]]],
+    ["it: you get a refund. Bye", "it: please ask us. Bye", [["same", "it: "], ["expected", "you get a refund"], ["actual", "please ask us"], ["same", ". Bye"]]],
     ["", "new", [["actual", "new"]]],
     ["old", "", [["expected", "old"]]],
     ["👩", "👧", [["expected", "👩"], ["actual", "👧"]]],
@@ -119,4 +120,16 @@ describe("trajectory", () => {
   test("an answer without a call is shown", () => {
     expect(turnsOf([{ type: "tool-returned", tool: "x", call_id: "9", outcome: 1 }])[0]?.items).toHaveLength(1);
   });
+});
+
+test("texts that share almost nothing are shown apart, and JSON is compared by its lines", () => {
+  expect(sidesOf(differenceOf("30 days", "I am not sure."))).toEqual(["30 days", "I am not sure."]);
+  expect(sidesOf(differenceOf("the quick fox", "the slow fox"))).toBeNull();
+  const [left, right] = [{ a: 1, b: "x", c: 3 }, { a: 1, b: "y", c: 3 }].map(comparableText) as [string, string];
+  expect(differenceOf(left, right, true).parts).toEqual([
+    { kind: "same", text: '{\n  "a": 1,\n' },
+    { kind: "expected", text: '  "b": "x",\n' },
+    { kind: "actual", text: '  "b": "y",\n' },
+    { kind: "same", text: '  "c": 3\n}' },
+  ]);
 });

@@ -68,9 +68,9 @@ export function verdictOf(overview: Overview): Verdict {
     return { tone: "warn", word: "No verdict", reasons: why.length > 0 ? why : ["The run failed."] };
   }
   if (run.status !== "completed") return { tone: "live", word: "In progress", reasons: ["The verdict comes with the last result."] };
-  if (run.passed === null) return { tone: "mute", word: "No bar", reasons: ["No bar decides this run. The score stands alone."] };
+  if (run.passed === null) return { tone: "mute", word: "No bar", reasons: [run.score === null ? "There is no score, and no bar." : "No bar decides this run. The score stands alone."] };
   if (run.passed) return { tone: "pass", word: "Passed", reasons: bars.map(barSentence) };
-  return { tone: "fail", word: "Failed", reasons: decided.map(barSentence) };
+  return { tone: "fail", word: "Not passed", reasons: decided.map(barSentence) };
 }
 
 /** Whether the interval of the score has the bar inside, so that another run could decide the other way. */

@@ -127,7 +127,7 @@ export default function RunsScreen() {
           rowLabel={(group) => group.name || "Without a name"}
           onOpen={(group) => navigate(formatAddress("/runs", { name: group.name, kind: group.kind }))}
           more={more}
-          compact={{ below: 800, height: 92, row: (group) => <CompactRun run={group.newest} /> }}
+          compact={{ below: 800, height: 92, row: (group) => <CompactRun run={group.newest} amount={group.count} /> }}
         />
       ) : (
         <DataTable
@@ -161,7 +161,7 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
     cell: ({ name, kind }) => (
       <div className="runs-name">
         <a className="truncate" href={formatAddress("/runs", { name, kind })} tabIndex={-1}>
-          <VisibleText text={name || "Without a name"} />
+          {kind === "deployment" ? "Changes of deployments" : <VisibleText text={name || "Without a name"} />}
         </a>
         <span className="faint">{KIND_NAMES[kind]}</span>
       </div>

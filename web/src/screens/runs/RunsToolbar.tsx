@@ -57,7 +57,7 @@ export function RunsToolbar({ state, counts, kinds }: { state: RunsState; counts
           ["failed", "Not passed"],
         ]}
       />
-      <Button kind={state.grouped ? "primary" : "normal"} aria-pressed={state.grouped} onClick={() => state.setGrouped(!state.grouped)}>
+      <Button aria-pressed={state.grouped} onClick={() => state.setGrouped(!state.grouped)}>
         Group by suite
       </Button>
       {chips.map(([label, value, clear]) => (

@@ -37,6 +37,7 @@ function Name({ run }: { run: RunRow }) {
 
 /** The verdict where there is one, else the status. */
 export function Outcome({ run }: { run: RunRow }) {
+  if (run.erasedAt) return <Chip tone="mute" title={`Its content was erased ${format.ago(run.erasedAt)}`}>Erased</Chip>;
   if (run.status !== "completed") {
     return (
       <span title={run.error?.message}>
@@ -117,45 +118,51 @@ function Regressions({ run }: { run: RunRow }) {
   return <span className="runs-worse" title="Tasks that passed in the baseline and do not pass here">{`▼ ${run.regressions}`}</span>;
 }
 
+function TwoLines({ first, second }: { first: string; second: string }) {
+  return (
+    <div className="runs-two" title={`${first} ${second}`.trim()}>
+      <span className="truncate">
+        <VisibleText text={first} />
+      </span>
+      <span className="faint truncate">
+        <VisibleText text={second} />
+      </span>
+    </div>
+  );
+}
+
 function models(run: RunRow): string {
   return (run.models ?? []).join(", ");
 }
 
 export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
   return [
-    { id: "name", header: "Run", width: "minmax(180px, 2.4fr)", cell: (run) => <Name run={run} /> },
-    { id: "status", header: "Outcome", width: "124px", cell: (run) => <Outcome run={run} /> },
-    { id: "score", header: "Score", title: "With its 95 % interval", width: "196px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
-    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "120px", align: "end", cell: (run) => <CasesCell run={run} /> },
+    { id: "name", header: "Run", width: "minmax(172px, 1.7fr)", cell: (run) => <Name run={run} /> },
+    { id: "status", header: "Outcome", width: "138px", cell: (run) => <Outcome run={run} /> },
+    { id: "score", header: "Score", title: "With its 95 % interval", width: "200px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
+    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "132px", align: "end", cell: (run) => <CasesCell run={run} /> },
     {
       id: "agent",
-      header: "Agent",
-      width: "minmax(100px, 1.2fr)",
-      from: 1_140,
-      cell: (run) => (run.agentId ? <span title={`${run.agentId} ${run.agentVersion ?? ""}`}>{run.agentId}<span className="faint">{run.agentVersion ? ` ${run.agentVersion}` : ""}</span></span> : <Missing />),
-    },
-    {
-      id: "model",
-      header: "Model",
-      width: "minmax(72px, 0.8fr)",
+      header: "Agent and model",
+      width: "minmax(124px, 1.2fr)",
       from: 1_230,
-      cell: (run) => (models(run) ? <span title={models(run)}><VisibleText text={models(run)} /></span> : <Missing />),
+      cell: (run) => (run.agentId ? <TwoLines first={run.agentId} second={[run.agentVersion, models(run)].filter(Boolean).join(" · ")} /> : <Missing />),
     },
     {
       id: "regressions",
-      header: "Worse",
+      header: "Regressed",
       title: "Tasks that passed in the baseline and do not pass here",
-      width: "50px",
+      width: "66px",
       align: "end",
-      from: 1_030,
+      from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", width: "62px", align: "end", sort: "cost", from: 880, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
-    { id: "duration", header: "Duration", width: "84px", align: "end", sort: "duration", from: 970, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
+    { id: "cost", header: "Cost", width: "74px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
+    { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",
       header: "Tags",
-      width: "minmax(64px, 0.8fr)",
+      width: "minmax(70px, 0.5fr)",
       from: 1_320,
       cell: (run) => (
         <span className="row runs-tags" title={(run.tags ?? []).join(", ")}>
@@ -168,7 +175,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
         </span>
       ),
     },
-    { id: "created", header: "Started", width: "80px", align: "end", sort: "created", cell: (run) => <time dateTime={run.createdAt} title={format.moment(run.createdAt)}>{format.ago(run.createdAt)}</time> },
+    { id: "created", header: "Started", width: "76px", align: "end", sort: "created", cell: (run) => <time dateTime={run.createdAt} title={format.moment(run.createdAt)}>{format.ago(run.createdAt)}</time> },
   ];
 }
 
@@ -196,8 +203,9 @@ export const EXPORT_COLUMNS: ExportColumn<RunRow>[] = [
   { name: "created", value: (run) => run.createdAt },
 ];
 
-/** A run on a phone: three lines. */
-export function CompactRun({ run }: { run: RunRow }) {
+/** A run on a phone: three lines. `amount`: how many runs it stands for. */
+export function CompactRun({ run, amount }: { run: RunRow; amount?: number }) {
+  const scored = run.kind === "evaluation" || run.kind === "agent-eval";
   return (
     <div className="runs-compact">
       <div className="row">
@@ -206,13 +214,17 @@ export function CompactRun({ run }: { run: RunRow }) {
         </a>
         <Outcome run={run} />
       </div>
-      <div className="row">
-        <ScoreCell run={run} />
-        <span className="grow" />
-        <CasesCell run={run} />
-      </div>
+      {scored ? (
+        <div className="row">
+          <ScoreCell run={run} />
+          <span className="grow" />
+          <CasesCell run={run} />
+        </div>
+      ) : (
+        <div className="quiet truncate">{run.kind === "deployment" ? `to ${run.toState ?? "another state"}` : run.verdict ? `last verdict: ${run.verdict}` : "no verdict yet"}</div>
+      )}
       <div className="faint truncate">
-        {[KIND_NAMES[run.kind], run.agentId, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
+        {[amount === undefined ? KIND_NAMES[run.kind] : format.plural(amount, "run"), run.kind === "deployment" ? "" : run.agentId, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
       </div>
     </div>
   );

@@ -5,7 +5,7 @@ import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress } from "~/state/address";
 import { Button, Chip, format, Notice, Tag, VisibleText } from "~/ui";
 import { Respond } from "./Respond";
-import { deadlineText, MEANING, TURN_STATE, VERDICT } from "./words";
+import { deadlineText, failureText, MEANING, TURN_STATE, VERDICT } from "./words";
 
 /** A verifier loop turn by turn, and the question that waits for a person. */
 export function LoopView({ log }: { log: TurnLog }) {
@@ -22,7 +22,7 @@ export function LoopView({ log }: { log: TurnLog }) {
       )}
       {log.report.error && (
         <Notice tone="fail">
-          {log.report.error.code}: {log.report.error.message}
+          <VisibleText text={failureText(log)} />
         </Notice>
       )}
       <section className="card verify-summary" aria-label="Task and result">

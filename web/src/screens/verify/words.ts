@@ -55,13 +55,22 @@ export const VERDICT: Record<string, [Tone, string]> = {
   fail: ["fail", "fail"],
 };
 
+export const OUT_OF_TURNS = "loop_limit_exceeded";
+
+/** Why a loop failed, in words. */
+export function failureText({ report, total }: TurnLog): string {
+  if (!report.error) return "";
+  if (report.error.code === OUT_OF_TURNS) return `The loop used all of its turns (${total}), and no critic accepted a result.`;
+  return `${report.error.code}: ${report.error.message}`;
+}
+
 /** How the loop ended, or where it is. A give-up is never a success, whatever the status of the run. */
 export function outcomeOf(log: TurnLog): [Tone, string] {
   const { report, end } = log;
   if (report.goalSatisfied) return ["pass", "Goal reached"];
   if (end?.gaveUp) return ["fail", "Gave up"];
   if (report.status === "completed") return ["warn", "Goal not reached"];
-  if (report.status === "failed") return ["fail", "Failed"];
+  if (report.status === "failed") return ["fail", report.error?.code === OUT_OF_TURNS ? "No turn left" : "Failed"];
   if (report.status === "cancelled") return ["mute", "Cancelled"];
   return report.waiting ? ["warn", "Waits for a person"] : ["live", "Running"];
 }

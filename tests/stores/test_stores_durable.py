@@ -27,8 +27,8 @@ from assay.backends.stores import migrate, records, tables
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.group_commit import MAX_BYTES_ON_LOOP
+from assay.backends.stores.insertion import TOGETHER, spans
 from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.sql_writer import TOGETHER, spans
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
@@ -367,7 +367,7 @@ def test_a_new_database_has_the_schema_that_the_migrations_make(empty_address):
 
 
 async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address, tmp_path):
-    """From the first shape to ours; the one after that is made up here: 0005 adds a column and fills it."""
+    """From the first shape to ours; the one after that is made up here: 0006 adds a column and fills it."""
     with engine_of(empty_address) as engine:
         migrate.bring_up(engine, passing, head="0001")
     async with opened(empty_address) as store:
@@ -381,20 +381,21 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address,
         "versions/r0002_audit.py",
         "versions/r0003_takeovers.py",
         "versions/r0004_cases.py",
+        "versions/r0005_tenant_keys.py",
     ):
         (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
-    (scripts / "versions" / "r0005_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0005', '0004'\n"
+    (scripts / "versions" / "r0006_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0006', '0005'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
     )
     with engine_of(empty_address) as engine:
-        migrate.bring_up(engine, passing, scripts=scripts, head="0005")
-        migrate.bring_up(engine, passing, scripts=scripts, head="0005")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0006")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0006")
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
     with pytest.raises(
-        UsageError, match="schema version 0005 of a newer assay; this assay supports up to 0004"
+        UsageError, match="schema version 0006 of a newer assay; this assay supports up to 0005"
     ):
         await SqlStore.open(empty_address)
 
@@ -598,11 +599,16 @@ class Mask:
     def blind(self, name):
         return [f"~{hash(name)}"]
 
+    def data_cipher(self, id, key):
+        other = Mask()
+        other.key_id = id
+        return other
+
     def seal(self, data, place):
         return bytes(byte ^ 0x5A for byte in place + b"|" + data)
 
     def open(self, key_id, sealed, place):
-        assert key_id == "k1"
+        assert key_id == self.key_id
         found, _, data = bytes(byte ^ 0x5A for byte in sealed).partition(b"|")
         assert found == place
         return data

@@ -15,7 +15,12 @@ from assay.ports import CLOSED, Run
 from assay.protocol.runs import EraseResponse
 
 
-def main(runs: list[str], *, tenant: str | None, yes: bool, json: bool) -> None:
+def main(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json: bool) -> None:
+    if not runs:
+        raise UsageError("expected RUN..., or --all with --tenant; nothing was erased")
+    if dry_run:
+        raise UsageError("--dry-run: expected --all with it; nothing was erased")
+
     def work(erase: bool) -> list[Run]:
         async def with_store(evaluations: EvaluationService) -> list[Run]:
             store = evaluations.store

@@ -208,13 +208,17 @@ Draw tasks at random, label them with `assay annotate`, and compare the labels w
 """,
     "judge sample": "Draw judged tasks at random for people to label.",
     "judge check": "Compare a judge with the labels of people.",
-    "delete": """Erase the content of stored runs.
+    "delete": """Erase the content of stored runs, or all content of a tenant.
 
 \b
     assay delete eval_4f2c
+    assay delete --all --tenant acme --dry-run
 
 Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
 log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
+
+With --all the content of all runs of the tenant is deleted, and its suites, packs, memory and stored responses. In an encrypted
+store its data key is destroyed.
 """,
     "gc": """Remove the evidence of old runs, by a retention policy.
 
@@ -228,12 +232,13 @@ run meanwhile. If the command is interrupted, run it again.
 
 Exit codes: 0 done; 2 there is no policy.
 """,
-    "rekey": """Re-encrypt the store with the newest evidence key.
+    "rekey": """Encrypt the data keys of the store with the newest evidence key.
 
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
 
-Afterwards the other keys are no longer needed. A server may run meanwhile if it has the same keys. If the command is
+Records in clear, and those of older versions, get the data key of their tenant. Afterwards the other keys are no longer needed.
+A server may run meanwhile if it has the same keys. If the command is
 interrupted, run it again: it continues where it stopped.
 """,
     "schema": """Print the JSON Schema of a protocol type.

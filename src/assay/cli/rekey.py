@@ -1,4 +1,4 @@
-"""`assay rekey`: re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY."""
+"""`assay rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with a data key."""
 
 import asyncio
 
@@ -13,31 +13,35 @@ from assay.settings import Settings
 
 
 def main(*, clear: bool, json: bool) -> None:
-    """Re-encrypt or decrypt the store, and print the number of records."""
+    """Encrypt or decrypt the store, and print the number of records and of data keys."""
     chosen = settings.load()
     cipher = app.cipher(chosen)
     if cipher is None:
         raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
     if chosen.database_url == "memory:":
         raise UsageError("database_url: a memory: store is not encrypted")
-    count = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
+    count, keys = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
-        echo_json(msgspec.json.encode({"resealed": count, "key": None if clear else cipher.key_id}))
+        document = {"resealed": count, "rewrapped": keys, "key": None if clear else cipher.key_id}
+        echo_json(msgspec.json.encode(document))
     elif clear:
         echo(f"decrypted {count_of(count, 'record')}; ASSAY_EVIDENCE_KEY is no longer needed")
     else:
         echo(
-            f"re-encrypted {count_of(count, 'record')} with key {cipher.key_id!r}; older keys are no longer needed"
+            f"encrypted {count_of(keys, 'data key')} with key {cipher.key_id!r}, and {count_of(count, 'record')} with data keys; "
+            "older keys are no longer needed"
         )
 
 
-async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> int:
-    """Step by step through the store; the result is the number of records."""
-    count, cursor = 0, ""
+async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> tuple[int, int]:
+    """Step by step through the store; the result is the number of records, and of data keys."""
+    count, keys, cursor = 0, 0, ""
     async with app.store(settings, sealing=sealing) as store:
         await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
         while True:
             step = await store.reencrypt(cursor)
-            count, cursor = count + step.records, step.cursor
+            count, keys, cursor = count + step.records, keys + step.keys, step.cursor
             if not cursor:
-                return count
+                if count:  # records that were in clear may have left bytes in unused parts of the file
+                    await store.compact()
+                return count, keys

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
-from assay.ports import ERASED_BY, RETENTION, Run
+from assay.ports import ERASED_BY, RETENTION, RequireCount, Run
 from assay.runs.erasure import erase_run, erase_runs
 
 RATES = "rates"  # in the metadata of an erased run
@@ -24,16 +24,19 @@ class Rates(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 async def erase(evaluations: EvaluationService, run: Run) -> Run:
     """Erase the content of a run of any kind. RunNotFinished: it has not ended."""
-    return await erase_run(evaluations.store, run, await _numbers(evaluations, run))
+    return await erase_run(evaluations.store, run, await stored_numbers(evaluations, run))
 
 
-async def erase_by_retention(evaluations: EvaluationService, runs: Sequence[Run]) -> None:
-    """Erase the content of runs that a policy has chosen. They say so afterwards."""
-    chosen = [(run, await _numbers(evaluations, run) | {ERASED_BY: RETENTION}) for run in runs]
-    await erase_runs(evaluations.store, chosen, RETENTION)
+async def erase_by_retention(
+    evaluations: EvaluationService, runs: Sequence[Run], requires: Sequence[RequireCount] = ()
+) -> None:
+    """Erase the content of runs that a policy has chosen, if `requires` holds. They say so afterwards."""
+    chosen = [(run, await stored_numbers(evaluations, run) | {ERASED_BY: RETENTION}) for run in runs]
+    await erase_runs(evaluations.store, chosen, RETENTION, requires)
 
 
-async def _numbers(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+async def stored_numbers(evaluations: EvaluationService, run: Run) -> dict[str, Any]:
+    """The numbers that are only in the evidence of a run, as members of its metadata."""
     if run.kind != KIND or run.erased:
         return {}
     return {RATES: msgspec.to_builtins(await rates_of(evaluations, run))}

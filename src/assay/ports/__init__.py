@@ -31,6 +31,7 @@ from assay.ports.models import RepeatCounter as RepeatCounter
 from assay.ports.secret import Secret as Secret
 from assay.ports.store import ACTIVE as ACTIVE
 from assay.ports.store import CLOSED as CLOSED
+from assay.ports.store import DELETION as DELETION
 from assay.ports.store import ERASED as ERASED
 from assay.ports.store import ERASED_BY as ERASED_BY
 from assay.ports.store import RETENTION as RETENTION

@@ -18,16 +18,21 @@ class Cipher(Protocol):
 
     def seal(self, data: bytes, location: bytes) -> bytes: ...
     def open(self, key_id: str, sealed: bytes, location: bytes) -> bytes: ...
+    def data_cipher(self, id: str, key: bytes) -> "Cipher":
+        """A cipher with one other key: the data key of a tenant."""
+        ...
+
     def blind(self, name: str) -> list[str]:
         """Return a keyed hash of a name for each key, newest first. It shows only whether two names are equal."""
         ...
 
 
 class ReencryptStep(NamedTuple):
-    """One step of re-encryption: the number of records, and the cursor of the next step; "" ends it."""
+    """One step: the number of records, the cursor of the next step ("" ends it), and the number of data keys that were encrypted again."""
 
     records: int
     cursor: str
+    keys: int = 0
 
 
 class Reencryptable(Protocol):

@@ -9,6 +9,7 @@ import msgspec
 
 from assay.ports.audit import AuditEntry, AuditLog
 from assay.ports.cases import NO_FACTS, CaseBlock, CaseTable, RunFacts, RunGroup
+from assay.ports.deletion import TenantContents
 from assay.ports.encryption import Reencryptable
 
 RunStatus = Literal[
@@ -25,8 +26,9 @@ store_patience: ContextVar[float | None] = ContextVar("store_patience", default=
 
 
 ERASED = "erased"  # in the metadata of a run: when its content was erased
-ERASED_BY = "erasedBy"  # beside it: `RETENTION`, if no person asked for it
+ERASED_BY = "erasedBy"  # beside it: `RETENTION` or `DELETION`; absent, if a person erased this run
 RETENTION = "retention"
+DELETION = "deletion"  # of all content of the tenant
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +57,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def erased_by(self) -> str:
-        """The policy that erased its content, `RETENTION`; an empty text if a person did, or nothing did."""
+        """What erased its content: `RETENTION` or `DELETION`; an empty text if a person erased this run, or nothing did."""
         return self.metadata.get(ERASED_BY, "")
 
     @property
     def erasure(self) -> str:
         """What happened to its content, for a person to read; an empty text if nothing did."""
+        if self.erased and self.erased_by == DELETION:
+            return f"its content was deleted on {self.erased[:10]}"
         if self.erased and self.erased_by:
             return f"evidence removed by {self.erased_by} on {self.erased[:10]}"
         return f"its content was erased at {self.erased}" if self.erased else ""
@@ -158,7 +162,11 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Sequence[EvidenceChunk] = ()
     cases: Sequence[CaseBlock] = ()
     facts: RunFacts | None = None  # None: as before
-    erases: bool = False  # mark the run, which has ended, as erased; only `metadata` may be added
+    # mark the run, which has ended, as erased; only `metadata` may be added, and a member that is None is removed
+    erases: bool = False
+    renames: str | None = (
+        None  # with `erases`: the name of the run from now on; it also applies to a run that was erased before
+    )
 
 
 class RequireRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,12 +178,17 @@ class RequireRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequireCount(msgspec.Struct, frozen=True, kw_only=True):
-    """A precondition: this many documents of the kind have a key with the prefix."""
+    """
+    A precondition: this many documents of the kind have a key with the prefix.
+
+    With `versions`, `count` is the sum of their versions: it changes with every change of a document.
+    """
 
     tenant: str
     kind: str
-    prefix: str
+    prefix: str = ""
     count: int
+    versions: bool = False
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +227,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Store(AuditLog, Reencryptable, CaseTable, Protocol):
+class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     """
     Stores runs with their events and evidence, and documents.
 
@@ -266,8 +279,12 @@ class Store(AuditLog, Reencryptable, CaseTable, Protocol):
         """Return the first chunk's data for each of these keys that exists."""
         ...
 
-    async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        """Delete a batch of a run's evidence and return its size. Repeat until it is 0: then no file of the store holds it."""
+    async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
+        """
+        Delete a batch of the evidence of some runs and return its size. Repeat until it is 0: then no file of the store holds it.
+
+        A batch has `limit` chunks at most, and fewer if they are large.
+        """
         ...
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None: ...

@@ -11,7 +11,16 @@ from typing import Any
 
 from assay.errors import RunNotFinished
 from assay.errors.storage import Erased
-from assay.ports import CLOSED, DeleteDocument, Document, Run, RunUpdate, Store, Transaction
+from assay.ports import (
+    CLOSED,
+    DeleteDocument,
+    Document,
+    RequireCount,
+    Run,
+    RunUpdate,
+    Store,
+    Transaction,
+)
 from assay.ports.audit import audit_entry
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.paging import read_documents
@@ -33,29 +42,37 @@ async def erase_run(store: Store, run: Run, metadata: Mapping[str, Any] = NOTHIN
 
 
 async def erase_runs(
-    store: Store, chosen: Sequence[tuple[Run, Mapping[str, Any]]], outcome: str = "ok"
+    store: Store,
+    chosen: Sequence[tuple[Run, Mapping[str, Any]]],
+    outcome: str = "ok",
+    requires: Sequence[RequireCount] = (),
 ) -> None:
     """
     Erase the content of some runs, each with its additional metadata. `outcome` is that of their lines in the audit log.
 
-    Each run is marked first, so that no reader finds half of its content. After a crash, a second call completes the first.
+    All runs are marked first in one transaction, if `requires` holds, so that no reader finds half of their content. After a crash, a
+    second call completes the first.
     """
-    for run, metadata in chosen:
+    for run, _ in chosen:
         if run.status not in CLOSED:
             raise RunNotFinished(
                 f"run {run.id} is {run.status}: only a run that has ended can be erased", run.status
             )
-        if not run.erased:
-            line = audit_entry(run.tenant, "run.erase", run.id, outcome)
-            mark = RunUpdate(run=run.id, metadata=dict(metadata), erases=True)
-            await store.commit(Transaction(entries=[mark], lines=[line]))
+    marks = [
+        RunUpdate(run=run.id, metadata=dict(metadata), erases=True)
+        for run, metadata in chosen
+        if not run.erased
+    ]
+    lines = [audit_entry(run.tenant, "run.erase", run.id, outcome) for run, _ in chosen if not run.erased]
+    if marks:
+        await store.commit(Transaction(entries=marks, lines=lines, requires=requires))
+    for run, _ in chosen:
         await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
     for tenant in {run.tenant for run, _ in chosen}:
         ids = [run.id for run, _ in chosen if run.tenant == tenant]
         await _delete(store, _mentions(ids, read_documents(store, tenant, IDEMPOTENCY, limit=PAGE)))
-    for run, _ in chosen:
-        while await store.erase(run.id):
-            pass
+    while chosen and await store.erase(*(run.id for run, _ in chosen)):
+        pass
 
 
 async def request_data(store: Store, run: str, kind: str) -> bytes:

@@ -23,6 +23,7 @@ from assay.ports import Secret
 
 SALT, NONCE = 16, 12
 DERIVED = 1024  # derived keys in the cache
+DERIVED_OF_TENANT = 64  # of one tenant
 FILE = "file:"
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _EXPECTED = "expected ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
@@ -37,8 +38,8 @@ class KeyRing:
     b'what'
     """
 
-    def __init__(self, keys: Mapping[str, bytes]) -> None:
-        self._keys = dict(keys)
+    def __init__(self, keys: Mapping[str, bytes], derived: int = DERIVED) -> None:
+        self._keys, self._most = dict(keys), derived
         self.key_id = next(iter(self._keys))
         self._names = {id: hmac.digest(key, b"assay names", "sha256") for id, key in self._keys.items()}
         self._derived: dict[tuple[str, bytes], AESGCM] = {}
@@ -70,6 +71,9 @@ class KeyRing:
                 f"or encrypted with another key of that id"
             ) from None
 
+    def data_cipher(self, id: str, key: bytes) -> "KeyRing":
+        return KeyRing({id: key}, DERIVED_OF_TENANT)
+
     def blind(self, name: str) -> list[str]:
         """A keyed hash of a name for each key, newest first: it can be searched for and does not reveal the name."""
         return [f"~{hmac.digest(key, name.encode(), 'sha256').hex()[:48]}" for key in self._names.values()]
@@ -83,7 +87,7 @@ class KeyRing:
     def _under(self, key_id: str, salt: bytes) -> AESGCM:
         found = self._derived.get((key_id, salt))
         if found is None:
-            if len(self._derived) >= DERIVED:
+            if len(self._derived) >= self._most:
                 self._derived.clear()
             found = AESGCM(hmac.digest(self._keys[key_id], b"assay evidence" + salt, "sha256"))
             self._derived[key_id, salt] = found

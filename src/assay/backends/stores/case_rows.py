@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, or_, select, update
+from sqlalchemy import Connection, delete, func, or_, select, tuple_, update
 
 from assay.backends.stores.tables import case_blocks, unfilled
 from assay.ports import CaseBlock, CaseTotals, RunFacts, Unfilled
@@ -66,13 +66,12 @@ def fill(connection: Connection, run: str, blocks: Sequence[CaseBlock], followin
     return True
 
 
-def delete_blocks(connection: Connection, run: str) -> int:
-    """Delete some rows of a run whose evidence is gone; return their number. Repeat until it is 0."""
-    connection.execute(delete(unfilled).where(unfilled.c.run == run))
-    some = select(case_blocks.c.first).where(case_blocks.c.run == run).limit(ERASED)
-    return connection.execute(
-        delete(case_blocks).where(case_blocks.c.run == run, case_blocks.c.first.in_(some))
-    ).rowcount
+def delete_blocks(connection: Connection, runs: Sequence[str]) -> int:
+    """Delete some rows of runs whose evidence is gone; return their number. Repeat until it is 0."""
+    connection.execute(delete(unfilled).where(unfilled.c.run.in_(runs)))
+    place = case_blocks.c.run, case_blocks.c.first
+    some = select(*place).where(case_blocks.c.run.in_(runs)).order_by(*place).limit(ERASED)
+    return connection.execute(delete(case_blocks).where(tuple_(*place).in_(some))).rowcount
 
 
 def block_row(run: str, block: CaseBlock) -> tuple[Any, ...]:

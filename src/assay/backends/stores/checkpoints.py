@@ -2,18 +2,20 @@
 
 import sqlite3
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from assay.ports.supervise import log_crash
 
 GROWN = (
     16 * 1024 * 1024
 )  # bytes after which a checkpoint starts: a page that many commits change is written once
+COMPACT_SECONDS = 10.0  # that readers may hold up the truncation of the log
 LONG = 8_000  # pages after which the log must restart, for which commits wait a moment
 
 
@@ -62,16 +64,45 @@ class Checkpoints:
             with suppress(sqlite3.Error, SQLAlchemyError):
                 self.write_back()
 
-    def empty(self) -> None:
-        """Truncate the log, as far as no reader uses it."""
-        if self._ours:
-            self.write_back("TRUNCATE")
+    def empty(self, seconds: float = 0.0) -> bool | None:
+        """
+        Truncate the log, as far as no reader uses it. It waits that many seconds for readers.
 
-    def write_back(self, mode: str = "PASSIVE") -> Log:
+        The result is whether the log is empty; None: the database keeps its log itself.
+        """
+        if not self._ours:
+            return None
+        until = time.monotonic() + seconds
+        while not (emptied := self._truncate()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return emptied
+
+    def compact(self) -> bool:
+        """Write the database file anew, and truncate the log."""
+        if not self._ours:
+            return False
+        with self._engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            try:
+                driver.execute("VACUUM")
+            except sqlite3.Error as error:
+                raise DBAPIError.instance("VACUUM", None, error, sqlite3.Error) from error
+        return bool(self.empty(COMPACT_SECONDS))
+
+    def _truncate(self) -> bool:
         connection = self._engine.raw_connection()
         try:
             with self._turn:
-                _, pages, written = connection.cursor().execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+                busy, _, _ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+        finally:
+            connection.close()
+
+    def write_back(self) -> Log:
+        connection = self._engine.raw_connection()
+        try:
+            with self._turn:
+                _, pages, written = connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return Log(pages, written)
         finally:
             connection.close()

@@ -1,13 +1,20 @@
 """Encodes records for the database: compresses evidence and documents, and encrypts all content if there is a cipher."""
 
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import zstandard
 
+from assay.backends.stores.schema import DATA_KEY
 from assay.errors import EnvironmentFailure
-from assay.ports import Cipher, Run
+from assay.ports import DELETION, ERASED, ERASED_BY, Cipher, Run
+
+if TYPE_CHECKING:  # the light store does without SQLAlchemy
+    from sqlalchemy import Connection
+
+    from assay.backends.stores.data_keys import DataKeys
 
 PLAIN, ZSTD = 0, 1
 WORTH_COMPRESSING = 2048  # bytes: half a page of SQLite
@@ -44,10 +51,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RecordCodec:
-    """Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off."""
+    """
+    Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off.
 
-    def __init__(self, cipher: Cipher | None = None, *, sealing: bool = True) -> None:
-        self._cipher, self._encrypt_with = cipher, cipher if sealing else None
+    A record of a tenant is encrypted with the data key of the tenant, one without a tenant with the newest key of the host. Records of
+    databases before the schema version 0005 are encrypted with a key of the host.
+    """
+
+    def __init__(
+        self, cipher: Cipher | None = None, *, sealing: bool = True, keys: "DataKeys | None" = None
+    ) -> None:
+        self._cipher, self._encrypt_with, self._keys = cipher, cipher if sealing else None, keys
 
     @property
     def key_id(self) -> str:
@@ -58,7 +72,23 @@ class RecordCodec:
     def ids(self) -> frozenset[str]:
         return self._cipher.ids if self._cipher else frozenset()
 
-    def seal(self, data: bytes, *location: str | int) -> EncodedBlob:
+    @property
+    def keys(self) -> "DataKeys":
+        """The data keys of tenants, in a store that has them."""
+        assert self._keys is not None
+        return self._keys
+
+    def load(self, connection: "Connection", rows: Iterable[Any]) -> None:
+        """Read the data keys that open these rows."""
+        if self._cipher is not None:
+            self.keys.load(connection, {row.key_id for row in rows})
+
+    def load_heads(self, connection: "Connection", rows: Iterable[Any]) -> None:
+        """Read the data keys that open the heads of these runs."""
+        if self._cipher is not None:
+            self.keys.load(connection, {key_of(row.head) for row in rows})
+
+    def seal(self, data: bytes, *location: str | int, tenant: str | None = None) -> EncodedBlob:
         coding = PLAIN
         if len(data) >= WORTH_COMPRESSING:
             smaller = _zstd.compress(data)
@@ -66,9 +96,8 @@ class RecordCodec:
                 coding, data = ZSTD, smaller
         if self._encrypt_with is None:
             return EncodedBlob(coding, "", data)
-        return EncodedBlob(
-            coding, self._encrypt_with.key_id, self._encrypt_with.seal(data, _label(coding, location))
-        )
+        cipher = self._encrypt_with if tenant is None else self.keys.current(tenant)
+        return EncodedBlob(coding, cipher.key_id, cipher.seal(data, _label(coding, location)))
 
     def open(self, sealed: EncodedBlob, *location: str | int) -> bytes:
         data = sealed.data
@@ -85,11 +114,12 @@ class RecordCodec:
         """The columns `name` and `head` of a run."""
         if self._encrypt_with is None:
             return run.name, _encode(run.metadata)
-        id = self._encrypt_with.key_id
-        sealed = self._encrypt_with.seal(
+        cipher, host = self.keys.current(run.tenant), self.keys.host or self._encrypt_with
+        id = cipher.key_id
+        sealed = cipher.seal(
             _encode(EncodedMetadata(run.name, run.metadata)), _label(PLAIN, ("runs", run.id))
         )
-        name = self._encrypt_with.blind(run.name)[0] if run.name else ""
+        name = host.blind(run.name)[0] if run.name else ""
         return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
 
     def open_run(self, run: str, name: str, head: bytes) -> tuple[str, dict[str, Any]]:
@@ -97,12 +127,18 @@ class RecordCodec:
             return name, _plain(head)
         id, data = _parts(head)
         place = "runs", run
+        key = self._keys.find(id) if self._keys and id.startswith(DATA_KEY) else None
+        if key is not None and (destroyed := key.destroyed) is not None:
+            when = destroyed.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return "", {ERASED: when, ERASED_BY: DELETION}
         opened = _decode_metadata(self._decrypt(id, data, _label(PLAIN, place), place))
         return opened.name, opened.metadata
 
     def names(self, name: str) -> list[str]:
         """The values of the column `name` that stand for a name."""
-        return [name, *(self._cipher.blind(name) if self._cipher else ())]
+        own = self._keys.host if self._keys else None
+        ciphers = [cipher for cipher in (own, self._cipher) if cipher is not None]
+        return [name, *(hashed for cipher in ciphers for hashed in cipher.blind(name))]
 
     def _decrypt(self, id: str, data: bytes, label: bytes, location: tuple[str | int, ...]) -> bytes:
         if self._cipher is None:
@@ -110,9 +146,23 @@ class RecordCodec:
                 f"{_row_name(location)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
             )
         try:
-            return self._cipher.open(id, data, label)
+            cipher = self._data_cipher(id) if id.startswith(DATA_KEY) else self._cipher
+            return cipher.open(id, data, label)
         except EnvironmentFailure as wrong:
             raise EnvironmentFailure(f"{_row_name(location)}: {wrong}") from None
+
+    def _data_cipher(self, id: str) -> Cipher:
+        key = self.keys.find(id)
+        if key.cipher is not None:
+            return key.cipher
+        if key.destroyed is not None:
+            raise EnvironmentFailure(
+                f"the content of its tenant was deleted on {key.destroyed:%Y-%m-%d}, and its data key {id!r} was destroyed; "
+                "to remove the record too, run `assay delete --all --tenant NAME` again"
+            )
+        raise EnvironmentFailure(
+            f"it is encrypted with the data key {id!r} of a tenant, and the table tenant_keys of this database lacks that key"
+        )
 
 
 def key_of(head: bytes) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
+from assay.errors.storage import open_runs_refusal
 from assay.ports import (
     CLOSED,
     CaseBlock,
@@ -20,6 +21,7 @@ from assay.ports import (
     Event,
     EvidenceChunk,
     ReencryptStep,
+    RequireCount,
     Run,
     RunFacts,
     RunGroup,
@@ -31,6 +33,7 @@ from assay.ports import (
 )  # fmt: skip
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
 from assay.ports.cases import ERROR, FAILED, NOTHING, PASSED, SKIPPED, UNGRADED
+from assay.ports.deletion import Destruction, TenantContent
 
 MICROSECOND = timedelta(microseconds=1)
 Place = tuple[str, str, int]  # kind, key, first
@@ -50,13 +53,7 @@ class MemoryStore:
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
-        counts = {
-            one: sum(
-                name[:2] == (one.tenant, one.kind) and name[2].startswith(one.prefix)
-                for name in self._documents
-            )
-            for one in rules.required_counts([batch])
-        }
+        counts = {one: self._count_documents(one) for one in rules.required_counts([batch])}
         settled = rules.apply(batch, self._runs, self._documents, self._clock.now(), counts)
         self._refuse_taken(settled.pieces)
         self._refuse_taken_blocks(settled.blocks)
@@ -102,6 +99,15 @@ class MemoryStore:
         newest = {key: max(runs, key=_age) for key, runs in groups.items()}
         order = sorted(sorted(groups), key=lambda key: newest[key].created, reverse=True)[: query.limit]
         return [RunGroup(kind=key[0], count=len(groups[key]), newest=newest[key].id) for key in order]
+
+    def _count_documents(self, required: RequireCount) -> int:
+        place = required.tenant, required.kind
+        found = [
+            document.version
+            for name, document in self._documents.items()
+            if name[:2] == place and name[2].startswith(required.prefix)
+        ]
+        return sum(found) if required.versions else len(found)
 
     def _matching(self, query: RunQuery) -> list[Run]:
         found = [run for run in self._runs.values() if _matches(run, query)]
@@ -166,14 +172,51 @@ class MemoryStore:
         found = [piece for piece in self._pieces(run, kind) if piece.key in wanted]
         return {piece.key: piece.data for piece in reversed(found)}
 
-    async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        kept = self._evidence.get(run, {})
-        gone = [place for place in kept if kind in (None, place[0])][:limit]
-        for place in gone:
-            del kept[place]
+    async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
+        chosen = [(run, place) for run in runs for place in self._evidence.get(run, {})]
+        gone = [(run, place) for run, place in chosen if kind in (None, place[0])][:limit]
+        for run, place in gone:
+            del self._evidence[run][place]
         if not gone and kind is None:
-            return len(self._blocks.pop(run, {}))
+            return sum(len(self._blocks.pop(run, {})) for run in runs)
         return len(gone)
+
+    async def survey(self, tenant: str) -> TenantContent:
+        mine = self._matching(RunQuery(tenant=tenant))
+        open_runs = [run.id for run in sorted(mine, key=_age) if run.status not in CLOSED]
+        return TenantContent(
+            runs=len(mine),
+            open_runs=open_runs[:5],
+            open_count=len(open_runs),
+            evidence=len(self._matching(RunQuery(tenant=tenant, evidence=True))),
+            documents=dict(Counter(kind for owner, kind, _ in self._documents if owner == tenant)),
+        )
+
+    async def retire(self, tenant: str, lines: Sequence[AuditEntry]) -> datetime:
+        found = await self.survey(tenant)
+        if found.open_count:
+            raise open_runs_refusal(tenant, found.open_runs, found.open_count)
+        for line in lines:
+            self._write_line(line)
+        return self._clock.now()
+
+    async def delete_documents(
+        self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
+    ) -> int:
+        gone = [
+            name
+            for name, found in self._documents.items()
+            if name[0] == tenant and name[1] not in kept and found.updated <= before
+        ][:limit]
+        for name in gone:
+            del self._documents[name]
+        return len(gone)
+
+    async def compact(self) -> bool:
+        return True
+
+    async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
+        return Destruction()  # it has no keys
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         return self._documents.get((tenant, kind, key))

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -147,3 +147,20 @@ def _identity(path: str | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return None if found is None else (found.st_dev, found.st_ino)
+
+
+def deliver(future: Future[T], answer: asyncio.Future[T]) -> None:
+    """From a thread. The reader may have given up by now."""
+
+    def settle() -> None:
+        if answer.done():
+            return
+        if future.cancelled():
+            answer.cancel()
+        elif (error := future.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(future.result())
+
+    with suppress(RuntimeError):  # the event loop is closed
+        answer.get_loop().call_soon_threadsafe(settle)

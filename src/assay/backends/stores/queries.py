@@ -55,12 +55,12 @@ def find_runs(
     connection: Connection, codec: RecordCodec, ids: Sequence[str], *, lock: bool = False
 ) -> list[Run]:
     query = _RUNS_LOCKED if lock else _RUNS
-    return [run for some in _portions(ids) for run in _read_runs(connection, codec, query, {"ids": some})]
+    return [run for some in _portions(ids) for run in read_runs(connection, codec, query, {"ids": some})]
 
 
 def held_runs(connection: Connection, codec: RecordCodec, holder: str, *, lock: bool) -> list[Run]:
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder).order_by(runs.c.id)
-    return _read_runs(connection, codec, query.with_for_update(skip_locked=True) if lock else query)
+    return read_runs(connection, codec, query.with_for_update(skip_locked=True) if lock else query)
 
 
 def locked_runs(connection: Connection, ids: Sequence[str]) -> set[str]:
@@ -94,7 +94,7 @@ def lost_runs(
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), free).order_by(runs.c.created, runs.c.id)
     if max_takeovers is not None:
         query = query.where(runs.c.takeovers != max_takeovers)
-    return _read_runs(connection, codec, query.limit(limit).with_for_update(skip_locked=True))
+    return read_runs(connection, codec, query.limit(limit).with_for_update(skip_locked=True))
 
 
 def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, RunPosition]:
@@ -140,6 +140,8 @@ def list_chunks(
     )  # fmt: skip
     if stop is not None:
         query = query.where(evidence.c.first < stop)
+    rows = connection.execute(query.order_by(evidence.c.first).limit(limit)).all()
+    codec.load(connection, rows)
     return [
         EvidenceChunk(
             kind=kind,
@@ -148,7 +150,7 @@ def list_chunks(
             last=row.last,
             data=codec.open(sealed_blob(row), "evidence", run, kind, key, row.first),
         )
-        for row in connection.execute(query.order_by(evidence.c.first).limit(limit))
+        for row in rows
     ]
 
 
@@ -159,7 +161,9 @@ def list_contents(
     for at in range(0, len(keys), _MOST):
         some = keys[at : at + _MOST]
         here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key.in_(some)
-        for row in connection.execute(select(evidence).where(*here).order_by(evidence.c.first.desc())):
+        rows = connection.execute(select(evidence).where(*here).order_by(evidence.c.first.desc())).all()
+        codec.load(connection, rows)
+        for row in rows:
             found[row.key] = codec.open(sealed_blob(row), "evidence", run, kind, row.key, row.first)
     return found
 
@@ -168,11 +172,12 @@ def find_documents(
     connection: Connection, codec: RecordCodec, names: Sequence[tuple[str, str, str]], *, lock: bool = False
 ) -> list[Document]:
     query = _DOCUMENTS_LOCKED if lock else _DOCUMENTS
-    return [
-        read_document(row, codec)
-        for some in _portions(names)
-        for row in connection.execute(query, {"names": some})
-    ]
+    found: list[Document] = []
+    for some in _portions(names):
+        rows = connection.execute(query, {"names": some}).all()
+        codec.load(connection, rows)
+        found += [read_document(row, codec) for row in rows]
+    return found
 
 
 def list_documents(
@@ -181,14 +186,16 @@ def list_documents(
     query = select(documents).where(*_under(tenant, kind, prefix))
     if after:
         query = query.where(documents.c.key > after)
-    rows = connection.execute(query.order_by(documents.c.key).limit(limit))
+    rows = connection.execute(query.order_by(documents.c.key).limit(limit)).all()
+    codec.load(connection, rows)
     return [read_document(row, codec) for row in rows]
 
 
 def count_documents(connection: Connection, required: RequireCount) -> int:
-    """The number of documents that the precondition compares."""
+    """The number of documents that the precondition compares, or the sum of their versions."""
     where = _under(required.tenant, required.kind, required.prefix)
-    return connection.execute(select(func.count()).select_from(documents).where(*where)).scalar_one()
+    number = func.coalesce(func.sum(documents.c.version), 0) if required.versions else func.count()
+    return int(connection.execute(select(number).select_from(documents).where(*where)).scalar_one())
 
 
 def _under(tenant: str, kind: str, prefix: str) -> list[ColumnElement[bool]]:
@@ -211,7 +218,9 @@ def _portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
     return (names[start : start + _MOST] for start in range(0, len(names), _MOST))
 
 
-def _read_runs(
+def read_runs(
     connection: Connection, codec: RecordCodec, query: Select[Any], parameters: dict[str, Any] | None = None
 ) -> list[Run]:
-    return [read_run(row, codec) for row in connection.execute(query, parameters)]
+    rows = connection.execute(query, parameters).all()
+    codec.load_heads(connection, rows)
+    return [read_run(row, codec) for row in rows]

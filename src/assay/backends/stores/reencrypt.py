@@ -1,18 +1,24 @@
-"""Re-encrypts a store with the newest key, or decrypts it, in steps. Each step is a transaction, so it can stop anywhere."""
+"""
+Encrypts a store with the newest key, or decrypts it, in steps. Each step is a transaction, so it can stop anywhere.
+
+Records get the data key of their tenant, unless they have one; then each data key is encrypted with the newest key of the host.
+"""
 
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, bindparam, delete, select, tuple_, update
+from sqlalchemy import Connection, Row, Table, bindparam, delete, func, select, tuple_, update
 
 from assay.backends.stores import key_markers as markers
 from assay.backends.stores import queries
 from assay.backends.stores.codec import EncodedBlob, RecordCodec, key_of
-from assay.backends.stores.tables import documents, evidence, runs
-from assay.ports import ReencryptStep
+from assay.backends.stores.schema import DATA_KEY
+from assay.backends.stores.tables import documents, evidence, runs, tenant_keys
+from assay.backends.stores.tenant_content import rewrite_keys
+from assay.ports import Clock, ReencryptStep
 
-DRAWERS = (evidence, documents, runs)
-STEP = {evidence: 16, documents: 200, runs: 500}
+DRAWERS = (evidence, documents, runs, tenant_keys)
+STEP = {evidence: 16, documents: 200, runs: 500, tenant_keys: 500}
 
 
 class _Cursor(msgspec.Struct, array_like=True):
@@ -23,8 +29,8 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 
 class Reencryption:
-    def __init__(self, codec: RecordCodec) -> None:
-        self._codec = codec
+    def __init__(self, codec: RecordCodec, clock: Clock) -> None:
+        self._codec, self._clock = codec, clock
 
     def step(self, connection: Connection, following: str) -> ReencryptStep:
         place = msgspec.json.decode(following, type=_Cursor) if following else _Cursor()
@@ -33,22 +39,55 @@ class Reencryption:
             return ReencryptStep(0, "")
         table = DRAWERS[place.drawer]
         rows = self._rows(connection, table, place.row)
-        many = sum(self._reencrypt_row(connection, table, row) for row in rows)
+        if table is tenant_keys:
+            many = self._rewrap(connection, rows)
+        else:
+            self._load(connection, table, rows)
+            many = sum(self._reencrypt_row(connection, table, row) for row in rows)
         after = _Cursor(place.drawer, _key(table, rows[-1])) if rows else _Cursor(place.drawer + 1)
-        return ReencryptStep(many, msgspec.json.encode(after).decode())
+        following = msgspec.json.encode(after).decode()
+        return ReencryptStep(0, following, many) if table is tenant_keys else ReencryptStep(many, following)
 
     def _rows(self, connection: Connection, table: Table, after: list[str | int]) -> list[Row[Any]]:
-        """A batch of rows of another key; of runs, any rows. They are locked."""
+        """A batch of rows without the right key; of runs, any rows. They are locked."""
         query = select(table).order_by(*table.primary_key.columns).limit(STEP[table])
         if after:
             query = query.where(tuple_(*table.primary_key.columns) > tuple_(*after))
-        if table is not runs:
-            query = query.where(table.c.key_id != self._codec.key_id)
-        return list(connection.execute(query.with_for_update()))
+        if table is evidence:
+            query = query.add_columns(runs.c.tenant).join(runs, runs.c.id == evidence.c.run)
+        if table is tenant_keys:
+            query = query.where(table.c.destroyed.is_(None), table.c.key_id != self._codec.key_id)
+        elif table is not runs and self._codec.key_id:
+            query = query.where(func.substr(table.c.key_id, 1, 1) != DATA_KEY)
+        elif table is not runs:
+            query = query.where(table.c.key_id != "")
+        return list(connection.execute(query.with_for_update(of=table)))
+
+    def _load(self, connection: Connection, table: Table, rows: list[Row[Any]]) -> None:
+        """Read the keys that open the rows, and those that encrypt them."""
+        if table is runs:
+            self._codec.load_heads(connection, rows)
+        else:
+            self._codec.load(connection, rows)
+        self._codec.keys.prepare(connection, {row.tenant for row in rows}, self._clock.now())
+
+    def _rewrap(self, connection: Connection, rows: list[Row[Any]]) -> int:
+        """Encrypt data keys with the newest key of the host. To turn encryption off, delete them: nothing has them any more."""
+        if not self._codec.key_id:
+            ids = [row.id for row in rows]
+            connection.execute(delete(tenant_keys).where(tenant_keys.c.id.in_(ids)))
+            rewrite_keys(connection)
+            return len(ids)
+        keys = self._codec.keys
+        for row in rows:
+            columns = keys.wrap(row.tenant, row.id, keys.unwrap(row))
+            self._put(connection, tenant_keys, row, columns)
+        return len(rows)
 
     def _reencrypt_row(self, connection: Connection, table: Table, row: Row[Any]) -> bool:
         if table is runs:
-            if key_of(row.head) == self._codec.key_id:
+            id = key_of(row.head)
+            if id.startswith(DATA_KEY) if self._codec.key_id else not id:
                 return False
             name, head = self._codec.seal_run(queries.read_run(row, self._codec))
             self._put(connection, table, row, {"name": name, "head": head})
@@ -56,9 +95,8 @@ class Reencryption:
         if table is documents and (row.tenant, row.kind) == (markers.TENANT, markers.KIND):
             return False  # each belongs to its own key
         place = table.name, *_primary_key(table, row)
-        sealed = self._codec.seal(
-            self._codec.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
-        )
+        data = self._codec.open(EncodedBlob(row.coding, row.key_id, row.data), *place)
+        sealed = self._codec.seal(data, *place, tenant=row.tenant)
         self._put(connection, table, row, sealed._asdict())
         return True
 

@@ -5,8 +5,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, tuple_
 
 from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.queries import find_runs
-from assay.backends.stores.records import read_run, stamp
+from assay.backends.stores.queries import find_runs, read_runs
+from assay.backends.stores.records import stamp
 from assay.backends.stores.tables import case_blocks, evidence, runs
 from assay.ports import Run, RunGroup, RunQuery, RunStatus
 
@@ -25,7 +25,7 @@ def list_runs(connection: Connection, codec: RecordCodec, query: RunQuery) -> li
             created, id = query.before
             where.append(tuple_(*_AGE) < tuple_(stamp(created), id))
         rows = select(runs).where(*where).order_by(*(column.desc() for column in _AGE)).limit(query.limit)
-        return [read_run(row, codec) for row in connection.execute(rows)]
+        return read_runs(connection, codec, rows)
     ids = [row.id for row in connection.execute(_in_order(codec, query))]
     found = {run.id: run for run in find_runs(connection, codec, ids)}
     return [found[id] for id in ids]

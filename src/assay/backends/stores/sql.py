@@ -3,8 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -12,17 +11,18 @@ import msgspec
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import audit_log as chain
-from assay.backends.stores import case_rows, queries, run_lists
+from assay.backends.stores import case_rows, queries, run_lists, tenant_content
 from assay.backends.stores import key_markers as markers
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.connect import RetryPolicy, open_engine
+from assay.backends.stores.data_keys import DataKeys
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.group_commit import GroupCommitter
 from assay.backends.stores.migrate import bring_up
 from assay.backends.stores.notifier import RunNotifier, RunPosition
-from assay.backends.stores.ping import DatabasePing
+from assay.backends.stores.ping import DatabasePing, deliver
 from assay.backends.stores.reencrypt import Reencryption
 from assay.backends.stores.sql_writer import SqlWriter
 from assay.errors import EnvironmentFailure, StoreLocked
@@ -47,13 +47,15 @@ from assay.ports import (
     Unfilled,
     store_patience,
 )  # fmt: skip
-from assay.ports.audit import AuditRecord, LaneHead
+from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
 from assay.ports.cases import NOTHING
+from assay.ports.deletion import Destruction, TenantContent
 from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
 
 READERS = 4
+EMPTY_SECONDS = 10.0  # that readers may hold up the emptying of SQLite's log
 
 
 class SqlStore:
@@ -74,7 +76,7 @@ class SqlStore:
     ) -> None:
         self._engine, self._writing, self._codec, self._retry_policy = engine, writing, codec, retry_policy
         self._sql_writer = SqlWriter(writing, codec, clock, reach)
-        self._reencryption = Reencryption(codec)
+        self._reencryption = Reencryption(codec, clock)
         self._checkpoints = Checkpoints(engine)
         self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, retry_policy, reach)
         self._ping = DatabasePing(engine, writing)
@@ -95,10 +97,11 @@ class SqlStore:
         """Connect, and migrate an older database. `patience`: seconds that the database may be unreachable."""
         engine = open_engine(address, READERS + 2)  # one writes SQLite's log back, one answers pings
         bearing, reach = RetryPolicy(patience), reach or from_environment()
-        vault = RecordCodec(cipher, sealing=sealing)
+        vault = RecordCodec(cipher, sealing=sealing, keys=DataKeys(cipher, sealing=sealing))
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
             await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
+            await asyncio.to_thread(bearing.over, lambda: vault.keys.open(engine, clock or SystemClock()))
         except EnvironmentFailure as trouble:
             engine.dispose()
             if engine.dialect.name == "sqlite":
@@ -199,11 +202,50 @@ class SqlStore:
             lambda connection: queries.list_contents(connection, self._codec, run, kind, keys)
         )
 
-    async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        count = await self._execute(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
+    async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
+        count = await self._execute(lambda connection: tenant_content.erase(connection, runs, kind, limit))
         if not count:
             await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
         return count
+
+    async def survey(self, tenant: str) -> TenantContent:
+        return await self._read(lambda connection: tenant_content.survey(connection, tenant))
+
+    async def retire(self, tenant: str, lines: Sequence[AuditEntry]) -> datetime:
+        def retire_key(connection: Connection) -> datetime:
+            now = tenant_content.retire(
+                connection, tenant, lambda: self._sql_writer.transaction_start(connection)[1]
+            )
+            self._sql_writer.add_lines(connection, lines, now)
+            return now
+
+        return await self._execute(retire_key)
+
+    async def delete_documents(
+        self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
+    ) -> int:
+        return await self._execute(
+            lambda connection: tenant_content.delete_documents(connection, tenant, kept, before, limit)
+        )
+
+    async def compact(self) -> bool:
+        return await asyncio.to_thread(self._retry_policy.over, self._checkpoints.compact)
+
+    async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
+        def destroy_keys(connection: Connection) -> Destruction:
+            now = self._sql_writer.transaction_start(connection)[1]
+            done = tenant_content.destroy(connection, self._codec, tenant, now)
+            if done.keys:
+                self._sql_writer.add_lines(connection, lines, now)
+            return done
+
+        done = await self._execute(destroy_keys)
+        self._codec.keys.forget(tenant)
+        if done.runs:
+            return done
+        return msgspec.structs.replace(
+            done, emptied=await asyncio.to_thread(self._checkpoints.empty, EMPTY_SECONDS)
+        )
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         if "\0" in key:
@@ -327,7 +369,7 @@ class SqlStore:
         until = time.monotonic() + min(self._retry_policy.seconds, seconds or self._retry_policy.seconds)
         reading = self._readers.submit(self._retry_policy.over, ask, until=lambda: until)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        reading.add_done_callback(lambda done: _deliver(done, answer))
+        reading.add_done_callback(lambda done: deliver(done, answer))
         try:
             return await self._ping.wait(answer)
         finally:
@@ -335,23 +377,6 @@ class SqlStore:
 
     async def _execute(self, statement: Callable[[Connection], T]) -> T:
         return await self._ping.wait(self._writer.do(statement))
-
-
-def _deliver(future: Future[T], answer: asyncio.Future[T]) -> None:
-    """From a thread. The reader may have given up by now."""
-
-    def settle() -> None:
-        if answer.done():
-            return
-        if future.cancelled():
-            answer.cancel()
-        elif (error := future.exception()) is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(future.result())
-
-    with suppress(RuntimeError):  # the event loop is closed
-        answer.get_loop().call_soon_threadsafe(settle)
 
 
 def _count(changes: rules.Changes, seconds: float) -> None:

@@ -2,22 +2,22 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
+from sqlalchemy import Connection, Engine, Table, bindparam, delete, select, text, tuple_, update
 from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
-from assay.backends.stores.case_rows import block_row, delete_blocks, facts_columns, integer
+from assay.backends.stores.case_rows import block_row, facts_columns, integer
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.insertion import Insertion, spans
 from assay.backends.stores.records import moment, stamp
 from assay.backends.stores.schema import BUSY_SECONDS
 from assay.backends.stores.tables import (
@@ -39,16 +39,15 @@ from assay.ports import (
     Run,
     Transaction,
 )
+from assay.ports.audit import AuditEntry
 
 Outcome = rules.Changes | Conflict | StoreLocked
-
-# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
-TOGETHER = (64, *range(32, 0, -1))
 
 _CHANGING = (
     "status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers", "score", "cost", "passed",
 )  # fmt: skip
 _UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
+_REMOVE_NAME = update(runs).where(runs.c.id == bindparam("b_id"), runs.c.name != "").values(name="")
 _NAMED = (
     documents.c.tenant == bindparam("b_tenant"),
     documents.c.kind == bindparam("b_kind"),
@@ -81,7 +80,7 @@ class SqlWriter:
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = AuditChain()
         self._insert = {
-            table: _Insertion(table, engine.dialect)
+            table: Insertion(table, engine.dialect)
             for table in (runs, events, evidence, documents, case_blocks, audit, audit_heads)
         }
 
@@ -125,11 +124,16 @@ class SqlWriter:
         known: dict[str, Run] = {}
         outcomes = apply_all(batches, known, {}, now)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
+        tenants = {run.tenant for one in done for run in one.runs.values()}
+        if not self._codec.keys.has(tenants):
+            return None
         lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
         rows = {
             runs: [self._run(run) for one in done for run in one.runs.values()],
             events: [_event(*added) for one in done for added in one.events],
-            evidence: [self._piece(*added) for one in done for added in one.pieces],
+            evidence: [
+                self._piece(one.runs[run].tenant, run, piece) for one in done for run, piece in one.pieces
+            ],
             case_blocks: [block_row(*added) for one in done for added in one.blocks],
             audit: [line_row(line) for line in lines],
             audit_heads: [head_row(head) for head, _ in lanes.values()],
@@ -139,6 +143,10 @@ class SqlWriter:
         try:
             driver.execute("PRAGMA busy_timeout=0")
             driver.execute("BEGIN IMMEDIATE")
+            if not self._codec.keys.unchanged(driver, tenants):
+                return (
+                    None  # another process has deleted the content of a tenant: its data key is another one
+                )
             for table, some in rows.items():
                 self._put(driver, table, some)
             self._reach("commit.written")
@@ -160,14 +168,9 @@ class SqlWriter:
         row = connection.execute(_BEGUN).one()
         return row.id, moment(row.now)
 
-    def erase(self, connection: Connection, run: str, kind: str | None, limit: int) -> int:
-        where = [evidence.c.run == run] + ([] if kind is None else [evidence.c.kind == kind])
-        place = evidence.c.run, evidence.c.kind, evidence.c.key, evidence.c.first
-        some = select(*place).where(*where).order_by(*place).limit(limit)
-        count = connection.execute(delete(evidence).where(tuple_(*place).in_(some))).rowcount
-        if count or kind is not None:
-            return count
-        return delete_blocks(connection, run)
+    def add_lines(self, connection: Connection, lines: Sequence[AuditEntry], now: datetime) -> None:
+        """Write audit entries in the transaction of other work. The next entry begins another lane."""
+        self._chain.forget(self._audit(connection, [rules.Changes(lines=lines)], now))
 
     def sweep(self, connection: Connection, kind: str, before: datetime, limit: int) -> int:
         name = documents.c.tenant, documents.c.kind, documents.c.key
@@ -176,6 +179,8 @@ class SqlWriter:
 
     def hold(self, connection: Connection, runs: Iterable[Run]) -> None:
         """Write the leases of these runs."""
+        runs = list(runs)
+        self._codec.keys.prepare(connection, {run.tenant for run in runs}, self._clock.now())
         self._execute_rows(connection, _UPDATE_RUN, [self._changed_run(run) for run in runs])
 
     def _is_committed(self, connection: Connection, transaction: str) -> bool:
@@ -201,9 +206,13 @@ class SqlWriter:
         counts = {one: queries.count_documents(connection, one) for one in rules.required_counts(batches)}
         outcomes = apply_all(batches, known, kept, now, locked, counts)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
+        tenants = {run.tenant for one in done for run in one.runs.values()}
+        tenants |= {tenant for one in done for tenant, _, _ in one.documents}
+        self._codec.keys.prepare(connection, tenants, now)
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
-        self._add(connection, evidence, [self._piece(*added) for one in done for added in one.pieces])
+        pieces = [self._piece(known[run].tenant, run, piece) for one in done for run, piece in one.pieces]
+        self._add(connection, evidence, pieces)
         self._add(connection, case_blocks, [block_row(*added) for one in done for added in one.blocks])
         changed = {name: kept.get(name) for one in done for name in one.documents}
         self._put_documents(connection, changed, old_documents)
@@ -244,6 +253,8 @@ class SqlWriter:
         self._add(connection, runs, [self._run(run) for id, run in changed.items() if id not in old])
         renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
         self._execute_rows(connection, _UPDATE_RUN, renewed)
+        nameless = [{"b_id": id} for id, run in changed.items() if id in old and run.erased and not run.name]
+        self._execute_rows(connection, _REMOVE_NAME, nameless)
 
     def _put_documents(
         self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
@@ -319,30 +330,16 @@ class SqlWriter:
             **facts_columns(run.facts),
         }
 
-    def _piece(self, run: str, piece: EvidenceChunk) -> Row:
+    def _piece(self, tenant: str, run: str, piece: EvidenceChunk) -> Row:
         data = piece.data
-        sealed = self._codec.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
+        place = "evidence", run, piece.kind, piece.key, piece.first
+        sealed = self._codec.seal(data, *place, tenant=tenant)
         return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
 
     def _document(self, document: Document) -> dict[str, Any]:
-        sealed = self._codec.seal(document.data, "documents", document.tenant, document.kind, document.key)
+        place = "documents", document.tenant, document.kind, document.key
+        sealed = self._codec.seal(document.data, *place, tenant=document.tenant)
         return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
-
-
-class _Insertion:
-    """Statements in the driver's syntax with the order of their values: SQLAlchemy would cost as much as SQLite itself."""
-
-    def __init__(self, table: Table, dialect: Dialect) -> None:
-        quote = dialect.identifier_preparer.quote
-        columns = [column.name for column in table.columns]
-        keys = ", ".join(column.name for column in table.primary_key)
-        over = ", ".join(f"{quote(name)} = excluded.{name}" for name in columns)
-        anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
-        into = f"INSERT INTO {table.name} ({', '.join(map(quote, columns))}) VALUES "  # noqa: S608  # names of our own tables
-        row = f"({', '.join(['%s' if dialect.name == 'postgresql' else '?'] * len(columns))})"
-        self.values: Callable[[dict[str, Any]], Row] = itemgetter(*columns)
-        self.together = {many: f"{into}{', '.join([row] * many)}{anyway}" for many in TOGETHER}
-        self.statement = self.together[1]
 
 
 def apply_all(
@@ -373,15 +370,6 @@ def _locked_name(locked: Mapping[str | rules.Name, str], batch: Transaction) -> 
     """The rows that another process has locked."""
     runs, documents = rules.names([batch])
     return next((locked[name] for name in (*runs, *documents) if name in locked), None)
-
-
-def spans(count: int) -> Iterator[tuple[int, int]]:
-    """Split the rows into few statements of fixed sizes."""
-    start = 0
-    for size in TOGETHER:
-        while count - start >= size:
-            yield start, start + size
-            start += size
 
 
 def _event(run: str, sequence: int, event: Event) -> Row:

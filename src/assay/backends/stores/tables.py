@@ -1,4 +1,4 @@
-"""The tables: runs, events, evidence, documents, cases, audit log. Times are microseconds since 1970, which both databases compare alike."""
+"""The tables: runs, events, evidence, documents, cases, keys, audit log. Times are microseconds since 1970, which both databases compare alike."""
 
 from sqlalchemy import (
     BigInteger,
@@ -21,6 +21,7 @@ metadata = MetaData()
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 AT_WORK = text("status IN ('pending', 'running', 'cancelling')")
+CURRENT = text("retired IS NULL")
 
 runs = Table(
     "runs",
@@ -116,6 +117,19 @@ unfilled = Table(
     Column("next", BigInteger, nullable=False),
 )
 
+tenant_keys = Table(
+    "tenant_keys",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("tenant", Name, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("retired", BigInteger),
+    Column("destroyed", BigInteger),
+    Column("key_id", Name, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    current_keys := Index("tenant_keys_current", "tenant", unique=True, sqlite_where=CURRENT),
+)
+
 audit = Table(
     "audit",
     metadata,
@@ -146,4 +160,5 @@ def create_all(connection: Connection) -> None:
         connection.dialect.name == "postgresql"
     ):  # named here, as its name above would load that dialect for SQLite too
         runs_at_work.dialect_kwargs["postgresql_where"] = AT_WORK
+        current_keys.dialect_kwargs["postgresql_where"] = CURRENT
     metadata.create_all(connection, checkfirst=False)

@@ -229,10 +229,13 @@ def _erase_run(entry: RunUpdate, run: Run | None, now: datetime) -> Run:
         raise Conflict("missing", place, "there is no such run")
     if run.status not in CLOSED:
         raise Conflict("status", place, f"it is {run.status}: only a run that has ended can be erased")
-    moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if run.erased:
+    if run.erased and entry.renames is None:
         return run
-    return msgspec.structs.replace(run, metadata=run.metadata | (entry.metadata or {}) | {ERASED: moment})
+    moment = run.erased or now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    merged = run.metadata | (entry.metadata or {}) | {ERASED: moment}
+    metadata = {name: value for name, value in merged.items() if value is not None}
+    name = run.name if entry.renames is None else entry.renames
+    return msgspec.structs.replace(run, name=name, metadata=metadata)
 
 
 def _check_admission(entry: RunUpdate, run: Run | None) -> Run:

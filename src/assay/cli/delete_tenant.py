@@ -1,0 +1,100 @@
+"""`assay delete --all --tenant NAME`: delete all content of a tenant."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+
+import msgspec
+import typer
+
+from assay import app, settings
+from assay.auth.local_key import TENANT as LOCAL
+from assay.checks import STANDARD
+from assay.cli.console import count_of, echo, echo_json
+from assay.errors import EnvironmentFailure, UsageError
+from assay.errors.storage import open_runs_refusal
+from assay.fep.service import EvaluationService
+from assay.fep.tenant_deletion import DeletionReport, TenantDeletion, survey_tenant
+from assay.ports import Services, Store
+from assay.settings import Settings
+
+STAYS = "its runs with their scores, their logs, its API keys and the audit log stay"
+NOUNS = {  # by kind of document
+    "annotation": "annotation",
+    "idempotency": "stored response",
+    "llm-answer": "cached answer",
+    "memory": "memory entry",
+    "pack": "pack",
+    "suite": "suite",
+}
+
+
+def main(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json: bool) -> None:
+    if runs:
+        raise UsageError(f"expected RUN... or --all, got both: {', '.join(runs)}; nothing was deleted")
+    if not tenant:
+        raise UsageError("--all: expected --tenant NAME with it; nothing was deleted")
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UsageError("expected --yes, because there is no terminal to ask; nothing was deleted")
+    chosen = settings.load()
+    found = asyncio.run(_survey(chosen, tenant))
+    if dry_run:
+        _show(found, json=json)
+        return
+    if not yes:
+        _show(found, json=False)
+        if not typer.confirm(f"Delete all content of tenant {tenant!r}? This cannot be undone."):
+            raise typer.Abort
+    report = asyncio.run(_delete(chosen, tenant))
+    _show(report, json=json)
+    if False in (report.log_emptied, report.compacted):
+        raise EnvironmentFailure(
+            "the content is deleted, but other processes read the file meanwhile, and its write-ahead log still has old bytes: "
+            "repeat the command when they have ended"
+        )
+
+
+async def _survey(chosen: Settings, tenant: str) -> DeletionReport:
+    async with app.store(chosen) as store:
+        content = await store.survey(tenant)
+        if not (content.runs or content.documents or content.keys):
+            raise UsageError(
+                f"--tenant {tenant!r}: the store has no run, document or data key of this tenant"
+            )
+        if content.open_count:
+            raise open_runs_refusal(tenant, content.open_runs, content.open_count)
+        return await survey_tenant(store, tenant)
+
+
+async def _delete(chosen: Settings, tenant: str) -> DeletionReport:
+    async with app.store(chosen) as store:
+        evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
+        report = await TenantDeletion(evaluations, tenant).delete()
+        if chosen.evidence_key is None:
+            await _compact(store, report)
+    if tenant == LOCAL:
+        shutil.rmtree(Path(chosen.home) / "cache", ignore_errors=True)
+    return report
+
+
+async def _compact(store: Store, report: DeletionReport) -> None:
+    """Without encryption, deleted rows may have left bytes in unused parts of SQLite's file."""
+    if report.log_emptied is not msgspec.UNSET:
+        report.compacted = await store.compact()
+
+
+def _show(report: DeletionReport, *, json: bool) -> None:
+    if json:
+        echo_json(msgspec.json.encode(report))
+        return
+    parts = [f"the content of {count_of(report.runs, 'run')}"]
+    for kind, many in report.documents.items():
+        noun = NOUNS.get(kind, f"{kind} document")
+        parts.append(f"{many:,} memory entries" if kind == "memory" and many != 1 else count_of(many, noun))
+    if report.data_keys:
+        parts.append(count_of(report.data_keys, "data key"))
+    verb = "would delete" if report.dry_run else "deleted"
+    echo(f"{report.tenant}: {verb} {', '.join(parts)}")
+    deployments = f"{count_of(report.deployments, 'deployment')}, " if report.deployments else ""
+    echo(f"{report.tenant}: {deployments}{STAYS}")

@@ -2,6 +2,10 @@
 
 from playwright.sync_api import expect
 
+SAMPLE = ", ".join(  # an operation of each colour; axe takes seconds for all of them
+    [".information-container", ".scheme-container", "#operations-tag-host"]
+    + [f"#operations-evaluations-{name}Evaluation" for name in ("run", "get", "erase")]
+)
 STORED = "Object.values({...localStorage, ...sessionStorage}).join(' ') + document.cookie"
 
 
@@ -20,6 +24,7 @@ def test_the_documents_show_each_operation_and_try_one(browser, site):
 
         page.get_by_role("button", name="Authorize").click()
         field = page.locator("#api_key_value")
+        site.check_accessibility(page, ".dialog-ux")
         assert field.get_attribute("autocomplete") == "off"
         field.fill(site.key)
         field.press("Enter")
@@ -37,5 +42,6 @@ def test_the_documents_show_each_operation_and_try_one(browser, site):
 
         expect(evaluate.locator(".curl-command")).to_contain_text("X-API-Key: YOUR_KEY")
         assert site.key not in page.content()
+        site.check_accessibility(page, SAMPLE)
         assert site.key not in " ".join([page.url, *asked, page.evaluate(STORED)])
         assert errors == []

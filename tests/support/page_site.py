@@ -33,7 +33,7 @@ SETTLED = """async () => {
     document.getAnimations().forEach((one) => one.finish());
   }
 }"""
-FOUND = """async (only) => (await axe.run({runOnly: only, resultTypes: ['violations']})).violations
+FOUND = """async ([within, only]) => (await axe.run(within, {runOnly: only, resultTypes: ['violations']})).violations
   .map((one) => [one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary)])"""
 
 
@@ -155,17 +155,17 @@ class Site:
         """Whether a request leaves this server. The page never asks another one."""
         return not url.startswith((f"{self.url}/", "data:", f"blob:{self.url}/"))
 
-    def check_accessibility(self, page):
+    def check_accessibility(self, page, within="html"):
         """axe finds no violation of WCAG A and AA in what the page shows, and in the other colours none of contrast."""
         if not page.evaluate("'axe' in window"):
             page.evaluate(AXE.read_text())
-        self._check(page, "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+        self._check(page, within, "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
         dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
         page.emulate_media(color_scheme="light" if dark else "dark")
-        self._check(page, "color-contrast")
+        self._check(page, within, "color-contrast")
         page.emulate_media(color_scheme="dark" if dark else "light")
 
-    def _check(self, page, *rules):
+    def _check(self, page, within, *rules):
         page.evaluate(SETTLED)
-        found = page.evaluate(FOUND, rules)
+        found = page.evaluate(FOUND, [within, rules])
         assert found == [], json.dumps(found, indent=1)

@@ -3,6 +3,7 @@
 import SwaggerUI from "swagger-ui-dist/swagger-ui-es-bundle.js";
 import "swagger-ui-dist/swagger-ui.css";
 import "./docs.css";
+import { repair, withoutNestedLinks } from "./accessible";
 import { withoutHistory, withoutKey } from "./plugins";
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -10,10 +11,13 @@ const paint = () => document.documentElement.classList.toggle("dark-mode", dark.
 dark.addEventListener("change", paint);
 paint();
 
+const root = document.getElementById("docs");
+if (root) repair(root);
+
 SwaggerUI({
   dom_id: "#docs",
   url: "openapi.json",
-  plugins: [withoutKey, withoutHistory],
+  plugins: [withoutKey, withoutHistory, withoutNestedLinks],
   deepLinking: true,
   docExpansion: "list",
   defaultModelsExpandDepth: 0,

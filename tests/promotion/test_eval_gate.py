@@ -69,7 +69,7 @@ UNMET: list[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
     ("another suite", {"suite": "s.x"}, {}, [("eval_suite", "expected a run of suite s.x, got one of suite local.shop.evals.smoke")]),
     ("another suite version", {"suite": "local.*", "suite_version": "2.*"}, {}, [("eval_suite_version", "at version 2.*, got version 1.2.0")]),
     ("replay", {}, {"copied_from": "run-0"}, [("eval_run_copied", "got a copy of run-0")]),
-    ("eval_run_erased", {}, {"erased": "2026"}, [("eval_run_erased", "its content was erased")]),
+    ("eval_run_erased", {}, {"erased": "evidence removed by retention on 2026-01-02"}, [("eval_run_erased", "without: evidence removed by retention on 2026-01-02")]),
     ("unfinished", {}, {"status": "running", "summary": None, "ended": None}, [("eval_run_not_ended", "got a run that is running")]),
     ("failed", {}, {"status": "failed", "summary": None}, [("eval_run_not_completed", "got a run that is failed")]),
     ("not passed", {}, {"summary": _summary(0.5)}, [("eval_not_passed", "did not pass, with a score of 0.500")]),

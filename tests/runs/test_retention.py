@@ -90,6 +90,29 @@ async def test_what_a_policy_removes_and_what_keeps_its_evidence(store):
 
 
 @pytest.mark.anyio
+async def test_a_promotion_that_comes_before_the_commit_keeps_its_evidence(store, monkeypatch):
+    """It is written after the last look at the deployments, in the moment before the runs are marked."""
+    await start(store, "proof")
+    await start(store, "old")
+    commit, records = (
+        store.commit,
+        AgentRecords(agent_id="a", versions={"1.0.0": VersionRecord(eval_run="proof")}),
+    )
+    promotions = [PutDocument(tenant="t", kind="deployment", key="a", data=encode(records))]
+
+    async def slow_commit(batch):
+        if promotions and any(entry.erases for entry in batch.entries):
+            await commit(Transaction(documents=[promotions.pop()]))
+        return await commit(batch)
+
+    monkeypatch.setattr(store, "commit", slow_commit)
+    report = await collect(store, 11, evidence_days=10)
+    assert (report.tenants[0].removed, report.tenants[0].kept) == (["old"], {"deployment": 1})
+    assert not (await store.run("proof")).erased
+    assert await store.chunk_infos("proof", "request")
+
+
+@pytest.mark.anyio
 async def test_a_removal_that_was_cut_off_is_completed(store):
     await start(store, "r")
     await store.commit(Transaction(entries=[RunUpdate(run="r", erases=True)]))

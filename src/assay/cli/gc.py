@@ -10,7 +10,7 @@ from msgspec import Struct
 from assay import settings
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.runs import with_evaluations
-from assay.errors import UsageError
+from assay.errors import Conflict, UsageError
 from assay.fep.erase import erase_by_retention
 from assay.fep.service import EvaluationService
 from assay.ports import Run, SystemClock
@@ -18,6 +18,7 @@ from assay.ports.config import Retention
 from assay.promotion.states import evidence_runs
 from assay.runs.retention import Reason, RetentionPass
 
+ATTEMPTS = 10  # to remove a batch, while promotions are written
 BATCH = 50  # runs; the stored responses of a tenant are read once for each batch
 REASONS: dict[Reason, str] = {
     "open": "not ended",
@@ -97,17 +98,30 @@ class Collector:
         return RetentionReport(dry_run=self._dry_run, more=more, tenants=tenants)
 
     async def _remove(self, evaluations: EvaluationService, runs: RetentionPass, batch: list[Run]) -> None:
-        """Ask the deployments once more: a promotion may have come since the pass read them."""
-        removed: list[Run] = []
-        deployed = await runs.deployed(batch)
+        needed = await self._erase(evaluations, runs, batch)
         for run in batch:
-            if run.id in deployed:
+            if run.id in needed:
                 self._keep(run, "deployment")
             else:
-                removed.append(run)
                 self._removed.setdefault(run.tenant, []).append(run.id)
-        if removed and not self._dry_run:
-            await erase_by_retention(evaluations, removed)
+
+    async def _erase(
+        self, evaluations: EvaluationService, runs: RetentionPass, batch: list[Run]
+    ) -> frozenset[str]:
+        """Erase the batch except the runs that deployments name now, and return those. If one changes meanwhile, ask again."""
+        attempt = 0
+        while True:
+            deployed = await runs.deployed(batch)
+            needed = frozenset[str]().union(*(one.ids for one in deployed))
+            removed = [run for run in batch if run.id not in needed]
+            try:
+                if removed and not self._dry_run:
+                    await erase_by_retention(evaluations, removed, [one.unchanged for one in deployed])
+                return needed
+            except Conflict as conflict:
+                attempt += 1
+                if conflict.reason != "required" or attempt == ATTEMPTS:
+                    raise
 
     def _keep(self, run: Run, reason: Reason) -> None:
         self._kept.setdefault(run.tenant, Counter())[reason] += 1

@@ -128,7 +128,7 @@ async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datet
         run_agent_id=str(run.metadata.get("agentId", "")),
         run_version=str(run.metadata.get("agentVersion", "")),
         copied_from=str(run.metadata.get("sourceRunId", "")),
-        erased=run.erased,
+        erased=run.erasure,
         deviations=await read_deviations(store, run),
         ended=run.ended,
         summary=summary,

@@ -76,7 +76,7 @@ def _unusable(rules: PromotionRules, evidence: Evidence) -> Iterator[tuple[str, 
     if evidence.copied_from:
         yield "eval_run_copied", f"expected a run that was measured, got a copy of {evidence.copied_from}"
     if evidence.erased:
-        yield "eval_run_erased", "expected a run with its content, its content was erased"
+        yield "eval_run_erased", f"expected a run with its content, got a run without: {evidence.erased}"
     for code, text in evidence.deviations:
         yield code, f"expected a run of the agent and the whole suite as they are installed, it {text}"
     if evidence.status != "completed" or summary is None:

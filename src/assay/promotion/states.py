@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from msgspec import UNSET
 
 from assay.comparison.history import Deployments, DeploymentState
-from assay.ports import Store
+from assay.ports import RequireCount, Store
 from assay.promotion.records import KIND, AgentRecords, decode, read_records, wire_records
 from assay.protocol.deployments import AgentDeployment
 from assay.runs.paging import read_documents
+from assay.runs.retention import DeployedRuns
 
 
 async def deployment_states(store: Store, tenant: str, agents: Iterable[str]) -> Deployments:
@@ -35,9 +36,12 @@ def recorded_versions(records: AgentRecords) -> list[AgentDeployment]:
     return wire_records(records, records.versions)
 
 
-async def evidence_runs(store: Store, tenant: str) -> frozenset[str]:
+async def evidence_runs(store: Store, tenant: str) -> DeployedRuns:
     """The runs that the deployments of a tenant name as their evidence, in any state: a rollback needs them again."""
     found: set[str] = set()
+    versions = 0
     async for document in read_documents(store, tenant, KIND):
+        versions += document.version
         found.update(record.eval_run for record in decode(document).versions.values() if record.eval_run)
-    return frozenset(found)
+    unchanged = RequireCount(tenant=tenant, kind=KIND, count=versions, versions=True)
+    return DeployedRuns(frozenset(found), unchanged)

@@ -9,14 +9,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from assay.ports import CLOSED, Run, RunQuery, Store
+from assay.ports import CLOSED, RequireCount, Run, RunQuery, Store
 from assay.ports.config import Retention
 
 PAGE = 200
 # Why a run that is older than its policy allows keeps its evidence.
 Reason = Literal["open", "newest", "deployment", "baseline", "parent", "copy"]
-EvidenceRuns = Callable[[str], Awaitable[frozenset[str]]]
 REMOVABLE = frozenset({"evaluation", "agent-eval", "workflow"})  # a transition keeps its approvals
+
+
+class DeployedRuns(NamedTuple):
+    """The runs that the deployments of a tenant name as their evidence. `unchanged` holds until a deployment changes."""
+
+    ids: frozenset[str]
+    unchanged: RequireCount
+
+
+EvidenceRuns = Callable[[str], Awaitable[DeployedRuns]]
 
 
 class Choice(NamedTuple):
@@ -51,10 +60,9 @@ class RetentionPass:
                     yield Choice(run, reason)
             query = _following(query, page[-1])
 
-    async def deployed(self, runs: Sequence[Run]) -> frozenset[str]:
-        """The runs that deployments of these tenants name now."""
-        found = [await self._deployed(tenant) for tenant in {run.tenant for run in runs}]
-        return frozenset[str]().union(*found)
+    async def deployed(self, runs: Sequence[Run]) -> list[DeployedRuns]:
+        """The runs that deployments of the tenants of these runs name now."""
+        return [await self._deployed(tenant) for tenant in sorted({run.tenant for run in runs})]
 
     def _is_old(self, run: Run) -> bool:
         days = self._retention.policy(run.tenant).days(run.kind)
@@ -84,7 +92,7 @@ class RetentionPass:
 
     async def _evidence_of(self, tenant: str) -> frozenset[str]:
         if tenant not in self._evidence:
-            self._evidence[tenant] = await self._deployed(tenant)
+            self._evidence[tenant] = (await self._deployed(tenant)).ids
         return self._evidence[tenant]
 
     async def _newest_of(self, run: Run) -> frozenset[str]:

@@ -162,3 +162,16 @@ def test_a_run_with_more_checks_and_patterns_than_a_row_has_room_for():
 def test_a_row_survives_its_encoding():
     block = CaseBlock(first=0, last=0, passed=1, data=b"x")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(block), type=CaseBlock) == block
+
+
+@pytest.mark.parametrize("many", [3, 300])
+def test_a_row_counts_its_results_by_outcome(many):
+    """With more than 256 patterns an index has two octets."""
+    statuses = [["p", "f", "u", "e", "s"][at % 5] for at in range(many)]
+    results = [(status, [(f"check {at}", status)]) for at, status in enumerate(statuses)]
+    columns = OutcomeColumns()
+    for status, cells in [*results, results[0]]:
+        columns.add(status, cells)
+    (block,) = CaseFold().add(0, columns.outcomes())
+    found = block.passed, block.failed, block.ungraded, block.error, block.skipped
+    assert found == tuple(statuses.count(one) + (one == "p") for one in ["p", "f", "u", "e", "s"])

@@ -27,7 +27,13 @@ class CaseFold:
     def add_row(self, block: CaseBlock) -> None:
         before = self.totals
         self.totals = CaseTotals(
-            **{name: getattr(before, name) + getattr(block, name) for name in CaseTotals.__struct_fields__}
+            passed=before.passed + block.passed,
+            failed=before.failed + block.failed,
+            ungraded=before.ungraded + block.ungraded,
+            error=before.error + block.error,
+            skipped=before.skipped + block.skipped,
+            spent=before.spent + block.spent,
+            unknown=before.unknown + block.unknown,
         )
 
     @property

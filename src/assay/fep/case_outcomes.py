@@ -7,6 +7,7 @@ The columns of the table of cases (decision 0068), from the results of a unit.
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from math import isfinite, nan
 from typing import Any
 
@@ -34,6 +35,8 @@ from assay.protocol.results import Status
 from assay.runs.case_table import WIDE, indexes, share_of
 
 NOT_MEASURED: dict[str, str] = {"error": ERROR, "skip": SKIPPED}
+STATUSES: tuple[str, ...] = (PASSED, FAILED, UNGRADED, ERROR, SKIPPED)
+FEW_CHECKS = 64  # patterns of so few checks are cached
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -71,9 +74,13 @@ class CheckLabels:
             patterns = tuple(_renumbered(pattern, numbers) for pattern in columns.patterns)
             columns = msgspec.structs.replace(columns, patterns=patterns)
         index = indexes(columns)
-        counts = Counter[str]()
-        for number, many in Counter(index).items():
-            counts[columns.patterns[number][0]] += many
+        counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
+        if isinstance(index, bytes):
+            for number, pattern in enumerate(columns.patterns):
+                counts[pattern[0]] += index.count(number)
+        else:
+            for number, many in Counter(index).items():
+                counts[columns.patterns[number][0]] += many
         return CaseBlock(
             first=first,
             last=first + len(index) - 1,
@@ -307,26 +314,30 @@ def _compiled_outcomes(answers: Answers, contexts: Sequence[Context], spending: 
     numbers: dict[int, int] = {}
     index = [numbers.setdefault(code, len(numbers)) for code in codes]
     size = answers.size
-    patterns = tuple(_pattern(code, size) for code in numbers)
-    cost, latency = array("d"), array("d")
-    for at, context in enumerate(contexts):
-        metadata = context.document["output"].get("metadata")
-        if metadata and is_object(metadata):
-            spent, lasted = number_of(metadata.get("cost_usd")), number_of(metadata.get("latency_ms"))
-            if spent is not None:
-                _place(cost, at, spent)
-            if lasted is not None:
-                _place(latency, at, lasted)
-    many = len(codes)
+    few = size <= FEW_CHECKS
+    patterns = tuple([_few_pattern(code, size) if few else _pattern(code, size) for code in numbers])
+    metadata = [context.document["output"].get("metadata") for context in contexts]
+    found = any(metadata)
     columns = CaseColumns(
         patterns=patterns,
         index=bytes(index) if len(patterns) <= WIDE else array("H", index).tobytes(),
-        cost=_filled(cost, many),
-        latency=_filled(latency, many),
+        cost=_number_column(metadata, "cost_usd") if found else b"",
+        latency=_number_column(metadata, "latency_ms") if found else b"",
     )
     return CaseOutcomes(
         labels=answers.labels, columns=columns, spent=spending.known_cost_usd, unknown=spending.unknown_costs
     )
+
+
+def _number_column(metadata: Iterable[Any], name: str) -> bytes:
+    """A number of the metadata of each output; empty if none has it."""
+    members = [one.get(name) if is_object(one) else None for one in metadata]
+    if members.count(None) == len(members):
+        return b""
+    numbers = list(map(number_of, members))
+    if numbers.count(None) == len(numbers):
+        return b""
+    return array("d", [nan if number is None else number for number in numbers]).tobytes()
 
 
 def _place(column: "array[float]", at: int, value: float) -> None:
@@ -345,3 +356,6 @@ def _pattern(code: int, size: int) -> str:
     """The pattern of a case of whose checks each passed or failed."""
     cells = "".join(PASSED if code >> at & 1 else FAILED for at in range(size))
     return (FAILED if FAILED in cells else PASSED if cells else UNGRADED) + cells
+
+
+_few_pattern = lru_cache(maxsize=4096)(_pattern)

@@ -142,7 +142,8 @@ class EvaluationService:
             lines = await score_contexts(evaluation.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
-        cases, facts = list[CaseBlock](), NO_FACTS
+        cases: list[CaseBlock] = []
+        facts = NO_FACTS
         metadata: dict[str, Any] = {
             "total": evaluation.total,
             "summary": summary,

@@ -17,6 +17,7 @@ from bench.frameworks import flex, pydantic
 from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
 from bench.service import service
+from bench.workers import workers
 
 ROOM = 9_000  # bytes of disk for a case: its context, and its result twice
 
@@ -178,6 +179,7 @@ RUNS = {
         judges,
         starting,
         service,
+        workers,
         calls,
         agents,
     )

@@ -65,6 +65,12 @@ def reason_of(check: JSON) -> str:
     explained = _explanation(check["results"])
     if explained:
         return explained + _panel_note(check["results"])
+    return description_of(check, passed)
+
+
+def description_of(check: JSON, passed: bool | None) -> str:
+    """The reason of a completed check that has no explanation of its own."""
+    resolved = check.get("resolved_arguments")
     describe = _REASONS.get(check["check_type"])
     if describe is not None and is_object(resolved):
         arguments = {
@@ -94,13 +100,17 @@ def short(value: Any, limit: int = MAX_VALUE) -> str:
     if isinstance(value, str):
         text = value if len(value) <= limit else f"{value[: limit - 1]}…"
         quote = '"' if "'" in text and '"' not in text else "'"
-        return f"{quote}{text.translate(_ESCAPES)}{quote}"  # a backslash stays single, as in a pattern
+        if not text.isprintable():
+            text = text.translate(_ESCAPES)  # a backslash stays single, as in a pattern
+        return f"{quote}{text}{quote}"
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _explanation(results: JSON) -> str:
     """The explanation of a judge or of a custom check: its own text, or one text for each criterion."""
+    if len(results) == 1 and "passed" in results:
+        return ""
     response = results.get("response")
     parts = [results, response] if is_object(response) else [results]
     for part in parts:

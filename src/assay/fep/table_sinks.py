@@ -2,15 +2,28 @@
 
 import os
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
-from assay.fep.csv_cells import encode_row, escape_cell
+from assay.fep.csv_cells import encode_cells, encode_row, encode_text, escape_cell
 from assay.fep.sinks import OutputFile, RunFooter
-from assay.fep.tables import COLUMNS, Row, rows_of
+from assay.fep.tables import (
+    COLUMNS,
+    Row,
+    about_of,
+    case_parts,
+    check_parts,
+    plain_reason,
+    plain_verdict,
+    rows_of,
+)
+from assay.protocol.json_types import JSON
 
 MAX_CELL = 32_767  # characters of a cell in Excel
 MAX_ROWS = 1_048_576  # rows of a sheet in Excel, with its header
@@ -27,8 +40,7 @@ class CsvSink:
         self._file.write(encode_row(COLUMNS))
 
     def write(self, line: bytes) -> None:
-        for row in rows_of(line):
-            self._file.write(encode_row(map(_csv_cell, row)))
+        self._file.write("".join(csv_rows(msgspec.json.decode(line))).encode())
 
     def flush(self) -> None:
         self._file.flush()
@@ -37,9 +49,33 @@ class CsvSink:
         self._file.close()
 
 
+def csv_rows(result: JSON) -> Iterator[str]:
+    """The rows of a TestCaseResult. Cells that the checks of a case share are encoded once; a check with a verdict alone has few cells."""
+    context: JSON = result["execution_context"]
+    case: JSON = context["test_case"]
+    output: JSON = context["output"]
+    about = about_of(output)
+    first, shared = case_parts(case, output, about)
+    start, middle = encode_cells(map(_csv_cell, first)), encode_cells(map(_csv_cell, shared))
+    for at, check in enumerate(result["check_results"]):
+        passed = plain_verdict(check)
+        if passed is None:
+            left, right = check_parts(at, check, output, about)
+            yield f"{start},{encode_cells(map(_csv_cell, left))},{middle},{encode_cells(map(_csv_cell, right))}\n"
+        else:
+            name = check["check_type"]
+            reason = plain_reason(check, output, about, passed)
+            label = encode_text(name)
+            yield f"{start},{at},{label},{label},completed,{_VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{_RESULTS[passed]},,\n"
+
+
+_VERDICTS = ("false,0", "true,1")  # passed, score
+_RESULTS = tuple(encode_cells([text]) for text in ('{"passed":false}', '{"passed":true}'))
+
+
 def _csv_cell(value: Any) -> Any:
-    if value is None:
-        return ""
+    if value is None or type(value) is str:
+        return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     return str(value).lower() if isinstance(value, bool) else value

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.fep.check_names import result_label
-from assay.fep.reasons import number_of, passed_of, reason_of, score_of
+from assay.fep.reasons import description_of, number_of, passed_of, reason_of, score_of
 from assay.protocol.json_types import JSON, is_list, is_object
 
 COLUMNS: dict[str, type] = {
@@ -33,6 +33,7 @@ COLUMNS: dict[str, type] = {
     "error_message": str,
 }
 Row = tuple[Any, ...]  # None: no value
+_encode = msgspec.json.Encoder().encode
 
 
 def rows_of(line: bytes) -> Iterator[Row]:
@@ -44,8 +45,27 @@ def case_rows(result: JSON) -> Iterator[Row]:
     """The rows of one TestCaseResult as JSON."""
     case: JSON = result["execution_context"]["test_case"]
     output: JSON = result["execution_context"]["output"]
+    about = about_of(output)
+    first, shared = case_parts(case, output, about)
+    for at, check in enumerate(result["check_results"]):
+        left, right = check_parts(at, check, output, about)
+        yield (*first, *left, *shared, *right)
+
+
+def about_of(output: JSON) -> JSON:
+    """The metadata of an output."""
     metadata = output.get("metadata")
-    about: JSON = metadata if is_object(metadata) else {}
+    return metadata if is_object(metadata) else {}
+
+
+def case_parts(case: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
+    """The columns that all rows of a case share: the first ones, and those from `input` to `latency_ms`."""
+    trial = about.get("trial")
+    first = (
+        case.get("id"),
+        output.get("id"),
+        trial if type(trial) is int and abs(trial) < 1 << 62 else None,
+    )
     shared = (
         text_of(case["input"]) if "input" in case else None,
         text_of(output["value"]) if "value" in output else None,
@@ -54,34 +74,44 @@ def case_rows(result: JSON) -> Iterator[Row]:
         number_of(about.get("cost_usd")),
         number_of(about.get("latency_ms")),
     )
-    trial = about.get("trial")
-    for at, check in enumerate(result["check_results"]):
-        error, results = check.get("error", {}), check["results"]
-        yield (
-            case.get("id"),
-            output.get("id"),
-            trial if type(trial) is int and abs(trial) < 1 << 62 else None,
-            at,
-            result_label(check),
-            check["check_type"],
-            check["status"],
-            passed_of(check),
-            score_of(check),
-            _reason(check, output, about),
-            *shared,
-            _cost(check),
-            number_of(check.get("metadata", {}).get("execution_time_ms")),
-            msgspec.json.encode(results).decode() if results else None,
-            error.get("type"),
-            error.get("message"),
-        )
+    return first, shared
 
 
-def _reason(check: JSON, output: JSON, about: JSON) -> str:
+def plain_verdict(check: JSON) -> bool | None:
+    """The verdict of a completed check that has nothing but a verdict: no score, cost, time, name or explanation. None: it has more."""
+    results, metadata = check["results"], check.get("metadata")
+    if len(results) != 1 or metadata is None or len(metadata) != 1 or "check_version" not in metadata:
+        return None
+    passed = results.get("passed")
+    return (
+        passed if type(passed) is bool and check["status"] == "completed" and "error" not in check else None
+    )
+
+
+def plain_reason(check: JSON, output: JSON, about: JSON, passed: bool) -> str:
+    """The reason of such a check."""
+    if passed or output.get("value") is not None:
+        return description_of(check, passed)
+    return _reason(check, output, about, passed)
+
+
+def check_parts(at: int, check: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
+    """The columns of a check before the shared ones, and those after them."""
+    results, passed = check["results"], passed_of(check)
+    reason = _reason(check, output, about, passed)
+    error = check.get("error", {})
+    left = at, result_label(check), check["check_type"], check["status"], passed, score_of(check), reason
+    spent = number_of(check.get("metadata", {}).get("execution_time_ms"))
+    text = _encode(results).decode() if results else None
+    return left, (_cost(check), spent, text, error.get("type"), error.get("message"))
+
+
+def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None) -> str:
     """The reason of a check. If it failed because the agent had no answer, the agent's error is first."""
-    reason, error, outcome = reason_of(check), about.get("error"), about.get("outcome")
-    if check["status"] != "completed" or passed_of(check) is not False or output.get("value") is not None:
+    reason = reason_of(check)
+    if passed is not False or check["status"] != "completed" or output.get("value") is not None:
         return reason
+    error, outcome = about.get("error"), about.get("outcome")
     if not isinstance(error, str) or outcome not in ("failed", "refused") or error in reason:
         return reason
     return f"the agent {outcome}: {error}; {reason}"
@@ -89,7 +119,7 @@ def _reason(check: JSON, output: JSON, about: JSON) -> str:
 
 def text_of(value: Any) -> str:
     """A text as it is; any other value as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def tags_of(case: JSON) -> str | None:

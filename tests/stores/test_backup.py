@@ -11,12 +11,14 @@ import pytest
 from sqlalchemy import make_url
 
 from assay.auth.audit import verify
+from assay.backends.ciphers.keyring import KeyRing
 from assay.backends.stores.open import open_store
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, SystemClock, Transaction
 from assay.ports.audit import audit_entry
 from support.postgres import server
 
 GUIDE = Path(__file__).parents[2] / "docs" / "operations.md"
+CIPHER = KeyRing({"a": bytes(range(32))})
 pytestmark = pytest.mark.anyio
 
 
@@ -110,12 +112,16 @@ async def check(store, least, most):
     await store.commit(Transaction(entries=[RunUpdate(run="r", status="completed")]))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_what_was_acknowledged_before_a_backup_is_in_it(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "cipher"),
+    [("sqlite", None), ("sqlite", CIPHER), ("postgres", CIPHER)],
+    ids=["sqlite", "sealed-sqlite", "sealed-postgres"],
+)
+async def test_what_was_acknowledged_before_a_backup_is_in_it(kind, cipher, tmp_path):
     with ExitStack() as stack:
         file = tmp_path / "runs.db"
         address = f"sqlite:///{file}" if kind == "sqlite" else stack.enter_context(server().store_database())
-        store = await open_store(address)
+        store = await open_store(address, cipher=cipher)
         writer = Writer(store)
         writing = asyncio.create_task(writer.write())
         await writer.reach(40)
@@ -135,7 +141,7 @@ async def test_what_was_acknowledged_before_a_backup_is_in_it(kind, tmp_path):
         else:
             target = stack.enter_context(server().database())
             await asyncio.to_thread(restore, target, tmp_path)
-        restored = await open_store(target)
+        restored = await open_store(target, cipher=cipher)
         try:
             await check(restored, before, after + 1)  # one commit may be on its way
         finally:

@@ -36,7 +36,7 @@ async def baseline_deviation(store: Store, baseline: Run, suite_version: str) ->
     if baseline.metadata.get("sourceRunId"):
         return "its baseline is a copy of another run"
     if baseline.erased:
-        return "the content of its baseline was erased"
+        return f"its baseline has no content: {baseline.erasure}"
     if baseline.metadata.get("suiteVersion") != suite_version:
         return f"its baseline ran version {baseline.metadata.get('suiteVersion')} of the suite"
     return next((f"its baseline {one.text}" for one in await read_deviations(store, baseline)), "")

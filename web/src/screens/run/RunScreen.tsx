@@ -292,6 +292,7 @@ function present(rows: (CaseRow | undefined)[]): CaseRow[] {
 
 /** What happened to the content of a run. */
 function erasure({ erasedAt, erasedBy }: Overview["run"]): string {
+  if (erasedAt && erasedBy === "deletion") return `Content deleted on ${erasedAt.slice(0, 10)}`;
   if (erasedAt && erasedBy) return `Evidence removed by ${erasedBy} on ${erasedAt.slice(0, 10)}`;
   return `The content of this run was erased${erasedAt ? ` ${ago(erasedAt)}` : ""}`;
 }

@@ -37,8 +37,10 @@ def made_older(address):
             connection.execute(
                 sa.update(runs).where(runs.c.id == row.id).values(head=msgspec.json.encode(head))
             )
-        connection.execute(sa.text("DROP INDEX runs_by_facts"))
-        for table in ("case_blocks", "unfilled"):
+        for index in ("by_group", "by_status", "by_score", "by_cost", "by_duration", "open"):
+            connection.execute(sa.text(f"DROP INDEX runs_{index}"))
+        connection.execute(sa.text("CREATE INDEX runs_at_work ON runs (created)"))
+        for table in ("case_blocks", "unfilled", "tenant_keys"):
             connection.execute(sa.text(f"DROP TABLE {table}"))
         for column in ("score", "cost", "passed"):
             connection.execute(sa.text(f"ALTER TABLE runs DROP COLUMN {column}"))

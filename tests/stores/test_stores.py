@@ -328,9 +328,11 @@ async def test_runs_are_listed_in_any_order_counted_and_grouped(store):
 
     assert await pages(order="created", ascending=True) == [0, 1, 2, 3, 4, 5]
     assert await pages(order="score") == [4, 3, 0, 2, 5, 1]
-    assert await pages(order="score", ascending=True) == [2, 3, 0, 4, 5, 1]
+    assert await pages(order="score", ascending=True) == [2, 0, 3, 4, 5, 1]
     assert await pages(order="cost", ascending=True) == [0, 2, 4, 5, 3, 1]
     assert sorted(await pages(order="duration")) == [0, 1, 2, 3, 4, 5]
+    assert await pages(order="score", name="x") == [4, 2, 5, 1]
+    assert await pages(order="score", ascending=True, name="x") == [2, 4, 5, 1]
     assert await pages(order="score", passed=True, kinds=frozenset({"evaluation"})) == [4]
     assert await store.count_runs(mine) == {
         ("agent-eval", "failed"): 1, ("agent-eval", "completed"): 1, ("evaluation", "completed"): 4

@@ -328,6 +328,7 @@ def _step(run):
 # Shapes
 
 
+@pytest.mark.filterwarnings("ignore:.*expression-based index")
 async def test_the_migrations_make_the_tables_the_code_knows(empty_address):
     async with opened(empty_address):
         pass
@@ -367,7 +368,7 @@ def test_a_new_database_has_the_schema_that_the_migrations_make(empty_address):
 
 
 async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address, tmp_path):
-    """From the first shape to ours; the one after that is made up here: 0006 adds a column and fills it."""
+    """From the first shape to ours; the one after that is made up here: 0007 adds a column and fills it."""
     with engine_of(empty_address) as engine:
         migrate.bring_up(engine, passing, head="0001")
     async with opened(empty_address) as store:
@@ -382,20 +383,21 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address,
         "versions/r0003_takeovers.py",
         "versions/r0004_cases.py",
         "versions/r0005_tenant_keys.py",
+        "versions/r0006_run_lists.py",
     ):
         (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
-    (scripts / "versions" / "r0006_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0006', '0005'\n"
+    (scripts / "versions" / "r0007_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0007', '0006'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
     )
     with engine_of(empty_address) as engine:
-        migrate.bring_up(engine, passing, scripts=scripts, head="0006")
-        migrate.bring_up(engine, passing, scripts=scripts, head="0006")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0007")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0007")
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
     with pytest.raises(
-        UsageError, match="schema version 0006 of a newer assay; this assay supports up to 0005"
+        UsageError, match="schema version 0007 of a newer assay; this assay supports up to 0006"
     ):
         await SqlStore.open(empty_address)
 

@@ -207,8 +207,8 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """
     A filter for runs, newest first. `before` is (created, id) of the last run of the previous page.
 
-    In another order, runs without its number come last, and equal ones newest first. `beyond` is then (number, created, id) of the last
-    run of the previous page; the number of a duration is in microseconds.
+    In another order, equal runs are newest first, or oldest first if `ascending`. Runs without the number come last, newest first.
+    `beyond` is then (number, created, id) of the last run of the previous page; the number of a duration is in microseconds.
     """
 
     tenant: str | None = None

@@ -79,8 +79,12 @@ class MemoryStore:
         if query.order == "created":
             ordered = found[::-1] if query.ascending else found
         else:
-            sign = 1 if query.ascending else -1
-            ordered = sorted(found, key=lambda run: _rank(_number(run, query), sign))
+            numbers = {run.id: number for run in found if (number := _number(run, query)) is not None}
+            ordered = sorted(
+                (run for run in found if run.id in numbers),
+                key=lambda run: (numbers[run.id], *_age(run)),
+                reverse=not query.ascending,
+            ) + [run for run in found if run.id not in numbers]
         if query.beyond is not None:
             ordered = [run for run in ordered if _is_beyond(run, query)]
         return ordered[: query.limit]
@@ -347,18 +351,16 @@ def _number(run: Run, query: RunQuery) -> float | None:
     return run.facts.score if query.order == "score" else run.facts.cost
 
 
-def _rank(number: float | None, sign: int) -> tuple[bool, float]:
-    return number is None, 0.0 if number is None else sign * number
-
-
 def _is_beyond(run: Run, query: RunQuery) -> bool:
     assert query.beyond is not None
     value, created, id = query.beyond
     if query.order == "created":
         return _age(run) > (created, id)
-    sign = 1 if query.ascending else -1
-    here, there = _rank(_number(run, query), sign), _rank(value, sign)
-    return here > there or (here == there and _age(run) < (created, id))
+    number = _number(run, query)
+    if number is None or value is None:
+        return number is None and (value is not None or _age(run) < (created, id))
+    here, there = (number, *_age(run)), (value, created, id)
+    return here > there if query.ascending else here < there
 
 
 def _holds(block: CaseBlock, outcomes: str) -> bool:

@@ -1,14 +1,20 @@
-"""Lists of runs: pages in any order, counts and groups. The index `runs_by_facts` answers them without the rows themselves."""
+"""
+Lists of runs: pages in any order, counts and groups.
+
+The work for a page does not depend on the number of runs (decision 0090). A filter by kind, status or verdict, and an order by a number,
+are answered by `run_branches`. Everything else is a range of one index.
+"""
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, exists, func, or_, select, text, tuple_
 
+from assay.backends.stores import run_branches
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.queries import find_runs, read_runs
 from assay.backends.stores.records import stamp
-from assay.backends.stores.tables import case_blocks, evidence, runs
-from assay.ports import Run, RunGroup, RunQuery, RunStatus
+from assay.backends.stores.tables import OPEN, case_blocks, evidence, runs
+from assay.ports import CLOSED, Run, RunGroup, RunQuery, RunStatus
 
 _AGE = runs.c.created, runs.c.id
 _NUMBERS: dict[str, ColumnElement[Any]] = {
@@ -19,16 +25,19 @@ _NUMBERS: dict[str, ColumnElement[Any]] = {
 
 
 def list_runs(connection: Connection, codec: RecordCodec, query: RunQuery) -> list[Run]:
-    if query.order == "created" and not query.ascending:
-        where = _conditions(codec, query)
-        if query.before is not None:
-            created, id = query.before
-            where.append(tuple_(*_AGE) < tuple_(stamp(created), id))
-        rows = select(runs).where(*where).order_by(*(column.desc() for column in _AGE)).limit(query.limit)
-        return read_runs(connection, codec, rows)
-    ids = [row.id for row in connection.execute(_in_order(codec, query))]
-    found = {run.id: run for run in find_runs(connection, codec, ids)}
-    return [found[id] for id in ids]
+    ids = run_branches.page(lambda sql, values: connection.execute(text(sql), values), query)
+    if ids is None and query.order != "created":
+        ids = _in_order(connection, codec, query)
+    if ids is not None:
+        found = {run.id: run for run in find_runs(connection, codec, ids)}
+        return [found[id] for id in ids]
+    where = _conditions(codec, query)
+    if (place := run_branches.place_of(query)) is not None:
+        here, there = tuple_(*_AGE), tuple_(*place)
+        where.append(here > there if query.ascending else here < there)
+    order = _AGE if query.ascending else tuple(column.desc() for column in _AGE)
+    rows = select(runs).where(*where).order_by(*order).limit(query.limit)
+    return read_runs(connection, codec, rows)
 
 
 def count_runs(
@@ -59,26 +68,28 @@ def group_runs(connection: Connection, codec: RecordCodec, query: RunQuery) -> l
     return found
 
 
-def _in_order(codec: RecordCodec, query: RunQuery) -> Select[Any]:
-    """The ids of a page in another order than the newest first."""
-    where = _conditions(codec, query)
-    if query.order == "created":
-        if query.beyond is not None:
-            _, created, id = query.beyond
-            where.append(tuple_(*_AGE) > tuple_(stamp(created), id))
-        return select(runs.c.id).where(*where).order_by(*_AGE).limit(query.limit)
-    number = _NUMBERS[query.order]
+def _in_order(connection: Connection, codec: RecordCodec, query: RunQuery) -> list[str]:
+    """The ids of a page in the order of a number. It reads all runs that match: those of one name, or of very many tenants."""
+    where, number, limit = _conditions(codec, query), _NUMBERS[query.order], query.limit
+    ids: list[str] = []
+    value, place = query.beyond and query.beyond[0], None
     if query.beyond is not None:
-        value, created, id = query.beyond
-        older = tuple_(*_AGE) < tuple_(stamp(created), id)
-        if value is None:
-            where += [number.is_(None), older]
-        else:
-            further = number > value if query.ascending else number < value
-            where.append(or_(further, number.is_(None), and_(number == value, older)))
-    order = number.asc() if query.ascending else number.desc()
-    ages = (column.desc() for column in _AGE)
-    return select(runs.c.id).where(*where).order_by(order.nulls_last(), *ages).limit(query.limit)
+        place = stamp(query.beyond[1]), query.beyond[2]
+    if place is None or value is not None:
+        numbered = [*where, number.is_not(None)]
+        if place is not None:
+            here, there = tuple_(number, *_AGE), tuple_(value, *place)
+            numbered.append(here > there if query.ascending else here < there)
+        order = [column.asc() if query.ascending else column.desc() for column in (number, *_AGE)]
+        rows = connection.execute(select(runs.c.id).where(*numbered).order_by(*order).limit(limit))
+        ids, place = [row.id for row in rows], None
+    if len(ids) < limit:
+        where.append(number.is_(None))
+        if place is not None:
+            where.append(tuple_(*_AGE) < tuple_(*place))
+        rows = select(runs.c.id).where(*where).order_by(*(column.desc() for column in _AGE))
+        ids += [row.id for row in connection.execute(rows.limit(limit - len(ids)))]
+    return ids
 
 
 def _conditions(codec: RecordCodec, query: RunQuery) -> list[ColumnElement[bool]]:
@@ -93,6 +104,8 @@ def _conditions(codec: RecordCodec, query: RunQuery) -> list[ColumnElement[bool]
         where.append(runs.c.name.in_(codec.names(query.name)))
     if query.statuses is not None:
         where.append(runs.c.status.in_(sorted(query.statuses)))
+        if not query.statuses & CLOSED:
+            where.append(OPEN)  # pyright: ignore[reportArgumentType]
     if query.since is not None:
         where.append(runs.c.created >= stamp(query.since))
     if query.until is not None:

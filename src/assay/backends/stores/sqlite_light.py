@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from assay.backends.stores import run_branches
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
@@ -106,7 +107,15 @@ class LightStore:
     async def runs(self, query: RunQuery) -> list[Run]:
         if query.order != "created" or query.ascending or query.evidence:
             return await (await self._store()).runs(query)
-        return await self._ask(lambda: self._runs(query), lambda store: store.runs(query))
+
+        def read() -> list[Run]:
+            ids = run_branches.page(self._rows, query)
+            if ids is None:
+                return self._runs(query)
+            found = {run.id: run for run in self._find(ids)}
+            return [found[id] for id in ids]
+
+        return await self._ask(read, lambda store: store.runs(query))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         def read() -> list[Event]:

@@ -20,7 +20,10 @@ metadata = MetaData()
 # Bytewise order, as Python's and SQLite's, whatever the language of a PostgreSQL cluster is.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
-AT_WORK = text("status IN ('pending', 'running', 'cancelling')")
+# A text without parameters: a partial index serves only queries that contain its condition.
+OPEN = text(
+    "status IN ('pending', 'running', 'cancelling', 'paused', 'waiting-approval', 'waiting-input', 'waiting-external')"
+)
 CURRENT = text("retired IS NULL")
 
 runs = Table(
@@ -46,11 +49,14 @@ runs = Table(
     Index("runs_by_age", "created", "id"),
     Index("runs_by_tenant", "tenant", "created", "id"),
     Index("runs_by_name", "tenant", "name", "created", "id"),
+    Index("runs_by_group", "tenant", "kind", "name", "created", "id"),
+    Index("runs_by_status", "tenant", "kind", "status", "created", "id", "passed"),
+    Index("runs_by_score", "tenant", "kind", "status", "score", "created", "id", "passed"),
+    Index("runs_by_cost", "tenant", "kind", "status", "cost", "created", "id", "passed"),
     Index(
-        "runs_by_facts",
-        *("tenant", "kind", "status", "created", "id", "score", "cost", "passed", "started", "ended"),
+        "runs_by_duration", "tenant", "kind", "status", text("(ended - started)"), "created", "id", "passed"
     ),
-    runs_at_work := Index("runs_at_work", "created", sqlite_where=AT_WORK),
+    runs_open := Index("runs_open", "created", "id", sqlite_where=OPEN),
 )
 
 events = Table(
@@ -159,6 +165,6 @@ def create_all(connection: Connection) -> None:
     if (
         connection.dialect.name == "postgresql"
     ):  # named here, as its name above would load that dialect for SQLite too
-        runs_at_work.dialect_kwargs["postgresql_where"] = AT_WORK
+        runs_open.dialect_kwargs["postgresql_where"] = OPEN
         current_keys.dialect_kwargs["postgresql_where"] = CURRENT
     metadata.create_all(connection, checkfirst=False)

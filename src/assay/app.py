@@ -83,7 +83,7 @@ async def store(settings: Settings, *, sealing: bool = True, reading: bool = Fal
     `reading`: for commands that mostly read, and start faster with a light store.
     """
     from assay.auth.local_key import default_database_url  # deferred import
-    from assay.backends.stores.open import open_light_store, open_store  # deferred: most runs write no store
+    from assay.backends.stores.open import open_light_store, open_store  # deferred import
 
     address = settings.database_url or default_database_url(Path(settings.home))
     if reading:

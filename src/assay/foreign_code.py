@@ -2,9 +2,9 @@
 
 import asyncio
 import contextvars
-import sysconfig
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -13,7 +13,6 @@ from assay.errors import ForeignFault
 
 ABANDONED = 64  # hanging threads in one process
 
-_LIBRARIES = tuple({*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parent)})
 _abandoned = 0
 _lock = threading.Lock()
 
@@ -97,12 +96,21 @@ def exception_text(surprise: BaseException) -> str:
     return f"{text}{_location(surprise)}"
 
 
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of the standard library, of installed packages and of assay."""
+    import sysconfig  # deferred import: only an exception of foreign code needs it
+
+    paths = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
+    return tuple({*paths, str(Path(__file__).parent)})
+
+
 def _location(surprise: BaseException) -> str:
     """The innermost frame that is not of a library or of assay. A path outside of the working directory is only its name."""
     frames = [
         (frame.f_code, line)
         for frame, line in walk_tb(surprise.__traceback__)
-        if not frame.f_code.co_filename.startswith(("<", *_LIBRARIES))
+        if not frame.f_code.co_filename.startswith(("<", *_libraries()))
     ]
     if not frames:
         return ""

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
@@ -243,6 +242,10 @@ def _problems(table: Any, kind: type[Struct], path: str) -> list[str]:
 def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     named = environment.get(PREFIX + "CONFIG")
     path = Path(named or "assay.toml")
+    if not named and not os.path.exists(path):
+        return {}
+    import tomllib  # deferred import: most programs have no such file
+
     try:
         values = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:

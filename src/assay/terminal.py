@@ -9,6 +9,8 @@ In GitHub Actions, a line that begins with `::`, and a line with `##[`, is a com
 import os
 import re
 
+from assay.lazy_pattern import lazy_pattern
+
 # Controls (C0, DEL, C1), line separators, bidirectional overrides, characters without a width, tags, lone surrogates.
 _HOSTILE = (
     "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
@@ -16,10 +18,10 @@ _HOSTILE = (
 )
 # Joiners and variation selectors belong to the character before them in many scripts and in emoji; after ASCII or each other they hide.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
-_ESCAPED = re.compile(
+_ESCAPED = lazy_pattern(
     f"[{_HOSTILE}]|(?<![^\x00-\x7f{_JOINERS}])[{_JOINERS}]|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\ufe0f])\ufe0f"
 )
-_IN_JSON = re.compile(f"(?![\x00-\x1f])[{_HOSTILE}]")  # JSON escapes controls below U+0020 already
+_IN_JSON = lazy_pattern(f"(?![\x00-\x1f])[{_HOSTILE}]")  # JSON escapes controls below U+0020 already
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -21,7 +21,7 @@ from assay.fep import columns as clusters
 from assay.fep import tally as tallies
 from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord
-from assay.stats.intervals import clustered_mean, counted_rate, wilson
+from assay.stats.intervals import CONFIDENCE, Z, clustered_mean, counted_rate, wilson
 from assay.stats.student import t_quantile
 
 MATCH = {
@@ -29,6 +29,10 @@ MATCH = {
     "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"},
 }
 LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["a"]}}
+
+
+def test_the_quantile_of_the_normal_distribution_is_that_of_the_standard_library():
+    assert NormalDist().inv_cdf((1 + CONFIDENCE) / 2) == Z
 
 
 @pytest.mark.parametrize(

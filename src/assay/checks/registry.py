@@ -22,31 +22,35 @@ class Registry:
     def __init__(
         self, checkers: Iterable[type[Checker]] = (), deferred: Mapping[str, str] | None = None
     ) -> None:
-        self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {}
         self._deferred = dict(deferred or {})
+        # in the order in which they were given, whenever each is imported
+        self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {
+            name: {} for name in self._deferred
+        }
         for checker in checkers:
             self._add(checker)
 
     def __iter__(self) -> Iterator[type[Checker]]:
         for name in list(self._deferred):
             self._load(name)
-        yield from self._loaded()
-
-    def _loaded(self) -> Iterator[type[Checker]]:
         for by_version in list(self._by_type.values()):
             yield from by_version.values()
 
     @property
     def types(self) -> list[str]:
-        return sorted(self._by_type.keys() | self._deferred.keys())
+        return sorted(self._by_type)
 
     def with_checks(self, checkers: Iterable[type[Checker]]) -> Self:
         if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"with_checks() takes a list of checks, such as [{_name(checkers)}]")
-        deferred = dict(
+        extended = type(self)()
+        extended._deferred = dict(
             self._deferred
         )  # before the others: a check that is imported now is in one of the two
-        return type(self)([*self._loaded(), *checkers], deferred)
+        extended._by_type = {name: dict(by_version) for name, by_version in list(self._by_type.items())}
+        for checker in checkers:
+            extended._add(checker)
+        return extended
 
     def find(self, type: str, version: str | None, path: str = "") -> type[Checker]:
         """

@@ -11,10 +11,11 @@ import msgspec
 
 from assay import jsonpath as paths
 from assay.errors import MalformedPath, PathFault
+from assay.lazy_pattern import lazy_pattern
 from assay.ports import Limits
 
 OPEN, CLOSE = "{{", "}}"
-PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""", re.DOTALL)
+PATH = lazy_pattern(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""", re.DOTALL)
 
 
 class Placeholder(NamedTuple):

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Collection
 
-_SEMVER = re.compile(
+from assay.lazy_pattern import lazy_pattern
+
+_SEMVER = lazy_pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
     r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",

@@ -11,6 +11,7 @@ from types import EllipsisType
 from typing import Any, Literal, NamedTuple
 
 from assay.errors import MalformedPath
+from assay.lazy_pattern import lazy_pattern
 
 MAX_TEXT = 10_000  # characters of a path
 MAX_NESTING = 32  # filters, parentheses and calls inside one another
@@ -89,19 +90,20 @@ FUNCTIONS = {
 }
 CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 
-_BLANKS = re.compile(r"[ \t\n\r]*")
+_BLANKS = lazy_pattern(r"[ \t\n\r]*")
 _NOT_IN_A_NAME = r"\x00-/:-@\[-\^`{-\x7f\ud800-\udfff"  # a negated class compiles 20x faster
-_NAME = re.compile(f"[^0-9{_NOT_IN_A_NAME}][^{_NOT_IN_A_NAME}]*")
-_WORD = re.compile(r"[a-z][a-z_0-9]*")
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_OPERATOR = re.compile(r"[=!]=|[<>]=?")
+_NAME = lazy_pattern(f"[^0-9{_NOT_IN_A_NAME}][^{_NOT_IN_A_NAME}]*")
+_WORD = lazy_pattern(r"[a-z][a-z_0-9]*")
+_INTEGER = lazy_pattern(r"0|-?[1-9][0-9]*")
+_NUMBER = lazy_pattern(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_OPERATOR = lazy_pattern(r"[=!]=|[<>]=?")
 _ESCAPE = (
     r"\\(?:[bfnrt/\\]|u(?:[0-9A-CEFa-cef][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2}"
     r"|[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}))"
 )
 _STRINGS = {
-    quote: re.compile(rf"(?:[^{quote}\\\x00-\x1f\ud800-\udfff]|\\{quote}|{_ESCAPE})*") for quote in ("'", '"')
+    quote: lazy_pattern(rf"(?:[^{quote}\\\x00-\x1f\ud800-\udfff]|\\{quote}|{_ESCAPE})*")
+    for quote in ("'", '"')
 }
 
 

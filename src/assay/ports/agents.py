@@ -1,14 +1,16 @@
 """Agents, the context they run in, their tools and their memory."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from assay.errors import Problem
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
-from assay.protocol.manifest import AgentDefinition
-from assay.protocol.suite import EvalTask
+
+if TYPE_CHECKING:  # their structs load slowly, and a plain evaluation has no agent
+    from assay.protocol.manifest import AgentDefinition
+    from assay.protocol.suite import EvalTask
 
 
 class Memory(Protocol):
@@ -121,7 +123,7 @@ class Coverage(Protocol):
     """An agent with a fixed set of answers, which can report before a run whether they cover it."""
 
     def problems(
-        self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int, *, noun: str = "task"
+        self, suite: "Sequence[EvalTask]", tasks: "Sequence[EvalTask]", trials: int, *, noun: str = "task"
     ) -> list[Problem]:
         """What is missing. The run covers `tasks` of `suite`, each `trials` times. The messages call a task `noun`."""
         ...
@@ -162,7 +164,7 @@ class PackedAgent(Protocol):
     def card(self) -> AgentCard: ...
 
     @property
-    def definition(self) -> AgentDefinition: ...
+    def definition(self) -> "AgentDefinition": ...
 
     def ready(self) -> None:
         """Refuse with a UsageError if this host has no model for it."""
@@ -182,7 +184,7 @@ class PackAgents(Protocol):
         """The versions of the agent's pack that are installed."""
         ...
 
-    def restore(self, definition: AgentDefinition) -> Agent: ...
+    def restore(self, definition: "AgentDefinition") -> Agent: ...
 
 
 @runtime_checkable

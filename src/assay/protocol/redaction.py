@@ -6,24 +6,25 @@ from typing import Any
 
 import msgspec
 
+from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import is_mapping, is_object
 from assay.protocol.secret_patterns import hide, marker
 
-TELLING = re.compile(
+TELLING = lazy_pattern(
     r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
     r"|credential|credentials)\Z",
     re.IGNORECASE,
 )
 
 # Members whose text is always redacted. `key` and `next_token` are not among them: they may be anything.
-HIDDEN = re.compile(
+HIDDEN = lazy_pattern(
     r"(pass(word|wd|phrase)|secrets?|authorization|credentials?|(api|access|private|secret)[_-]?keys?"
     r"|(access|auth|bearer|refresh|session|api|id)[_-]?tokens?)\Z",
     re.IGNORECASE,
 )
 
 # The name of a provider or model in an event.
-_NAME = re.compile(r"[\w.:@/-]{1,128}", re.ASCII)
+_NAME = lazy_pattern(r"[\w.:@/-]{1,128}", re.ASCII)
 UNKNOWN = "unknown"
 
 
@@ -31,7 +32,7 @@ UNKNOWN = "unknown"
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
 _NAMED = (b"passw", b"passphrase", b"secret", b"authorization", b"credential")
-_ENDING = re.compile(
+_ENDING = lazy_pattern(
     rb'(key|token)s?"'
 )  # only some of these are redacted: a number of tokens is not a secret
 _BEFORE = {
@@ -41,7 +42,7 @@ _BEFORE = {
         (b"token", (b"access", b"auth", b"bearer", b"refresh", b"session", b"api", b"id")),
     )
 }
-_BEGUN = re.compile(rb"(?:\b|\\[bfnrt])sk-")
+_BEGUN = lazy_pattern(rb"(?:\b|\\[bfnrt])sk-")
 
 
 def redact_json(line: bytes) -> bytes:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from assay.lazy_pattern import lazy_pattern
+
 # The first pattern that matches names the secret. The group `secret_…` is the part to redact; without one, the whole match.
 SHAPES: tuple[tuple[str, str], ...] = (
     ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
@@ -65,9 +67,9 @@ _LETTERS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("bearer", 1, ("earer",)),
     ("basic", 1, ("asic",)),
 )
-_OWN_ID = re.compile(r"(?:eval|run)_[0-9a-f]+")  # a run's id, as in audit entries: it never matches
-_RUN = re.compile(r"[\w-]*", re.ASCII)
-_LOGIN = re.compile(r"://[^\s:/@]*:([^\s/@]+)@", re.ASCII)
+_OWN_ID = lazy_pattern(r"(?:eval|run)_[0-9a-f]+")  # a run's id, as in audit entries: it never matches
+_RUN = lazy_pattern(r"[\w-]*", re.ASCII)
+_LOGIN = lazy_pattern(r"://[^\s:/@]*:([^\s/@]+)@", re.ASCII)
 _SMALL = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME = _SMALL | frozenset("0123456789+.-")
 

@@ -11,11 +11,12 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType, inspect
 
 from assay.errors import Problem
+from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import is_list, is_object, preview
 
-_CHOICE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field ")
-_STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
+_CHOICE = lazy_pattern(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+_UNKNOWN = lazy_pattern(r"Object contains unknown field ")
+_STEP = lazy_pattern(r"\.([^.\[]+)|\[([^\]]*)\]")
 _NOUNS = {
     "str": "a string",
     "int": "a whole number",
@@ -25,11 +26,13 @@ _NOUNS = {
     "object": "an object",
     "null": "null",
 }  # of msgspec's names of types
-_TYPES = re.compile(r"(?:(?<=expected )|(?<=, got ))`((?:{0})(?: \| (?:{0}))*)`".format("|".join(_NOUNS)))
+_TYPES = lazy_pattern(r"(?:(?<=expected )|(?<=, got ))`((?:{0})(?: \| (?:{0}))*)`".format("|".join(_NOUNS)))
 _SHOWN = 40  # characters of a value in a message
 _MAX_PROBLEMS = 1_000  # of one value
 _OUT_OF_RANGE = ("Number out of range", "Integer value out of range")  # msgspec's messages
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL)  # of JSON: a string, or a number
+_TOKEN = lazy_pattern(
+    rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL
+)  # of JSON: a string, or a number
 _READ = 1 << 20  # bytes that are searched for the number
 _DIGITS = 4_300  # of an integer: Python's limit
 _NUMBER = f"expected a number within ±1.8e308 and of at most {_DIGITS} digits"

@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p, sqrt
-from statistics import NormalDist
 
 LARGE = (
     1_000  # degrees of freedom from which four terms of the expansion in 1/df are exact to the last digits
@@ -17,6 +16,8 @@ def t_quantile(probability: float, df: float) -> float:
     if not 0.5 < probability < 1 or not df > 0:
         raise ValueError(f"t_quantile: expected 0.5 < p < 1 and df > 0, got {probability:g} and {df:g}")
     if df >= LARGE:
+        from statistics import NormalDist  # deferred import: it loads fractions, decimals and random numbers
+
         return _series_expansion(NormalDist().inv_cdf(probability), df)
     tail = 2 * (1 - probability)
     low, high = 0.0, 1.0

@@ -295,3 +295,14 @@ def test_the_quick_form_is_taken_for_what_is_usual(value, place, quick):
     assert found is None or fep.EvaluationRunResult.FromString(found) == fep.EvaluationRunResult.FromString(
         slow
     )
+
+
+@pytest.mark.parametrize("tags", [["a", "b"], [], ["a" * 80], ["a", 1], [["a"]], [{"a": "b"}]])
+def test_equal_lists_of_cases_are_lists_of_their_own(tags):
+    """Short lists of texts are decoded once a request."""
+    cases = [{"id": f"c{at}", "input": {"tags": tags}} for at in range(3)]
+    request = {"test_cases": cases, "outputs": [{"value": 1}] * 3, "checks": []}
+    contexts = decode_message(message_of(request).SerializeToString(), PLANS, LIMITS).request.contexts
+    found = [context.document["test_case"]["input"]["tags"] for context in contexts]
+    assert found == [tags] * 3
+    assert len({id(one) for one in found}) == 3

@@ -1,6 +1,5 @@
 """Decodes contexts (FEP 2.3, 5.2): the document for the checks, the line to store, and the bytes for the response."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -76,32 +75,43 @@ class Contexts:
     def _read(self, start: int, stop: int, begin: int, end: int) -> Context:
         """The slow path: member by member."""
         data = self._data
-        problems: list[Problem] = []
-        case, about, usual = self._read_half(self._case, start, stop, problems)
-        output, more, common = self._read_half(self._output, begin, end, problems)
-        if problems:
-            raise NotAContext(problems)
+        try:
+            case, about, usual = self._case(start, stop)
+            output, more, common = self._output(begin, end)
+        except NotAContext:
+            raise NotAContext(self._problems(start, stop, begin, end)) from None
         document = {"test_case": case, "output": output}
         line = _encode(document)
-        if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
+        brackets = line.count(b"{") + line.count(b"[")
+        if brackets > DEEP and depth(document) - 2 > DEEP:
             path = join_path("", deepest_path(document, 2))
             message = f"nested more than {DEEP} levels deep, which gRPC cannot represent; use REST"
             raise NotAContext([Problem(path, message)])
-        context = context_of(line, document, self._limits)
+        if (
+            brackets <= self._limits.max_depth
+            and case["id"]
+            and "input" in case
+            and "value" in output
+            and output.get("id") != ""
+        ):
+            context = Context(line, document)
+        else:
+            context = context_of(line, document, self._limits)
         if usual and common:
             self.encoded_contexts.append((data[start:stop], data[begin:end], about + more))
         else:  # a result has our own encoding of it
             self.encoded_contexts.append(echo_of(case, output))
         return context
 
-    def _read_half(
-        self, read: Callable[[int, int], Half], start: int, end: int, problems: list[Problem]
-    ) -> Half:
-        try:
-            return read(start, end)
-        except NotAContext as wrong:
-            problems += wrong.problems
-            return {}, b"", True
+    def _problems(self, start: int, stop: int, begin: int, end: int) -> list[Problem]:
+        """The problems of both halves of a context."""
+        problems: list[Problem] = []
+        for read, span in ((self._case, (start, stop)), (self._output, (begin, end))):
+            try:
+                read(*span)
+            except NotAContext as wrong:
+                problems += wrong.problems
+        return problems
 
     def _read_struct(self, path: str, start: int, end: int) -> dict[str, Any]:
         try:

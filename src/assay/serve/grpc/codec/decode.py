@@ -17,7 +17,8 @@ FieldTag = tuple[
     str, int, int, int
 ]  # the key of a member, the tag of its value, and the offsets of the value and of its end
 Inner = Callable[[bytes, int, int], dict[str, Any]]  # reads the Structs inside
-_CACHED = 2_048  # heads
+_CACHED = 2_048  # heads, and lists
+_SHORT = 64  # bytes of a list of texts that is cached
 _EXACT = float(EXACT)  # comparing a float with a float is faster
 _double = Struct("<d").unpack_from
 
@@ -44,7 +45,12 @@ def field(data: bytes, start: int) -> Span:
 def fields(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The tag, begin and end of each field of a message that has only length-delimited fields."""
     while offset < end:
-        start, stop = field(data, offset)
+        start = offset + 2
+        size = data[offset + 1]
+        if size > 127:
+            start, stop = field(data, offset)
+        else:
+            stop = start + size
         yield data[offset], start, stop
         offset = stop
     if offset != end:
@@ -54,6 +60,7 @@ def fields(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int]]
 def structs() -> Inner:
     """A reader for the Structs of one request. The bytes before a value repeat from case to case and are cached."""
     heads: dict[bytes, FieldTag] = {}
+    find = heads.get
 
     def struct(data: bytes, start: int, end: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -61,7 +68,7 @@ def structs() -> Inner:
             before = data[
                 start : start + (data[start + 3] + 8 if data[start + 1] < 128 else data[start + 4] + 11)
             ]
-            head = heads.get(before)
+            head = find(before)
             if head is None:
                 head = _read_tag(data, start)
                 if head[2] <= len(before) and len(heads) < _CACHED:
@@ -72,8 +79,8 @@ def structs() -> Inner:
                 members[key] = data[start + skip : stop].decode()
             elif kind == NUMBER:
                 members[key] = number(_double(data, start + skip)[0])
-            elif kind == STRUCT:
-                members[key] = struct(data, start + skip, stop)
+            elif kind:
+                members[key] = readers[kind](data, start + skip, stop)
             else:
                 members[key] = value(data, start + skip, stop, struct)
             start = stop
@@ -81,18 +88,37 @@ def structs() -> Inner:
             raise NonCanonical
         return members
 
+    readers: dict[int, Callable[[bytes, int, int], Any]] = {STRUCT: struct, LIST: _lists(struct)}
     return struct
 
 
+def _lists(inner: Inner) -> Callable[[bytes, int, int], list[Any]]:
+    """A reader for the lists of one request. Short lists of texts repeat from case to case and are cached; each case has its own copy."""
+    texts: dict[bytes, list[str]] = {}
+
+    def read(data: bytes, start: int, end: int) -> list[Any]:
+        if end - start > _SHORT:
+            return _list(data, start, end, inner)
+        found = texts.get(data[start:end])
+        if found is None:
+            found = _list(data, start, end, inner)
+            if len(texts) < _CACHED and all(type(item) is str for item in found):
+                texts[data[start:end]] = found.copy()
+            return found
+        return found.copy()
+
+    return read
+
+
 def _read_tag(data: bytes, offset: int) -> FieldTag:
-    """Decode all of a member but its value. For a text or a Struct, the offset skips the inner tag and length too."""
+    """Decode all of a member but its value. For a text, a Struct or a list, the offset skips the inner tag and length too."""
     start, stop = field(data, offset)
     begin, middle = field(data, start)
     first, last = field(data, middle)
     if not data[offset] == 0x0A == data[start] or data[middle] != 0x12 or last != stop:
         raise NonCanonical
     key = data[begin:middle].decode()
-    if first < stop and data[first] in (TEXT, STRUCT):
+    if first < stop and data[first] in (TEXT, STRUCT, LIST):
         inside, outside = field(data, first)
         if outside != stop:
             raise NonCanonical
@@ -143,14 +169,24 @@ def check_finite(value: float) -> float:
 
 
 def _list(data: bytes, offset: int, end: int, inner: Inner) -> list[Any]:
+    """A ListValue. A short text or Struct is read here: a call for each item takes longer than to read it."""
     items: list[Any] = []
     while offset < end:
-        tag, start, stop = data[offset], offset + 2, offset + 2 + data[offset + 1]
-        if data[offset + 1] > 127:
+        tag, size = data[offset], data[offset + 1]
+        if size > 127:
             start, stop = field(data, offset)
+        else:
+            start, stop = offset + 2, offset + 2 + size
         if tag != 0x0A:
             raise NonCanonical
-        items.append(value(data, start, stop, inner))
+        kind = data[start] if start < stop else NULL
+        if size < 128 and kind in (TEXT, STRUCT) and data[start + 1] + 2 == size:
+            if kind == TEXT:
+                items.append(data[start + 2 : stop].decode())
+            else:
+                items.append(inner(data, start + 2, stop))
+        else:
+            items.append(value(data, start, stop, inner))
         offset = stop
     if offset != end:
         raise NonCanonical

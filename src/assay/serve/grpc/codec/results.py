@@ -185,10 +185,11 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
 def moment(when: datetime) -> bytes:
     """The evaluated_at of a check."""
     since = when - _EPOCH
-    body = _seconds(since.days * 86_400 + since.seconds)
+    front = _seconds(since.days * 86_400 + since.seconds)
     if micros := since.microseconds:
-        body = b"".join((body, b"\x10", varint(micros * 1_000)))
-    return b"".join((b"\x2a", varint(len(body)), body))
+        nanos = varint(micros * 1_000)
+        return b"".join((b"\x2a", varint(len(front) + 1 + len(nanos)), front, b"\x10", nanos))
+    return b"".join((b"\x2a", varint(len(front)), front))
 
 
 @lru_cache(maxsize=4)

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -15,6 +16,7 @@ from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
 from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
 from assay.ports.units import UnitScope, unit_scope
 from support.postgres import server
@@ -292,3 +294,17 @@ def test_a_tenant_has_at_most_its_units_at_once(bench):
 
     bench.run(main())
     assert most == {"a": 1, "b": 1, "all": 2}
+
+
+def test_the_deletion_of_a_tenant_deletes_its_old_units(bench):
+    units = [QueuedUnit(f"{tenant}-unit", "work", "sealed", tenant, 1) for tenant in ("acme", "other")]
+    bench.queue.put(units)
+    bench.sql("UPDATE units SET status = 'SUCCESS' WHERE workflow_uuid IN ('acme-unit', 'other-unit')")
+    now = datetime.now(UTC)
+
+    def delete(before):
+        with bench.database.begin() as connection:
+            return delete_units(connection, "acme", before, 100)
+
+    assert [delete(now - timedelta(hours=1)), delete(now + timedelta(seconds=5)), delete(now)] == [0, 1, 0]
+    assert bench.queue.statuses(["acme-unit", "other-unit"]).keys() == {"other-unit"}

@@ -62,6 +62,8 @@ class RecordCodec:
         self, cipher: Cipher | None = None, *, sealing: bool = True, keys: "DataKeys | None" = None
     ) -> None:
         self._cipher, self._encrypt_with, self._keys = cipher, cipher if sealing else None, keys
+        self._ciphers: dict[str, Cipher] = {} if keys is None else keys.ciphers
+        self._in_use: dict[str, Cipher] = {} if keys is None else keys.in_use
 
     @property
     def key_id(self) -> str:
@@ -96,7 +98,7 @@ class RecordCodec:
                 coding, data = ZSTD, smaller
         if self._encrypt_with is None:
             return EncodedBlob(coding, "", data)
-        cipher = self._encrypt_with if tenant is None else self.keys.current(tenant)
+        cipher = self._encrypt_with if tenant is None else self._in_use[tenant]
         return EncodedBlob(coding, cipher.key_id, cipher.seal(data, _label(coding, location)))
 
     def open(self, sealed: EncodedBlob, *location: str | int) -> bytes:
@@ -114,7 +116,7 @@ class RecordCodec:
         """The columns `name` and `head` of a run."""
         if self._encrypt_with is None:
             return run.name, _encode(run.metadata)
-        cipher, host = self.keys.current(run.tenant), self.keys.host or self._encrypt_with
+        cipher, host = self._in_use[run.tenant], self.keys.host or self._encrypt_with
         id = cipher.key_id
         sealed = cipher.seal(
             _encode(EncodedMetadata(run.name, run.metadata)), _label(PLAIN, ("runs", run.id))
@@ -141,26 +143,27 @@ class RecordCodec:
         return [name, *(hashed for cipher in ciphers for hashed in cipher.blind(name))]
 
     def _decrypt(self, id: str, data: bytes, label: bytes, location: tuple[str | int, ...]) -> bytes:
-        if self._cipher is None:
+        cipher = self._ciphers.get(id)
+        if cipher is None and (cipher := self._cipher) is None:
             raise EnvironmentFailure(
                 f"{_row_name(location)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
             )
         try:
-            cipher = self._data_cipher(id) if id.startswith(DATA_KEY) else self._cipher
+            if cipher is self._cipher and id.startswith(DATA_KEY):
+                raise self._refusal(id)
             return cipher.open(id, data, label)
         except EnvironmentFailure as wrong:
             raise EnvironmentFailure(f"{_row_name(location)}: {wrong}") from None
 
-    def _data_cipher(self, id: str) -> Cipher:
-        key = self.keys.find(id)
-        if key.cipher is not None:
-            return key.cipher
-        if key.destroyed is not None:
-            raise EnvironmentFailure(
+    def _refusal(self, id: str) -> EnvironmentFailure:
+        """Why there is no such data key."""
+        key = self._keys.find(id) if self._keys else None
+        if key is not None and key.destroyed is not None:
+            return EnvironmentFailure(
                 f"the content of its tenant was deleted on {key.destroyed:%Y-%m-%d}, and its data key {id!r} was destroyed; "
                 "to remove the record too, run `assay delete --all --tenant NAME` again"
             )
-        raise EnvironmentFailure(
+        return EnvironmentFailure(
             f"it is encrypted with the data key {id!r} of a tenant, and the table tenant_keys of this database lacks that key"
         )
 

@@ -48,7 +48,10 @@ class DataKeys:
         self._cipher, self.sealing = cipher, sealing and cipher is not None
         self._lock = threading.Lock()
         self._keys: dict[str, DataKey] = {}  # by id, the oldest first
-        self._current: dict[str, Cipher] = {}  # by tenant
+        self.in_use: dict[
+            str, Cipher
+        ] = {}  # by tenant, the keys that encrypt; a transaction has prepared its own
+        self.ciphers: dict[str, Cipher] = {}  # by id, those of `_keys`
         self._host: Cipher | None = None
 
     def open(self, engine: Engine, clock: Clock) -> None:
@@ -68,12 +71,8 @@ class DataKeys:
     def host(self) -> Cipher | None:
         return self._host
 
-    def current(self, tenant: str) -> Cipher:
-        """The key that encrypts the records of a tenant; the transaction has prepared it."""
-        return self._current[tenant]
-
     def has(self, tenants: Iterable[str]) -> bool:
-        return not self.sealing or all(tenant in self._current for tenant in tenants)
+        return not self.sealing or all(tenant in self.in_use for tenant in tenants)
 
     def find(self, id: str) -> DataKey:
         """The key of this id, which `load` has read."""
@@ -98,7 +97,7 @@ class DataKeys:
     def unchanged(self, driver: Any, tenants: Iterable[str]) -> bool:
         """Whether the keys in memory are those of the SQLite file, inside its transaction."""
         return not self.sealing or all(
-            (row := driver.execute(_LITE, (tenant,)).fetchone()) and row[0] == self._current[tenant].key_id
+            (row := driver.execute(_LITE, (tenant,)).fetchone()) and row[0] == self.in_use[tenant].key_id
             for tenant in tenants
         )
 
@@ -116,17 +115,24 @@ class DataKeys:
         }
         with self._lock:
             for id in [id for id, key in self._keys.items() if key.checked < now - IDLE and id not in ids]:
-                del self._keys[id]  # a key that was destroyed elsewhere does not stay in this memory
+                self._drop(id)  # a key that was destroyed elsewhere does not stay in this memory
             for id in ids:
-                self._keys[id] = self._read(rows.get(id), self._keys.pop(id, None), now)
+                key = self._read(rows.get(id), self._keys.get(id), now)
+                if key.cipher is None:
+                    self._drop(id)
+                else:
+                    self.ciphers[id] = key.cipher
+                self._keys.pop(id, None)
+                self._keys[id] = key
             while len(self._keys) > MOST:
-                del self._keys[next(iter(self._keys))]
+                self._drop(next(iter(self._keys)))
 
     def forget(self, tenant: str) -> None:
         """The keys of the tenant were retired or destroyed."""
         with self._lock:
-            self._current.pop(tenant, None)
+            self.in_use.pop(tenant, None)
             self._keys.clear()
+            self.ciphers.clear()
 
     def wrap(self, tenant: str, id: str, key: bytes) -> dict[str, Any]:
         """The columns of a key, encrypted with the newest key of the host."""
@@ -139,6 +145,10 @@ class DataKeys:
             return self._cipher.open(row.key_id, row.data, _label(row.tenant, row.id))
         except EnvironmentFailure as wrong:
             raise EnvironmentFailure(f"the data key {row.id!r} of tenant {row.tenant!r}: {wrong}") from None
+
+    def _drop(self, id: str) -> None:
+        self._keys.pop(id, None)
+        self.ciphers.pop(id, None)
 
     def _unwrap(self, row: Row[Any]) -> Cipher:
         assert self._cipher is not None
@@ -159,17 +169,17 @@ class DataKeys:
         return cipher
 
     def _known(self, tenant: str, id: str) -> Cipher | None:
-        current = self._current.get(tenant)
+        current = self.in_use.get(tenant)
         return current if current is not None and current.key_id == id else self.find(id).cipher
 
     def _use(self, tenant: str, cipher: Cipher) -> None:
         if tenant == HOST:
             self._host = cipher
         with self._lock:
-            self._current.pop(tenant, None)
-            self._current[tenant] = cipher
-            while len(self._current) > MOST_CURRENT:
-                del self._current[next(one for one in self._current if one not in (HOST, tenant))]
+            self.in_use.pop(tenant, None)
+            self.in_use[tenant] = cipher
+            while len(self.in_use) > MOST_CURRENT:
+                del self.in_use[next(one for one in self.in_use if one not in (HOST, tenant))]
 
     def _read_current(self, connection: Connection, tenants: list[str]) -> dict[str, str]:
         """The ids of the keys in use, by tenant."""

@@ -6,4 +6,5 @@ HEAD = "0006"  # the newest of the migrations; known here so that a database in 
 BUSY_SECONDS = 0.3
 
 DATA_KEY = "@"  # begins the id of a data key of a tenant; no key of a host has it
+UNIT_SCHEMA = "assay_units"  # of the tables of DBOS, in the database of the store
 MARKER_TENANT, MARKER_KIND = "", "seal"  # of the documents that name the keys of an encrypted store

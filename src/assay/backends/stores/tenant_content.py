@@ -15,6 +15,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    text,
     tuple_,
     update,
 )
@@ -22,6 +23,7 @@ from sqlalchemy import (
 from assay.backends.stores.case_rows import delete_blocks
 from assay.backends.stores.codec import EncodedBlob, RecordCodec
 from assay.backends.stores.records import moment, stamp
+from assay.backends.stores.schema import UNIT_SCHEMA
 from assay.backends.stores.tables import case_blocks, documents, evidence, runs, tenant_keys
 from assay.errors.storage import open_runs_refusal
 from assay.ports import CLOSED
@@ -31,6 +33,12 @@ MAX_BYTES = 16 * 1024 * 1024  # that one transaction deletes, about: SQLite writ
 LISTED = 50  # runs
 _OPEN = runs.c.status.notin_(sorted(CLOSED))
 _NAME = documents.c.tenant, documents.c.kind, documents.c.key
+_UNITS = f"{UNIT_SCHEMA}.workflow_status"
+_UNITS_EXIST = text(f"SELECT to_regclass('{_UNITS}')")
+_DELETE_UNITS = text(
+    f"DELETE FROM {_UNITS} WHERE workflow_uuid IN (SELECT workflow_uuid FROM {_UNITS} "  # noqa: S608  # a constant
+    "WHERE queue_partition_key = :tenant AND created_at <= :before LIMIT :limit)"
+)
 _PLACE = evidence.c.run, evidence.c.kind, evidence.c.key, evidence.c.first
 
 
@@ -86,7 +94,16 @@ def delete_documents(
     names = [tuple(row)[:3] for row in _bounded(rows.all())]
     if names:
         connection.execute(delete(documents).where(tuple_(*_NAME).in_(names)))
-    return len(names)
+        return len(names)
+    return delete_units(connection, tenant, before, limit)
+
+
+def delete_units(connection: Connection, tenant: str, before: datetime, limit: int) -> int:
+    """Delete some units of a tenant from the queue of workers: results of runs that have ended by now."""
+    if connection.dialect.name != "postgresql" or connection.execute(_UNITS_EXIST).scalar() is None:
+        return 0
+    values = {"tenant": tenant, "before": stamp(before) // 1000, "limit": limit}
+    return connection.execute(_DELETE_UNITS, values).rowcount
 
 
 def destroy(connection: Connection, codec: RecordCodec, tenant: str, now: datetime) -> Destruction:

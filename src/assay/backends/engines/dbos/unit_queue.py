@@ -8,8 +8,8 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Engine, event
 
 from assay.backends.stores.connect import open_engine
+from assay.backends.stores.schema import UNIT_SCHEMA as SCHEMA
 
-SCHEMA = "assay_units"  # of the tables of DBOS, in the database of the store
 APPLICATION, QUEUE, UNIT = "assay", "units", "assay.unit"
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 CHUNK = 500  # rows in one statement

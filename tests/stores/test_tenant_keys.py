@@ -175,10 +175,11 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
 
 
 async def test_the_raw_files_of_postgres_never_have_the_content_of_a_sealed_store():
+    """The write-ahead log is that of all databases of the server, so no other test has this tenant."""
     with postgres().database() as address:
         async with opened(address, OLD) as store:
-            await plant(store, "acme", 1)
-            await delete(store)
+            await plant(store, "rawfiles", 1)
+            await delete(store, "rawfiles")
             if (own := postgres()._own) is None:
                 pytest.skip("the files of this PostgreSQL cannot be read")
             with store._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -190,7 +191,7 @@ async def test_the_raw_files_of_postgres_never_have_the_content_of_a_sealed_stor
             contents = await asyncio.to_thread(contents_under, Path(own.pgdata) / "base" / str(oid))
             contents += await asyncio.to_thread(contents_under, Path(own.pgdata) / "pg_wal")
             assert len(contents) > 100
-            assert not any(canary("acme").encode() in content for content in contents)
+            assert not any(canary("rawfiles").encode() in content for content in contents)
 
 
 async def test_a_copy_from_before_cannot_be_read_without_the_key_row(tmp_path):

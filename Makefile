@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
+BROWSER := $(VENV)/.browser
+APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
@@ -38,10 +40,16 @@ web: $(PAGE)
 $(PAGE): $(PAGE_SOURCES) $(READY)
 	$(BIN)/python web/build.py
 
-# Chromium for the tests of the page. Without it they are skipped.
-browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } \
+# A browser for the tests of the page, which are skipped without one. Chromium without windows takes half of the CPU time.
+browser: $(BROWSER)
+
+$(BROWSER): $(READY)
+	@command -v chromium-headless-shell >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q \
+	       && { $(APT) chromium-headless-shell || command -v chromium >/dev/null || $(APT) chromium; }; } \
+	  || command -v chromium >/dev/null \
 	  || echo "the tests of the page are skipped, because there is no chromium: sudo apt-get install chromium"
+	@touch $(BROWSER)
 
 demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
@@ -60,11 +68,11 @@ form: $(MADE)
 types: $(MADE)
 	$(BIN)/pyright
 
-suite: $(MADE) $(PAGE) browser
+suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 4 $(ARGS)
 
 # Pictures of the screens of the page, into docs/screenshots.
-screenshots: $(MADE) $(PAGE) browser
+screenshots: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest tests/page --screenshots $(ARGS)
 
 bench: $(MADE)

@@ -5,12 +5,11 @@ The page in a browser: Chromium over a real server with real runs.
 has the one browser.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from support.page_site import BROWSER, Site, open_browser
+from support.page_site import Site, find_browser, open_browser
 
 PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
 
@@ -18,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     reason = ""
-    if shutil.which(BROWSER) is None:
+    if find_browser() is None:
         reason = "there is no chromium"
     elif not PAGE.exists():
         reason = "the page is not built: make web"

@@ -164,13 +164,14 @@ HOSTILE = ["a", " ", "%41", "%", "&#x41;", "4a ", "QUJD", "«", '"', "`", ", but
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_hostile_text_takes_linear_time(unit):
-    """20,000 characters: quadratic work would take minutes, and an exponential pattern would not end."""
-    text = unit * (20_000 // len(unit))
+def test_hostile_text_takes_linear_time(unit, series):
+    """Of 20,000 characters, quadratic work would take minutes, and an exponential pattern would not end."""
+    characters = series(4_000, 20_000)
+    text = unit * (characters // len(unit))
     start = time.thread_time()
     classify(text)
     Jailbreak(text=text, input=ATTACK).detections(SERVICES)
     Jailbreak(text=STEPS, input=f"{text} how to").detections(SERVICES)
     PromptInjection(text=text, canary=CANARY).detections(SERVICES)
     SystemPromptLeak(text=text, system_prompt=PROMPT).detections(SERVICES)
-    assert time.thread_time() - start < 10
+    assert time.thread_time() - start < characters / 2_000

@@ -13,7 +13,7 @@ PAGE := src/assay/serve/page/dist/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench soak docs lock clean web browser screenshots
+.PHONY: demo test lint form types suite bench scale soak docs lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -77,6 +77,10 @@ screenshots: $(MADE) $(PAGE) $(BROWSER)
 
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
+
+# What grows with the number of runs, results and workers.
+scale: $(MADE)
+	$(BIN)/python -m bench.scale $(ARGS)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
 soak: $(MADE) $(PAGE) browser

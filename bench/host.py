@@ -44,8 +44,8 @@ async def echo(receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": answer})
 
 
-async def main(home: str) -> None:
-    settings = Settings(home=home)
+async def main(home: str, database: str = "") -> None:
+    settings = Settings(home=home, database_url=database)
     async with composition.open_runtime(settings) as runtime:
         key = await local_key(runtime.store, Path(home), datetime.now(UTC))
         authenticate = Authenticator(runtime.store).authenticate
@@ -73,4 +73,4 @@ async def main(home: str) -> None:
 
 
 if __name__ == "__main__":
-    loops.run(main(sys.argv[1]))
+    loops.run(main(*sys.argv[1:]))

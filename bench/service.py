@@ -54,9 +54,9 @@ class ServerProcess:
 
 
 @contextmanager
-def start_server(folder: Path) -> Generator[ServerProcess]:
+def start_server(folder: Path, database: str = "") -> Generator[ServerProcess]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.host", str(folder)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.host", str(folder), database], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

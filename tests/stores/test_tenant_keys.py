@@ -163,6 +163,7 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
         assert await store.document("acme", DEPLOYMENT, "agent")
         again = await delete(store)
         assert (again.runs, again.documents, again.deployments) == (0, {}, 1)
+        assert again.data_keys == done.data_keys  # the rows that stay had the new key
         await start(store, "acme", "next")
         assert (await store.chunks("next", "results", key="k1"))[0].data
         actions = [b'"action":"tenant.delete"', b'"action":"key.destroy"', b'"outcome":"deletion"']
@@ -253,6 +254,18 @@ async def test_a_run_that_has_not_ended_forbids_the_deletion(store):
     assert not (await store.run("done")).erased
     await store.commit(Transaction(entries=[RunUpdate(run="open", status="cancelled")]))
     assert (await delete(store)).runs == 2
+
+
+async def test_runs_that_a_clock_set_back_are_found_by_their_key(tmp_path):
+    """Their time is after the beginning of the deletion."""
+    async with opened(sqlite(tmp_path), OLD) as store:
+        for at in range(3):
+            await start(store, "acme", f"r{at}")
+        with store._engine.connect() as connection, connection.begin():
+            connection.execute(text("UPDATE runs SET created = created + 3600000000"))
+        done = await delete(store)
+        assert (done.runs, done.data_keys) == (3, 1)
+        assert not await store.runs(RunQuery(tenant="acme", evidence=True))
 
 
 async def test_a_limit_ends_a_deletion_that_a_second_call_continues(store):

@@ -21,7 +21,6 @@ ACTION = "tenant.delete"
 KEPT = frozenset({"deployment"})  # kinds of documents that stay: the audit log has their digests
 FREE_TEXT = ("checks", "error")  # members of the metadata of a run that may quote content
 BATCH = 50  # runs in one transaction
-ROUNDS = 100
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -76,17 +75,18 @@ class TenantDeletion:
         if begun is None:
             begun = await self._store.retire(self._tenant, [audit_entry(self._tenant, ACTION, self._tenant)])
         report = DeletionReport(tenant=self._tenant, begun=begun)
-        async for page in self._pages(begun):
+        async for page in self._pages(begun, sealed=before.keys > 0):
             if self._limit and self._runs >= self._limit:
                 report.more = True
                 break
             await self._delete_runs(page)
-        report.runs = self._runs
         if report.more:
+            report.runs = self._runs
             return report
         while await self._store.delete_documents(self._tenant, kept=KEPT, before=begun):
             pass
         report.data_keys, report.log_emptied = await self._destroy()
+        report.runs = self._runs
         after = await self._store.survey(self._tenant)
         gone = {kind: many - after.documents.get(kind, 0) for kind, many in before.documents.items()}
         report.documents = {
@@ -95,15 +95,19 @@ class TenantDeletion:
         report.deployments = sum(after.documents.get(kind, 0) for kind in KEPT)
         return report
 
-    async def _pages(self, begun: datetime) -> AsyncIterator[Sequence[Run]]:
-        """The runs that need work: those that are not marked, and after a crash those that are marked and have evidence."""
+    async def _pages(self, begun: datetime, *, sealed: bool) -> AsyncIterator[Sequence[Run]]:
+        """
+        The runs that need work: those that are not marked, and after a crash those that are marked and have evidence.
+
+        In an encrypted store all runs need work: their rows get the new data key.
+        """
         for evidence in (False, True):
             cursor = begun + _MICROSECOND, ""
             while page := await self._store.runs(
                 RunQuery(tenant=self._tenant, evidence=evidence, before=cursor, limit=BATCH)
             ):
                 cursor = page[-1].created, page[-1].id
-                chosen = page if evidence else [run for run in page if run.erased_by != DELETION]
+                chosen = [run for run in page if evidence or sealed or run.erased_by != DELETION]
                 if chosen:
                     yield chosen
 
@@ -130,11 +134,14 @@ class TenantDeletion:
     async def _destroy(self) -> tuple[int, bool | UnsetType]:
         """Destroy the retired keys. Runs that still need one, because a clock was set back, lose their content first."""
         lines = [audit_entry(self._tenant, "key.destroy", self._tenant)]
-        for _ in range(ROUNDS):
+        last: Sequence[str] = ()
+        while True:
             done = await self._store.destroy(self._tenant, lines)
             if not done.runs:
                 return done.keys, UNSET if done.emptied is None else done.emptied
-            await self._delete_runs(await self._store.find(done.runs, tenant=self._tenant))
-        raise EnvironmentFailure(
-            f"runs of tenant {self._tenant!r} are written meanwhile: revoke its keys, and repeat the deletion"
-        )
+            if done.runs == last:
+                raise EnvironmentFailure(
+                    f"tenant {self._tenant!r}: runs that have not ended are encrypted with its old data key: {', '.join(last[:5])}"
+                )
+            last = done.runs
+            await self._delete_runs(await self._store.find(last, tenant=self._tenant))

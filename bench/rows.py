@@ -84,7 +84,7 @@ def large(bench: Bench) -> list[Row]:
         "default": ("no `--jobs`", 0),
     }
     walls = {
-        name: Row(f"{how} at {many:,}: how much faster on the wall than one process", "at least", 2.0)
+        name: Row(f"{how} at {many:,}: how much faster on the wall", "at least", 2.0)
         for name, (how, _) in divided.items()
     }
     sums = {

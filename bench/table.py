@@ -5,6 +5,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from bench.measure import FIXED, HOME, Row
 
 PAGE = HOME / "docs" / "performance.md"
@@ -33,6 +35,10 @@ def machine() -> str:
     )
 
 
+def _short_machine() -> str:
+    return f"{os.cpu_count()} cores of {_processor()}"
+
+
 def write(text: str, page: Path = PAGE) -> None:
     """Write the table between the markers of the page."""
     before, _, after = _parts(page)
@@ -40,8 +46,13 @@ def write(text: str, page: Path = PAGE) -> None:
 
 
 def renew(rows: Sequence[Row], page: Path = PAGE) -> None:
-    """Replace the measured rows only; append new rows at the end."""
+    """Replace the measured rows only; append new rows at the end. Rows of another machine than the table's say so."""
     _, old, _ = _parts(page)
+    if machine() not in old:
+        rows = [
+            msgspec.structs.replace(row, note="; ".join(filter(None, (row.note, f"on {_short_machine()}"))))
+            for row in rows
+        ]
     fresh = table(rows).splitlines()[2:]
     bars = {_bar(line) for line in fresh}
     lines = list[str]()

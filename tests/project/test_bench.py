@@ -87,10 +87,14 @@ def test_rows_measured_again_take_the_place_of_the_old_and_the_others_stay(tmp_p
 
     page = tmp_path / "page.md"
     page.write_text(f"before\n{table.BEGIN}\n{table.END}\nafter\n", "utf-8")
-    table.write(table.table([row("a", 1), row("b", 1), row("b", 3), row("c", 1)]) + "\n\nMade here.", page)
-    table.renew([row("d", 4), row("b", 2)], page)
-    wanted = table.table([row("a", 1), row("b", 2), row("c", 1), row("d", 4)]) + "\n\nMade here."
-    assert page.read_text("utf-8") == f"before\n{table.BEGIN}\n{wanted}\n{table.END}\nafter\n"
+    old, new = [row("a", 1), row("b", 1), row("b", 3), row("c", 1)], [row("d", 4), row("b", 2)]
+    here, elsewhere = f"\n\n{table.machine()}", "\n\nMade elsewhere."
+    for made, note in ((here, ""), (elsewhere, f"on {table._short_machine()}")):
+        table.write(table.table(old) + made, page)
+        table.renew(new, page)
+        b, d = (msgspec.structs.replace(one, note=note) for one in (new[1], new[0]))
+        wanted = table.table([row("a", 1), b, row("c", 1), d]) + made
+        assert page.read_text("utf-8") == f"before\n{table.BEGIN}\n{wanted}\n{table.END}\nafter\n"
 
 
 def test_the_page_names_all_that_can_be_measured():

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
+import sqlite3
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -14,80 +14,27 @@ import httpx
 import pytest
 
 from support.grpc_client import Client, message_of
+from support.server_group import (
+    REQUEST,
+    awaited,
+    request_process,
+    serve_group,
+    slow,
+    submit_until,
+    wait_until,
+)
 
-REQUEST = {
-    "test_cases": [{"id": "a", "input": "q"}],
-    "outputs": [{"value": "x"}],
-    "checks": [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}],
-}
-SLEEPER = """
-import asyncio
-from assay.checks.checker import Checker
-
-class Rest(Checker):
-    type = "rest"
-
-    async def run(self, services):
-        await asyncio.sleep(30)
-        return {"passed": True}
-"""
-SLOW = {**REQUEST, "checks": [{"type": "rest", "arguments": {}}]}
+pytestmark = pytest.mark.together("serve-workers")
+SLOW = slow(30)
 WORKERS = 3
 RUNS = 4
 
 
-def awaited(test):
-    @functools.wraps(test)
-    def run(*arguments, **named):
-        asyncio.run(test(*arguments, **named))
-
-    return run
-
-
-class Server:
-    def __init__(self, process, folder):
-        self.process, self.folder = process, folder
-        self.address = self.told()
-        self.calls = self.told().removeprefix("grpc://")
-        self.key = (folder / ".assay" / "local-key").read_text().strip()
-        self.headers = {"X-API-Key": self.key}
-
-    def told(self):
-        line = self.process.stdout.readline()
-        assert line.startswith("assay serves "), (line, self.process._err.read())
-        return line.split()[2]
-
-    @property
-    def pids(self):
-        return {
-            int(pid)
-            for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        }
-
-    def connect(self, **more):
-        """A client with a connection of its own for every request: the workers take turns."""
-        limits = httpx.Limits(max_keepalive_connections=0)
-        return httpx.AsyncClient(
-            base_url=self.address, headers=self.headers, limits=limits, timeout=20, **more
-        )
-
-
 @pytest.fixture(scope="module")
 def server(zygote, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("workers")
-    (folder / "sleeper.py").write_text(SLEEPER)
-    environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_MAX_TENANT_RUNS": str(RUNS), "ASSAY_SERVER_WORKERS": str(WORKERS),
-               "PYTHONPATH": str(folder)}  # fmt: skip
-    process = zygote.start(
-        "serve", "--port", "0", "--check-module", "sleeper:Rest", folder=folder, pipe=True, environ=environ
-    )
-    try:
-        yield Server(process, folder)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(Exception):
-            process.wait(20)
-        process.close()
+    limits = {"ASSAY_MAX_TENANT_RUNS": str(RUNS), "ASSAY_SERVER_WORKERS": str(WORKERS)}
+    with serve_group(zygote, tmp_path_factory.mktemp("workers"), **limits) as group:
+        yield group
 
 
 async def statuses_of(client, key):
@@ -118,10 +65,6 @@ def revoked(server, zygote):
     asyncio.run(used())
     run("revoke", key.split("_")[1])
     return Revoked(key, time.monotonic() + 5)
-
-
-def request_process(response):
-    return response.headers["x-request-id"].rpartition("_")[0]
 
 
 @awaited
@@ -225,19 +168,12 @@ async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, r
 @awaited
 async def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(server):
     before, acknowledged = server.pids, []
-
-    async def submit(client, stop):
-        while not stop.is_set():
-            with contextlib.suppress(httpx.TransportError):
-                one = await client.post("/v1/evaluate", json=REQUEST)
-                if one.status_code == 200:
-                    acknowledged.append(one.json()["evaluation_id"])
-
     async with server.connect() as client:
         stop = asyncio.Event()
-        work = [asyncio.create_task(submit(client, stop)) for _ in range(4)]
+        work = [asyncio.create_task(submit_until(stop, client, acknowledged)) for _ in range(4)]
         await asyncio.sleep(0.3)
         os.kill(min(before), signal.SIGKILL)
+        server.killed += 1
         until = time.monotonic() + 5
         while len(server.pids) < WORKERS or server.pids == before:
             assert time.monotonic() < until
@@ -259,16 +195,36 @@ async def test_a_revoked_key_is_refused_by_every_worker_in_time(server, revoked)
             await asyncio.sleep(0.1)
 
 
-def test_it_stops_as_one(server):
-    workers = server.pids
-    server.process.send_signal(signal.SIGTERM)
-    _, err = server.process.communicate(timeout=30)
+def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
+    """On SIGTERM each worker ends the requests that it has, and a request that waits for a run is told that the server stops."""
+    workers, acknowledged = server.pids, []
+
+    async def stop_under_load():
+        stop = asyncio.Event()
+        async with server.connect() as client:
+            waits = [asyncio.create_task(client.post("/v1/evaluate", json=SLOW)) for _ in range(3)]
+            work = [asyncio.create_task(submit_until(stop, client, acknowledged)) for _ in range(4)]
+            await wait_until(lambda: len(acknowledged) >= 8)
+            server.process.send_signal(signal.SIGTERM)
+            _, err = await asyncio.to_thread(server.process.communicate, timeout=30)
+            stop.set()
+            await asyncio.gather(*work)
+            return err, await asyncio.gather(*waits)
+
+    err, waited = asyncio.run(stop_under_load())
+    assert [one.status_code for one in waited] == [503] * 3
+    assert all("the server is stopping" in one.text for one in waited)
     assert server.process.returncode == 0, err
     assert err.count("assay has stopped") == 1
-    assert err.count("ended with signal 9; another one starts") == 1
+    assert err.count("ended with signal 9; another one starts") == server.killed
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.address}/v1/live")
+    with contextlib.closing(sqlite3.connect(server.folder / ".assay" / "assay.db")) as store:
+        statuses = dict(store.execute("SELECT id, status FROM runs").fetchall())
+    assert {statuses[run] for run in acknowledged} == {"completed"}
+    unfinished = [status for status in statuses.values() if status in ("pending", "running")]
+    assert len(unfinished) == 3  # the next start continues them
 
 
 @pytest.mark.parametrize(

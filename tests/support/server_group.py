@@ -1,0 +1,126 @@
+"""`assay serve --workers N` as tests use it: real processes on one port, and clients with a connection for every request."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+REQUEST = {
+    "test_cases": [{"id": "a", "input": "q"}],
+    "outputs": [{"value": "x"}],
+    "checks": [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}],
+}
+SLEEPER = """
+import asyncio
+from assay.checks.checker import Checker
+
+class Rest(Checker):
+    type = "rest"
+    seconds: float = 30
+
+    async def run(self, services):
+        await asyncio.sleep(self.seconds)
+        return {"passed": True}
+"""
+
+
+def slow(seconds: float) -> dict[str, Any]:
+    """A request whose check waits."""
+    return {**REQUEST, "checks": [{"type": "rest", "arguments": {"seconds": seconds}}]}
+
+
+def awaited(test):
+    @functools.wraps(test)
+    def run(*arguments, **named):
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+class ServerGroup:
+    def __init__(self, process, folder, verify=True):
+        self.process, self.folder, self._verify = process, folder, verify
+        self.killed = 0  # workers, by tests
+        self.address = self._announced()
+        self.calls = self._announced().partition("://")[2]
+        file = folder / ".assay" / "local-key"
+        self.key = file.read_text().strip() if file.exists() else ""  # a server on PostgreSQL makes none
+
+    @property
+    def headers(self):
+        return {"X-API-Key": self.key}
+
+    def _announced(self):
+        line = self.process.stdout.readline()
+        assert line.startswith("assay serves "), (line, self.process._err.read())
+        return line.split()[2]
+
+    @property
+    def pids(self):
+        return {
+            int(pid)
+            for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        }
+
+    def connect(self, **more):
+        """A client with a connection of its own for every request: the workers take turns."""
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.AsyncClient(
+            base_url=self.address,
+            headers=self.headers,
+            limits=limits,
+            timeout=20,
+            verify=self._verify,
+            **more,
+        )
+
+
+@contextlib.contextmanager
+def serve_group(zygote, folder, *options, verify=True, **environ) -> Generator[ServerGroup]:
+    """A group with the check `rest`. `environ`: variables of the environment."""
+    (folder / "sleeper.py").write_text(SLEEPER)
+    whole = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(folder), **environ}
+    process = zygote.start(
+        "serve", "--port", "0", "--check-module", "sleeper:Rest", *options, folder=folder, pipe=True, environ=whole
+    )  # fmt: skip
+    try:
+        group = ServerGroup(process, folder, verify)
+        if not group.key:
+            made, _ = zygote.start(
+                "key", "create", "--tenant", "t", folder=folder, environ=whole
+            ).communicate()
+            group.key = next(word for word in made.split() if word.startswith("assay_"))
+        yield group
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(Exception):
+            process.wait(20)
+        process.close()
+
+
+def request_process(response):
+    """The part of a request id that tells the processes apart."""
+    return response.headers["x-request-id"].rpartition("_")[0]
+
+
+async def submit_until(stop, client, acknowledged):
+    """Submit evaluations one after the other; collect the ids of the acknowledged ones."""
+    while not stop.is_set():
+        with contextlib.suppress(httpx.TransportError):
+            one = await client.post("/v1/evaluate", json=REQUEST)
+            if one.status_code == 200:
+                acknowledged.append(one.json()["evaluation_id"])
+
+
+async def wait_until(condition, seconds=15):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)

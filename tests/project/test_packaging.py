@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import Path as ZipPath
 from zipfile import ZipFile
 
+import uv
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -112,18 +113,24 @@ def first_screen(page: str) -> tuple[dict[str, str], str, str]:
 
 
 def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(tmp_path):
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob(f"{DISTRIBUTION}-{assay.__version__}-*.whl")
     home = tmp_path / "environment"
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
-    subprocess.run(
-        [*pip, "--python", str(python), "install", "--no-compile", "--no-deps", str(wheel)],
-        check=True,
-        timeout=300,
-    )
+    install = [
+        uv.find_uv_bin(),
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        str(python),
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, timeout=300)  # what pip would do, without its start
     site = next((home / "lib").glob("python*/site-packages"))
     needed = closure(wheel, "store")
     assert not {"pytest", "grpcio", "starlette", "aiohttp"} & needed

@@ -129,7 +129,7 @@ def echoed(echo):
 
 
 @given(request=alike())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3, deadline=None)
 def test_what_is_alike_is_read_as_protobuf_reads_it(request):
     message = message_of(request)
     CASES.shapes = OUTPUTS.shapes = ()

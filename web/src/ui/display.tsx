@@ -206,10 +206,16 @@ export function ErrorState({ error, retry }: { error: unknown; retry?: () => voi
       <p>{text}</p>
       {code && <p className="faint mono">{code}</p>}
       <div className="actions">
-        {retry && (
-          <Button icon="refresh" onClick={retry}>
-            Try again
+        {isOldPage(error) ? (
+          <Button icon="refresh" kind="primary" onClick={() => window.location.reload()}>
+            Reload
           </Button>
+        ) : (
+          retry && (
+            <Button icon="refresh" onClick={retry}>
+              Try again
+            </Button>
+          )
         )}
         {error instanceof ApiError && error.status === 404 && reportSource() === null && (
           <a className="button" href={formatAddress("/runs")}>
@@ -221,7 +227,13 @@ export function ErrorState({ error, retry }: { error: unknown; retry?: () => voi
   );
 }
 
+/** Whether a part of the page is no longer on the server: it was updated while the page was open. */
+function isOldPage(error: unknown): boolean {
+  return error instanceof Error && /dynamically imported module|importing a module script|preload CSS/i.test(error.message);
+}
+
 export function describe(error: unknown): { title: string; text: string; code: string } {
+  if (isOldPage(error)) return { title: "This page is older than the server", text: "The server has a newer page. Reload to get it.", code: "" };
   if (!(error instanceof ApiError)) {
     return { title: "The page failed", text: error instanceof Error ? error.message : String(error), code: "" };
   }

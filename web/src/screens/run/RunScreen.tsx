@@ -209,7 +209,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
       ) : rows.total === 0 && !rows.loading ? (
         <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null} clear={() => change({ show: undefined, check: undefined, q: undefined })} />
       ) : rows.total === 0 ? (
-        <div className="card run-loading">
+        <div className="card loading-card">
           <Loading label={`Loading the ${noun}s`} lines={8} />
         </div>
       ) : (

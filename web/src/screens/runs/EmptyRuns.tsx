@@ -1,3 +1,4 @@
+import { formatAddress } from "~/state/address";
 import { Button, CommandLine, Empty } from "~/ui";
 
 const REQUEST = JSON.stringify({
@@ -10,7 +11,15 @@ const REQUEST = JSON.stringify({
 export function NoRuns() {
   const server = `${window.location.origin}${window.location.pathname}`;
   return (
-    <Empty title="No runs yet" icon="plus">
+    <Empty
+      title="No runs yet"
+      icon="plus"
+      actions={
+        <a className="button primary" href={formatAddress("/try")}>
+          Try checks in the browser
+        </a>
+      }
+    >
       <p>A run appears here as soon as it starts. Copy one of these lines to make the first one.</p>
       <p className="runs-label">With the command, on the machine of this server</p>
       <CommandLine text={`echo '${REQUEST}' | assay evaluate - --save`} />

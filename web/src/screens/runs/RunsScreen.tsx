@@ -79,6 +79,7 @@ export default function RunsScreen() {
   };
   const missing = kinds && kinds.length < 4 ? (kinds.includes("evaluation") ? "runs:read" : "evaluations:read") : null;
   const shown = state.grouped ? groups.length : rows.length;
+  const none = list.isSuccess && shown === 0 && !list.hasNextPage && !isFiltered(filter);
 
   return (
     <div className="screen runs">
@@ -94,7 +95,7 @@ export default function RunsScreen() {
             </Button>
           </span>
         )}
-        <Button
+        {!none && <Button
           kind={picked.length > 1 ? "primary" : "normal"}
           icon="compare"
           disabled={picked.length < 2}
@@ -102,13 +103,15 @@ export default function RunsScreen() {
           onClick={compare}
         >
           Compare
-        </Button>
-        <ExportMenu name="runs" columns={EXPORT_COLUMNS} rows={state.grouped ? groups.map((group) => group.newest) : exportRows} />
+        </Button>}
+        {!none && <ExportMenu name="runs" columns={EXPORT_COLUMNS} rows={state.grouped ? groups.map((group) => group.newest) : exportRows} />}
       </header>
-      <RunsToolbar state={state} counts={counts.data?.counts} kinds={kinds} />
+      {!none && <RunsToolbar state={state} counts={counts.data?.counts} kinds={kinds} />}
       {missing && <Notice tone="warn">{`This key does not see every kind of run: it lacks the scope ${missing}.`}</Notice>}
       {list.isPending ? (
-        <Loading label="Loading the runs" lines={8} />
+        <div className="card loading-card">
+          <Loading label="Loading the runs" lines={10} />
+        </div>
       ) : list.isError ? (
         <ErrorState error={list.error} retry={() => void list.refetch()} />
       ) : shown === 0 && !list.hasNextPage ? (

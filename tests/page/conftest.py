@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.page_site import Site, find_browser, open_browser
+from support.png import shrink
 
 PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
 
@@ -49,6 +50,7 @@ def page(browser, site):
 
 
 SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+HEIGHTS = {"1440": 860, "390": 844}
 
 
 @pytest.fixture
@@ -56,20 +58,21 @@ def screenshot(request, browser, site):
     """
     `screenshot("runs", address)` takes pictures of a screen for the docs, if pytest has the option --screenshots.
 
-    `ready` is a text of the screen to wait for. `act(page)` may open a drawer first.
+    `ready` is a text of the screen to wait for. `act(page)` may open a drawer first. `key`: as in `site.tab`.
     """
 
-    def take(name, address, ready, act=None):
+    def take(name, address, ready, act=None, variants=("1440-light",), key=None):
         if not request.config.getoption("--screenshots"):
             return
         SHOTS.mkdir(exist_ok=True)
-        for width, height, scheme in ((1440, 900, "light"), (1440, 900, "dark"), (390, 844, "light")):
-            with site.tab(browser, width, height, scheme) as page:
+        for variant in variants:
+            width, scheme = variant.split("-")
+            with site.tab(browser, int(width), HEIGHTS[width], scheme, key) as page:
                 page.goto(address)
                 page.get_by_text(ready).first.wait_for()
                 if act is not None:
                     act(page)
-                page.wait_for_timeout(300)  # fonts and charts
-                page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", animations="disabled")
+                page.wait_for_timeout(500)  # fonts and charts
+                (SHOTS / f"{name}-{variant}.png").write_bytes(shrink(page.screenshot(animations="disabled")))
 
     return take

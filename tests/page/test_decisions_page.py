@@ -60,7 +60,7 @@ def shown():
 
 def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown, tmp_path, screenshot):
     address = f"/compare?runs={site.before},{site.after}&by=tag"
-    screenshot("compare", f"{site.url}/#{address}", "Differences")
+    screenshot("compare", f"{site.url}/#{address}", "Differences", variants=("1440-light", "1440-dark"))
     site.open(page, address)
     document = site.client.get(
         f"/v1/evaluations/{site.after}/comparison?baseline={site.before}&by=tag"
@@ -191,6 +191,7 @@ def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown, s
 def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, shown, screenshot):
     run = start_loop(site.client, "careful-note")
     screenshot("approval", f"{site.url}/#/verify/{run}", "A critic rejects this result")
+    screenshot("approvals", f"{site.url}/#/verify", "a critic rejects the result")
     site.open(page, "/verify")
     page.get_by_role("link", name="careful-note").first.focus()
     page.keyboard.press("Enter")

@@ -21,7 +21,7 @@ def row_of(page, text):
     return page.get_by_role("row").filter(has_text=text).first
 
 
-def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs, screenshot):
+def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     page.goto(f"{site.url}/#/runs")
     row = row_of(page, "local.shop.evals.support")
     expect(row).to_contain_text("Agent eval")
@@ -33,7 +33,6 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs, s
     expect(unmeasured).to_contain_text("Evaluation")
     expect(row_of(page, "local.shop.evals.offline")).to_contain_text("not measured")
     site.check_accessibility(page)
-    screenshot("runs", f"{site.url}/#/runs", "local.shop.evals.support")
     page.set_viewport_size({"width": 390, "height": 844})
     expect(row_of(page, "local.shop.evals.support")).to_be_visible()
     site.check_accessibility(page)

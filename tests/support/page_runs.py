@@ -72,6 +72,17 @@ def slow(task):
     return task["say"]
 
 
+def writer(task):
+    turn = task.get("turn", 1) if isinstance(task, dict) else 1
+    return "Version 2.1 starts twice as fast." + (" To upgrade, run `assay migrate` once." if turn > 1 else "")
+
+
+def reader(about):
+    met = "migrate" in str(about["result"])
+    notes = "" if met else "Say how to upgrade, and name the command."
+    return {"verdict": "pass" if met else "revise", "confidence": 0.9, "met": {"says-how": met}, "notes": notes}
+
+
 def capital(question):
     known = {"France": "Paris", "Italy": "Rome", "Australia": "Sydney", "Peru": "Lima"}
     return known.get(question.removeprefix("Capital of ").removesuffix("?"), "I do not know")
@@ -85,11 +96,12 @@ def write_folder(folder: Path, provider: str) -> None:
         + ('tools = ["shop:orders"]\n' if name in ("support", "weak") else "")
         + ("free = true\n" if name != "support" else "")
         + "\n"
-        for name in ("support", "weak", "offline", "slow", "capital")
+        for name in ("support", "weak", "offline", "slow", "capital", "writer", "reader")
     )
+    loop = 'actor = "local.shop.writer"\ncritics = ["local.shop.reader"]\ncriteria = ["says-how"]\n'
     (folder / "assay.toml").write_text(
         f'[providers.local]\nbase_url = "{provider}"\nprices = {{input = 0.15, output = 0.6}}\n\n'
-        f'[models]\njudge = "local:ok"\n\n{agents}'
+        f'[models]\njudge = "local:ok"\n\n{agents}[workflows.release-note]\n{loop}'
     )
     (folder / "page_agents.py").write_text(AGENTS)
 
@@ -257,6 +269,25 @@ def broken_evaluation() -> dict[str, Any]:
     return evaluation(cases, outputs, [EXACT, threshold])
 
 
+def returns_evaluation(version: str) -> dict[str, Any]:
+    """Sixty answers with costs and latencies; the version `after` misses fewer."""
+    wrong = range(0, 60, 7 if version == "before" else 29)
+    cases = [
+        {"id": f"order-{number}", "input": f"How do I return order {number}?", "expected": "30 days"}
+        for number in range(1000, 1060)
+    ]
+    outputs = [
+        f"Order {number + 1000}: please ask us again."
+        if number in wrong
+        else f"Order {number + 1000}: you can send it back within 30 days."
+        for number in range(60)
+    ]
+    body = evaluation(cases, outputs, [CONTAINS])
+    for number, output in enumerate(body["outputs"]):
+        output["metadata"] = {"latency_ms": 180 + 37 * number % 700, "cost_usd": 0.0004}
+    return body
+
+
 def huge_evaluation(count: int) -> dict[str, Any]:
     cases = [
         {
@@ -323,6 +354,11 @@ def make_run(runs: Runs, name: str) -> str:
             return runs.suite(attack_suite(), "weak")
         case "offline":
             return runs.suite(offline_suite(), "offline")
+        case "loop":
+            body = {"workflowId": "release-note", "inputs": {"task": "What changed in 2.1?"}}
+            return runs.client.post("/v1/runs", json=body).json()["runId"]
+        case "before" | "after":
+            return runs.evaluate(returns_evaluation(name), "returns")
         case "judged":
             return runs.evaluate(judged_evaluation(), "kind answers")
         case "hostile":

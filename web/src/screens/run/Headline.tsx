@@ -127,22 +127,23 @@ function HeadlineNumber({ label, children, note }: { label: string; children: Re
   );
 }
 
-function CostNumber({ overview: { cost } }: { overview: Overview }) {
+function CostNumber({ overview: { cost, run } }: { overview: Overview }) {
+  const label = run.kind === "evaluation" ? "Cost of judges" : "Cost"; // what the outputs cost is not a cost of the run
   if (cost === null) {
     return (
-      <HeadlineNumber label="Cost">
+      <HeadlineNumber label={label}>
         <NotMeasured why="No cost was reported." />
       </HeadlineNumber>
     );
   }
   if (cost.totalUsd === null) {
     return (
-      <HeadlineNumber label="Cost" note="some costs are not known">
+      <HeadlineNumber label={label} note="some costs are not known">
         {cost.knownUsd > 0 ? `at least ${money(cost.knownUsd)}` : "not known"}
       </HeadlineNumber>
     );
   }
-  return <HeadlineNumber label="Cost">{money(cost.totalUsd)}</HeadlineNumber>;
+  return <HeadlineNumber label={label}>{money(cost.totalUsd)}</HeadlineNumber>;
 }
 
 function LatencyNumber({ overview: { latency } }: { overview: Overview }) {

@@ -157,7 +157,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", width: "74px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
+    { id: "cost", header: "Cost", title: "Of the agent and of the judges; of an evaluation, its judges", width: "74px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",

@@ -83,7 +83,7 @@ def starts(monkeypatch):
 
 
 @settings(
-    max_examples=8,
+    max_examples=5,
     phases=[Phase.explicit, Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -24,9 +24,9 @@ $(RUN): requirements/run.txt pyproject.toml hatch_build.py
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $(RUN)
 
-# The additional requirements for development.
+# The additional requirements for development. Python compiles a module when it is first imported: most never are.
 $(READY): requirements/dev.txt $(RUN)
-	$(PIP) --require-hashes -r requirements/dev.txt
+	$(PIP) --no-compile --require-hashes -r requirements/dev.txt
 	touch $(READY)
 
 # The gRPC messages, generated from the proto.

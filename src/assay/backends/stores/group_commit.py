@@ -34,6 +34,10 @@ ENOUGH = 8  # transactions that wake the thread at once
 MAX_BYTES = 16 * 1024 * 1024
 MAX_BYTES_ON_LOOP = 1024 * 1024  # that the event loop itself writes
 LOOKS = 3  # turns of the event loop to wait for more
+LOCK_TRIES, LOCK_PAUSE = (
+    8,
+    0.001,
+)  # of the event loop while another process writes, and seconds between them; then the thread waits
 OVERHEAD = 16 * 1024  # bytes that a transaction writes besides its evidence, about
 LOCK_SECONDS = 2.5  # that a request waits for another process's lock; an executor waits longer
 RETRY_SECONDS = 0.1  # until a transaction is tried again that was locked, or that the database did not answer
@@ -62,7 +66,7 @@ class GroupCommitter:
         self._write_lock = threading.Lock()  # from taking tasks off the queue until they are written
         self._closed = self._waking = False
         self._threads = True  # whether the thread must write the queue
-        self._looks = self._arrivals = 0
+        self._looks = self._arrivals = self._lock_tries = 0
         self._later: list[_Task] = []  # locked by another process; only the thread uses it
         self._next_write = 0.0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
@@ -104,13 +108,24 @@ class GroupCommitter:
             return  # the thread is writing, and wakes the loop again
         done = False
         try:
-            done = not self._threads and self._write_on_loop()
+            done = not self._threads and (self._write_on_loop() or self._try_later())
         finally:
             self._write_lock.release()
             if not done:
                 with self._news:
                     self._threads = True
                     self._news.notify()
+
+    def _try_later(self) -> bool:
+        """Whether the event loop tries again soon, because another process is writing. Meanwhile it serves requests."""
+        busy, self._writer.lock_busy = self._writer.lock_busy, False
+        if not busy or self._lock_tries >= LOCK_TRIES:
+            self._lock_tries = 0
+            return False
+        self._lock_tries += 1
+        self._waking = True
+        self._loop.call_later(LOCK_PAUSE, self._wake)
+        return True
 
     def _more_comes(self) -> bool:
         """Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper."""
@@ -136,6 +151,7 @@ class GroupCommitter:
         outcomes = self._writer.write_on_loop(batches)
         if outcomes is None:
             return False
+        self._lock_tries = 0
         with self._news:
             self._queue.clear()
         _resolve(group, outcomes)

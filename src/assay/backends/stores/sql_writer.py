@@ -39,7 +39,7 @@ from assay.ports import (
     Run,
     Transaction,
 )
-from assay.ports.audit import AuditEntry
+from assay.ports.audit import AuditEntry, AuditRecord
 
 Outcome = rules.Changes | Conflict | StoreLocked
 
@@ -79,6 +79,7 @@ class SqlWriter:
         self._engine, self._codec, self._clock, self._reach = engine, codec, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = AuditChain()
+        self.lock_busy = False  # at the last `write_on_loop`
         self._insert = {
             table: Insertion(table, engine.dialect)
             for table in (runs, events, evidence, documents, case_blocks, audit, audit_heads)
@@ -119,16 +120,48 @@ class SqlWriter:
         )
 
     def write_on_loop(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
-        """Write transactions that need no reads; None: nothing was written, and `write` must wait or report why."""
+        """
+        Write transactions that need no reads; None: nothing was written, and `write` must wait or report why.
+
+        It takes the lock first: compression and encryption for nothing are what two processes would do most of the time.
+        `lock_busy` says whether another process has it.
+        """
         now = self._clock.now()
         known: dict[str, Run] = {}
         outcomes = apply_all(batches, known, {}, now)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         tenants = {run.tenant for one in done for run in one.runs.values()}
+        self.lock_busy = False
         if not self._codec.keys.has(tenants):
             return None
-        lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
-        rows = {
+        held = self._engine.raw_connection()
+        driver: Any = held.driver_connection
+        try:
+            driver.execute("PRAGMA busy_timeout=0")
+            driver.execute("BEGIN IMMEDIATE")
+            if not self._codec.keys.unchanged(driver, tenants):
+                return None  # another process has deleted the content of a tenant: its key is another one
+            lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
+            for table, rows in self._rows(done, lines, lanes).items():
+                self._put(driver, table, rows)
+            self._reach("commit.written")
+            self._chain.forget(lanes)
+            driver.execute("COMMIT")
+        except sqlite3.Error as error:  # what is begun is taken back when the connection is
+            self.lock_busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+            return None
+        finally:
+            driver.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1000)}")
+            held.close()
+        self._chain.keep(lanes)
+        self._reach("commit.after")
+        return outcomes
+
+    def _rows(
+        self, done: Sequence[rules.Changes], lines: Sequence[AuditRecord], lanes: Lanes
+    ) -> dict[Table, list[Row]]:
+        """The rows of transactions that only create runs."""
+        return {
             runs: [self._run(run) for one in done for run in one.runs.values()],
             events: [_event(*added) for one in done for added in one.events],
             evidence: [
@@ -138,28 +171,6 @@ class SqlWriter:
             audit: [line_row(line) for line in lines],
             audit_heads: [head_row(head) for head, _ in lanes.values()],
         }
-        held = self._engine.raw_connection()
-        driver: Any = held.driver_connection
-        try:
-            driver.execute("PRAGMA busy_timeout=0")
-            driver.execute("BEGIN IMMEDIATE")
-            if not self._codec.keys.unchanged(driver, tenants):
-                return (
-                    None  # another process has deleted the content of a tenant: its data key is another one
-                )
-            for table, some in rows.items():
-                self._put(driver, table, some)
-            self._reach("commit.written")
-            self._chain.forget(lanes)
-            driver.execute("COMMIT")
-        except sqlite3.Error:
-            return None  # what is begun is taken back when the connection is
-        finally:
-            driver.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1000)}")
-            held.close()
-        self._chain.keep(lanes)
-        self._reach("commit.after")
-        return outcomes
 
     def transaction_start(self, connection: Connection) -> tuple[str | None, datetime]:
         """The id of this transaction, if the database has one, and the time."""

@@ -65,6 +65,14 @@ def test_a_run_opens_from_disk_with_its_headline_its_failures_and_a_case(report,
     expect(rows.filter(has_text="flaky")).to_have_count(0)
 
 
+def test_a_sandboxed_preview_shows_the_report(report, site, tmp_path):
+    """A sandbox refuses storage and gives no origin."""
+    page = report(site.run("broken")).context.new_page()
+    (tmp_path / "preview.html").write_text('<iframe sandbox="allow-scripts" src="report.html"></iframe>')
+    page.goto((tmp_path / "preview.html").as_uri())
+    expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("orders as JSON")
+
+
 def test_hostile_content_is_text_and_a_limit_is_named(report, site):
     page = report(site.run("hostile"), "--limit", "10", width=390, height=844)
     expect(page.get_by_text("This report has 10 of 11 cases, failures first.")).to_be_visible()

@@ -3,6 +3,7 @@
  * It is never in an address, never in a cookie, and never in localStorage.
  */
 import { useSyncExternalStore } from "react";
+import { tabStorage } from "~/state/storage";
 
 export interface Session {
   key: string | null;
@@ -11,7 +12,7 @@ export interface Session {
 
 const NAME = "assay.key";
 const listeners = new Set<() => void>();
-let session: Session = { key: sessionStorage.getItem(NAME), reason: "" };
+let session: Session = { key: tabStorage.get(NAME), reason: "" };
 
 function set(next: Session): void {
   session = next;
@@ -23,12 +24,12 @@ export function currentKey(): string | null {
 }
 
 export function signIn(key: string): void {
-  sessionStorage.setItem(NAME, key);
+  tabStorage.set(NAME, key);
   set({ key, reason: "" });
 }
 
 export function signOut(reason = ""): void {
-  sessionStorage.removeItem(NAME);
+  tabStorage.remove(NAME);
   set({ key: null, reason });
 }
 

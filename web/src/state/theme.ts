@@ -1,11 +1,12 @@
 import { useSyncExternalStore } from "react";
+import { browserStorage } from "./storage";
 
 export type Theme = "system" | "light" | "dark";
 const NAME = "assay.theme";
 const listeners = new Set<() => void>();
 
 function read(): Theme {
-  const stored = localStorage.getItem(NAME);
+  const stored = browserStorage.get(NAME);
   return stored === "light" || stored === "dark" ? stored : "system";
 }
 
@@ -16,8 +17,8 @@ export function applyTheme(): void {
 }
 
 export function setTheme(theme: Theme): void {
-  if (theme === "system") localStorage.removeItem(NAME);
-  else localStorage.setItem(NAME, theme);
+  if (theme === "system") browserStorage.remove(NAME);
+  else browserStorage.set(NAME, theme);
   applyTheme();
   listeners.forEach((listener) => listener());
 }

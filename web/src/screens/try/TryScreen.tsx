@@ -9,6 +9,7 @@ import { type CheckResult, type EvaluationRequest, runEvaluation, tryEvaluation 
 import { Content } from "~/screens/run/Content";
 import { formatAddress, navigate, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
+import { tabStorage } from "~/state/storage";
 import { Button, Chip, Empty, ErrorState, Loading, Menu, Segments, type Tone, VisibleText, writeClipboard } from "~/ui";
 import { Catalogue } from "./Catalogue";
 import { CodeArea } from "./CodeArea";
@@ -20,7 +21,7 @@ const SILENCE_MS = 350;
 
 function storedDraft(): Draft {
   try {
-    return { ...EXAMPLE, ...(JSON.parse(sessionStorage.getItem(STORED) ?? "{}") as Partial<Draft>) };
+    return { ...EXAMPLE, ...(JSON.parse(tabStorage.get(STORED) ?? "{}") as Partial<Draft>) };
   } catch {
     return EXAMPLE;
   }
@@ -33,11 +34,7 @@ export default function TryScreen(_: ScreenProps) {
   const [panel, setPanel] = useParam("panel");
   useEffect(() => {
     const timer = setTimeout(() => setSettled(draft), SILENCE_MS);
-    try {
-      sessionStorage.setItem(STORED, JSON.stringify(draft));
-    } catch {
-      // a text of megabytes does not fit; the draft lives as long as the tab
-    }
+    tabStorage.set(STORED, JSON.stringify(draft)); // a text of megabytes does not fit: it stays in memory
     return () => clearTimeout(timer);
   }, [draft]);
   const built = useMemo(() => buildRequest(settled), [settled]);

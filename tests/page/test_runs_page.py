@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from support.page_runs import golden
+from support.page_runs import slow_suite
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +116,33 @@ def test_the_export_has_what_is_shown(page, site, runs):
     assert texts["Markdown"].count("\n") == len(table) + 2
 
 
-def test_runs_appear_and_change_live_also_after_the_server_was_away(page, site, runs):
-    suite = {"suiteId": "local.shop.evals.appearing", "version": "1.0.0", "modes": ["golden"]}
-    tasks = [golden(f"t{number}", "yes", {"say": "yes", "seconds": 0.4}) for number in range(12)]
+def test_runs_appear_and_go_on_also_after_the_server_was_killed(page, site, runs, browser):
     page.goto(f"{site.url}/#/runs")
     expect(row_of(page, "orders as JSON")).to_be_visible()
-    site.runs.start_suite(suite | {"tasks": tasks}, "slow")
-    expect(row_of(page, "local.shop.evals.appearing")).to_be_visible()
-    expect(row_of(page, "local.shop.evals.appearing")).to_contain_text("12 passed")
-    site.restart(lambda: expect(page.get_by_text("The server does not answer")).to_be_visible())
-    expect(page.get_by_text("The server does not answer")).to_have_count(0)
-    site.runs.evaluate(
-        {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []},
-        "after the restart",
-    )
-    expect(row_of(page, "after the restart")).to_be_visible()
+    run = site.runs.start_suite(slow_suite(120, 0.7, "killed"), "slow")
+    listed = row_of(page, "local.shop.evals.killed")
+    expect(listed).to_be_visible()
+    with site.tab(browser) as watcher:
+        watcher.goto(site.address(run))
+        expect(watcher.locator("[data-status]").nth(2)).to_be_visible()
+        site.restart(lambda: look_at_a_server_that_is_away(page, watcher))
+        expect(page.get_by_text("The server does not answer")).to_have_count(0)
+        site.runs.evaluate(
+            {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []},
+            "after the restart",
+        )
+        expect(row_of(page, "after the restart")).to_be_visible()
+        expect(watcher.get_by_role("progressbar")).to_have_count(0, timeout=60_000)
+        expect(watcher.get_by_role("region", name="Result")).to_contain_text("90 passed, 30 failed")
+        expect(watcher.get_by_role("table")).to_have_attribute("aria-rowcount", "121")
+        watcher.set_viewport_size({"width": 1440, "height": 9_000})
+        expect(watcher.locator("[data-status]")).to_have_count(120)
+        links = watcher.locator("[data-status] a").all_inner_texts()
+        assert sorted(links) == [f"slow-{number:03}" for number in range(120)]  # each once
+    expect(listed).to_contain_text("90 passed, 30 failed")
+
+
+def look_at_a_server_that_is_away(page, watcher):
+    expect(page.get_by_text("The server does not answer")).to_be_visible()
+    expect(watcher.get_by_text("The connection is lost.")).to_be_visible()
+    expect(watcher.locator("[data-status]").first).to_be_visible()  # what it has stays

@@ -79,7 +79,7 @@ class Site:
 
     def start(self, port):
         """Start the server; after a restart on the same port, the page reconnects."""
-        environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_WORKERS_LEASE": "3"}
         self.process = self._zygote.start(
             "serve", "--port", port, "--grpc-port", "0", folder=self.folder, pipe=True, environ=environ
         )
@@ -88,7 +88,7 @@ class Site:
         self.url = line.split()[2]
 
     def restart(self, while_down):
-        """Stop the server, look at the page, and start it on the same port."""
+        """Kill the server, look at the page, and start it on the same port. Its runs go on when their lease has ended."""
         port = self.url.rpartition(":")[2]
         self.process.close()
         while_down()

@@ -106,6 +106,47 @@ def test_a_redacted_report_has_no_content(command, stored, name):
     assert canaries.found_in(one) == set()
 
 
+AGENT = """
+def answer(task, ctx):
+    ctx.reason({reason!r})
+    return {output!r} if ctx.trial else task
+
+def write(task):
+    return {output!r}
+
+def review(task):
+    return {{"verdict": "fail", "notes": {notes!r}}}
+"""
+
+
+def test_a_redacted_report_of_agent_evals_has_no_content(command, tmp_path):
+    canaries = Canaries()
+    texts = {name: canaries(name) for name in ("reason", "output", "notes")}
+    (tmp_path / "shop.py").write_text(AGENT.format(**texts))
+    match = {"strategy": "contains", "value": canaries("expected")}
+    task = {
+        "taskId": canaries("task"),
+        "input": canaries("input"),
+        "expected": {"kind": "golden", "match": match},
+    }
+    suite = {"suiteId": "local.shop.evals.canaries", "version": "1.0.0", "modes": ["golden"], "tasks": [task]}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    run = ("run", "suite.json", "--agent", "shop:answer", "--trials", "2")
+    for _ in range(2):
+        assert command(*run, folder=tmp_path).code == 3
+    stored = json.loads(command("list", "--json", folder=tmp_path).out)
+    pair = [row["runId"] for row in stored]
+    for runs in (["latest"], pair):
+        _, full = write(command, tmp_path, "full.md", *runs)
+        assert canaries.found_in(full) >= {"task", "expected"}
+        assert canaries.found_in(write(command, tmp_path, "r.md", *runs, "--redact")[1]) == set()
+    verify = ("verify", "--task", canaries("goal"), "--actor", "shop:write", "--critic", "shop:review")
+    assert command(*verify, "--on-fail", "give-up", folder=tmp_path).code == 3
+    refused = command("report", "latest", "-o", "w.md", folder=tmp_path)
+    assert (refused.code, "it is a workflow run" in refused.err) == (2, True)
+    assert canaries.found_in(refused.err) == set()
+
+
 def test_a_limit_keeps_failures_and_is_told(command, stored):
     folder, _, _, after = stored
     out, text = write(command, folder, "few.md", after, "--limit", "2")

@@ -21,7 +21,7 @@ from support.decision_runs import (
     start_loop,
     status_of,
 )
-from support.page_site import Site
+from support.page_site import Site, tab_to
 from support.rest_client import sqlite
 
 
@@ -46,6 +46,13 @@ def site(tmp_path_factory):
         site = DecisionSite(server)
         yield site
         site.client.close()
+
+
+@pytest.fixture(scope="module")
+def newcomer(site, browser):
+    """A tab of a tenant without runs. Its tests share it: another fragment is not another document."""
+    with site.tab(browser, key=site.server.key(tenant="new", scopes=EVERYTHING)) as page:
+        yield page
 
 
 @pytest.fixture
@@ -98,12 +105,14 @@ def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown, scre
     site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
     grid = page.get_by_role("grid", name="Cases")
     shown(grid).to_be_visible()
-    page.get_by_role("button", name="Improved").focus()
+    tab_to(page, page.get_by_role("button", name="Improved"))
     page.keyboard.press("Enter")
     shown(grid.get_by_role("row").nth(1)).to_contain_text("Improved")
     assert "change=better" in page.url
     slice = page.get_by_role("region", name="By tag").get_by_role("button", name="refund")
-    slice.focus()
+    page.keyboard.press("Shift+Tab")
+    tab_to(page, page.get_by_role("link", name="Skip to the content"))
+    tab_to(page, slice)
     page.keyboard.press("Space")
     shown(slice).to_have_attribute("aria-pressed", "true")
     shown(grid).to_be_visible()
@@ -166,6 +175,25 @@ def test_hostile_content_stays_text(site, browser, shown):
         site.check_accessibility(page)
 
 
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("/runs", "No runs yet"),
+        ("/runs?q=nothing", "No run fits"),
+        ("/runs/run-0000", "Not found"),
+        ("/compare", "Pick the runs to compare"),
+        ("/compare?runs=eval_a,eval_b", "there is no run 'eval_a'"),
+        ("/verify", "Nothing waits for you"),
+        ("/verify/run-0000", "Not found"),
+        ("/nowhere", "This page does not exist"),
+    ],
+)
+def test_empty_and_broken_screens_are_accessible(site, newcomer, shown, address, text):
+    site.open(newcomer, address)
+    shown(newcomer.get_by_text(text).first).to_be_visible()
+    site.check_accessibility(newcomer)
+
+
 # verify and approve
 
 
@@ -193,10 +221,10 @@ def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, s
     screenshot("approval", f"{site.url}/#/verify/{run}", "A critic rejects this result")
     screenshot("approvals", f"{site.url}/#/verify", "a critic rejects the result")
     site.open(page, "/verify")
-    page.get_by_role("link", name="careful-note").first.focus()
+    tab_to(page, page.get_by_role("row", name="careful-note").first)
     page.keyboard.press("Enter")
     shown(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
-    page.get_by_role("button", name="Accept").focus()
+    tab_to(page, page.get_by_role("button", name="Accept"))
     page.keyboard.press("Enter")
     shown(page.locator(".screen-head")).to_contain_text("Goal reached")
     shown(page.get_by_role("list", name="Turns")).to_contain_text("Accepted")
@@ -211,8 +239,13 @@ def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, s
 def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser, screenshot):
     run = ask_promotion(site.client, "local.shop.sorter-1")
     screenshot("promotion", f"{site.url}/#/verify/{run}", "One approval applies it")
-    site.open(page, f"/verify/{run}")
+    site.open(page, "/verify")
+    waits = page.get_by_role("row", name="promote local.shop.sorter-1 1.1.0 to active")
+    shown(waits).to_contain_text("a promotion needs an approval")
+    site.check_accessibility(page)
+    waits.click()
     shown(page.get_by_role("heading", name="promote local.shop.sorter-1 1.1.0 to active")).to_be_visible()
+    site.check_accessibility(page)
     page.get_by_role("button", name="Approve").click()
     shown(page.get_by_text("The transition is done.")).to_be_visible()
     (record,) = site.client.get("/v1/agents/local.shop.sorter-1/deployments").json()
@@ -258,7 +291,9 @@ def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, 
     site.open(page, "/try")
     result = page.get_by_role("region", name="Result")
     shown(result).to_contain_text("2 of 2 passed")
-    page.get_by_label("Output", exact=True).fill("Nothing about order 17.")
+    tab_to(page, page.get_by_label("Output", exact=True))
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("Nothing about order 17.")
     shown(result).to_contain_text("1 of 2 passed")
     checks = page.get_by_label("Checks", exact=True)
     checks.fill("- type: contains\n  arguments:\n    txt: $.output.value\n    phrases: [a]\n")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.lazy_module import lazy_module
-from support.page_runs import HOSTILE, huge_evaluation, slow_suite
+from support.page_runs import EXACT, HOSTILE, SCRIPT, huge_evaluation, slow_suite
+from support.page_site import tab_to
 
 playwright = lazy_module("playwright.sync_api")
 
@@ -62,6 +63,27 @@ def test_a_case_shows_its_reason_difference_arguments_and_trajectory(site, page)
     case_drawer(page).get_by_role("button", name="Trial 1 ✓").click()
     expect(page).to_have_url(re.compile("trial=0"))
     expect(case_drawer(page).get_by_role("group", name="Output", exact=True)).to_contain_text("30 days")
+
+
+def test_an_evaluation_with_trials_counts_them_in_each_cell(site, page, command):
+    cases = [json.dumps({"id": name, "input": name, "expected": "Paris"}) for name in ("moody", "steady")]
+    (site.folder / "trials.jsonl").write_text("\n".join(cases))
+    (site.folder / "trials.json").write_text(json.dumps([EXACT]))
+    options = ("--agent", "page_agents:moody", "--trials", "3", "--experiment", "three trials", "--save")
+    done = command(
+        "evaluate", "--cases", "trials.jsonl", "--checks", "trials.json", *options, folder=site.folder
+    )
+    assert done.code == 0, done.err
+    found = site.client.post("/v1/host/assay/runs:query", json={"filter": {"name": "three trials"}}).json()
+    page.goto(site.address(found["runs"][0]["runId"]))
+    expect(page.get_by_role("region", name="Result")).to_contain_text("pass^3")
+    expect(row(page, "moody").locator(".check-cell")).to_have_text("2/3")
+    expect(row(page, "steady").locator(".check-cell")).to_have_text("3/3")
+    row(page, "moody").get_by_role("link").click()
+    expect(case_drawer(page).get_by_role("button", name="Trial 2 ✗")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    expect(case_drawer(page).get_by_role("group", name="Output", exact=True)).to_have_text("Lyon")
 
 
 def test_a_judge_explains_each_criterion(site, page):
@@ -141,7 +163,7 @@ def test_the_keyboard_is_enough(site, page):
 
 
 def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, page):
-    run = site.runs.start_suite(slow_suite(300, 0.4, "live"), "slow")
+    run = site.runs.start_suite(slow_suite(900, 0.4, "live"), "slow")
     page.goto(site.address(run))
     bar = page.get_by_role("progressbar")
     expect(bar).to_be_visible()
@@ -151,6 +173,7 @@ def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, p
         "before => Number(document.querySelector('[role=progressbar]').ariaValueNow) > before", arg=before
     )
     page.get_by_role("button", name="Cancel the run").click()
+    site.check_accessibility(page, "[role=dialog], .live-bar")
     case_drawer(page).get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("Cancelled", exact=True).first).to_be_visible()
     expect(bar).to_have_count(0)
@@ -159,14 +182,25 @@ def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, p
 def test_a_score_is_corrected_and_the_recorded_one_stays(site, page):
     run = site.runs.suite(slow_suite(4, 0, "corrected"), "slow")
     page.goto(site.address(run))
-    row(page, "slow-000").get_by_role("link").click()
+    expect(row(page, "slow-000")).to_be_visible()
+    page.keyboard.press("j")  # without a mouse
+    page.keyboard.press("Enter")
     drawer = case_drawer(page)
-    drawer.get_by_label("Note").fill("The question was ambiguous.")
-    drawer.get_by_role("button", name="Should pass").click()
+    expect(drawer.get_by_role("heading", name="slow-000")).to_be_visible()
+    tab_to(page, drawer.get_by_label("Note"))
+    page.keyboard.insert_text(f"The question was ambiguous. {SCRIPT}")
+    page.keyboard.press("Shift+Tab")
+    tab_to(page, drawer.get_by_role("button", name="Should fail"))
+    page.keyboard.press("Shift+Tab")
+    expect(drawer.get_by_role("button", name="Should pass")).to_be_focused()
+    page.keyboard.press("Enter")
     sides = drawer.locator(".side")
     expect(sides.nth(0)).to_contain_text("Recorded0.000Failed")
     expect(sides.nth(1)).to_contain_text("Effective1.000Passed")
-    expect(drawer.get_by_role("list", name="Annotations")).to_contain_text("The question was ambiguous.")
+    expect(drawer.get_by_role("list", name="Annotations")).to_contain_text(
+        f"The question was ambiguous. {SCRIPT}"
+    )
+    assert page.evaluate("window.hacked") is None
     drawer.get_by_label("Score", exact=True).fill("0.4")
     drawer.get_by_role("button", name="Set the score").click()
     expect(sides.nth(1)).to_contain_text("0.400")
@@ -185,6 +219,7 @@ SHOWN = {
     "terminal": "ESC[2JESC[31mall tests passedESC[0mCRBEL",
     "tags": "helloTAG iTAG gTAG n",
 }
+LABEL = f"{SCRIPT[:40]}RLOZWSP"
 ACTIVE = "img, script, iframe, a[href^=http], a[href^=javascript]"
 
 
@@ -200,6 +235,19 @@ def test_hostile_content_is_text(site, page):
                 "document.querySelector('[aria-label=Output]').textContent.length > 1_000_000", timeout=60_000
             )
         assert case_drawer(page).locator(ACTIVE).count() == 0
+    page.goto(site.address("judged") + "?case=3")
+    expect(case_drawer(page)).to_contain_text(f"The reply avoids the question. {SHOWN['script']}")
+    assert case_drawer(page).locator(ACTIVE).count() == 0
+    page.goto(site.address("hostile"))
+    expect(page.get_by_role("columnheader").filter(has_text="<script>")).to_contain_text(LABEL)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(LABEL)
+    page.goto(f"{site.url}/#/runs")
+    expect(row(page, LABEL)).to_be_visible()
+    page.keyboard.press("s")
+    expect(page.get_by_role("grid", name="Suites and experiments")).to_contain_text(LABEL)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option").filter(has_text=LABEL)).to_be_visible()
+    assert page.locator("main").locator(ACTIVE).count() == 0
     assert page.evaluate("window.hacked") is None
 
 

@@ -88,6 +88,7 @@ def test_everything_works_with_the_keyboard_alone(page, site, runs):
     expect(page.get_by_role("grid", name="Runs")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    site.check_accessibility(page, "[role=dialog]")
     page.keyboard.press("s")  # a dialog owns the keyboard
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -95,6 +96,7 @@ def test_everything_works_with_the_keyboard_alone(page, site, runs):
     page.keyboard.press("Control+k")
     page.keyboard.type("support")
     expect(page.get_by_role("dialog").get_by_role("option").first).to_contain_text("local.shop.evals.support")
+    site.check_accessibility(page, "[role=dialog]")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"#/runs/run-\w+"))
 

@@ -14,6 +14,7 @@ import httpx
 
 RLO, ZWSP, ESC = "\u202e", "\u200b", "\x1b"
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+NAME = f"{SCRIPT[:40]}{RLO}{ZWSP}"
 HOSTILE: dict[str, str] = {
     "script": SCRIPT,
     "bidi": f"the file is invoice{RLO}gpj.exe",
@@ -83,6 +84,10 @@ def reader(about):
     return {"verdict": "pass" if met else "revise", "confidence": 0.9, "met": {"says-how": met}, "notes": notes}
 
 
+def moody(question, ctx):
+    return "Lyon" if question == "moody" and ctx.trial == 1 else "Paris"
+
+
 def capital(question):
     known = {"France": "Paris", "Italy": "Rome", "Australia": "Sydney", "Peru": "Lima"}
     return known.get(question.removeprefix("Capital of ").removesuffix("?"), "I do not know")
@@ -111,6 +116,7 @@ def judge_answer(body: dict[str, Any]) -> Any:
     text = "\n".join(str(message["content"]) for message in body["messages"])
     schema = body["response_format"]["json_schema"]["schema"]
     good = any(words in text for words in ("I am sorry", "sorry, it is", "on Friday"))
+    hostile = f" {SCRIPT}{RLO}" if "hostile" in text else ""
     answer: dict[str, Any] = {}
     for name, part in schema.get("properties", {}).items():
         if part.get("type") == "object":
@@ -127,7 +133,7 @@ def judge_answer(body: dict[str, Any]) -> Any:
         else:
             answer[name] = (
                 "The reply is short, polite and to the point." if good else "The reply avoids the question."
-            )
+            ) + hostile
     return answer
 
 
@@ -230,7 +236,7 @@ def hostile_evaluation() -> dict[str, Any]:
         for name, text in HOSTILE.items()
     ]
     cases.append({"id": f"{SCRIPT}{RLO}id", "input": SCRIPT, "expected": SCRIPT})
-    return evaluation(cases, [*HOSTILE.values(), SCRIPT + "!"], [EXACT, CONTAINS])
+    return evaluation(cases, [*HOSTILE.values(), SCRIPT + "!"], [EXACT | {"name": NAME}, CONTAINS])
 
 
 def judged_evaluation() -> dict[str, Any]:
@@ -238,6 +244,7 @@ def judged_evaluation() -> dict[str, Any]:
         ("Where is my order?", "I am sorry, it is late."),
         ("Can I return it?", "No."),
         ("Is it blue?", "sorry, it is red"),
+        ("A hostile judge?", "Perhaps."),
     ]
     cases = [
         {"id": f"judged-{at}", "input": question, "expected": answer}
@@ -362,7 +369,7 @@ def make_run(runs: Runs, name: str) -> str:
         case "judged":
             return runs.evaluate(judged_evaluation(), "kind answers")
         case "hostile":
-            return runs.evaluate(hostile_evaluation(), "hostile texts")
+            return runs.evaluate(hostile_evaluation(), f"hostile {NAME}")
         case _:
             return runs.evaluate(broken_evaluation(), "orders as JSON")
 

@@ -54,6 +54,15 @@ def open_browser():
         browser.close()
 
 
+def tab_to(page, found, most=80):
+    """Press Tab until the element has the focus, as a person without a mouse does."""
+    for _ in range(most):
+        if found.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not reach {found}")
+
+
 class Site:
     """`with Site(zygote, folder) as site:` a real server. Its runs are made when a test first asks for them."""
 

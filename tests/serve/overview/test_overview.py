@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from support.canaries import Canaries
 from support.evals import golden, rubric
 from support.openwop_client import done, log_of, suite
 from support.rest_client import Server, request_of, slow
@@ -267,3 +268,30 @@ def test_a_workflow_has_no_cases(client, runs):
     answer = client.post(f"/v1/host/assay/runs/{runs['workflow']}/cases:query", json={})
     assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
     assert "is not an evaluation or an agent eval" in answer.json()["message"]
+
+
+def test_answers_without_content_hold_none(client, runs):
+    canaries = Canaries()
+    case = {"id": "case", "input": canaries("input"), "expected": canaries("expected")}
+    tags = {"metadata": {"tags": [canaries("tag of a case")]}}
+    exact = {
+        "type": "exact_match",
+        "arguments": {"actual": "$.output.value", "expected": canaries("argument")},
+    }
+    request = {
+        "test_cases": [case | tags],
+        "outputs": [{"value": canaries("output")}],
+        "checks": [exact],
+    }
+    found = [client.post("/v1/evaluate", json=request).json()["evaluation_id"]]
+    task = golden("task", canaries("input of a task"), canaries("expected of a task"))
+    found.append(done(client, suite(task, name="canaries")))
+    inputs = {"inputs": {"text": canaries("input of a workflow")}}
+    noop = client.post("/v1/runs", json={"workflowId": "conformance-noop"} | inputs).json()["runId"]
+    log_of(client, noop)
+    texts = [client.post("/v1/host/assay/runs:query", json={"counts": True}).text]
+    texts += [client.get(f"/v1/host/assay/runs/{run}/overview").text for run in (*found, noop)]
+    texts += [client.post(f"/v1/host/assay/runs/{run}/cases:query", json={}).text for run in found]
+    assert [canaries.found_in(text) for text in texts] == [set()] * 6
+    with_content = client.get(f"/v1/host/assay/runs/{found[0]}/cases/0").text
+    assert canaries.found_in(with_content) >= {"input", "expected", "output", "argument", "tag of a case"}

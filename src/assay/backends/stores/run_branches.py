@@ -133,7 +133,9 @@ def _read(
     place: tuple[int, str] | None,
     value: float | None = None,
 ) -> list[str]:
-    parameters: dict[str, Any] = {"limit": part.limit}
+    parameters: dict[str, Any] = {}
+    # a number and not a parameter: PostgreSQL plans a prepared statement once only if it knows that the page is small
+    limit = f"LIMIT {int(part.limit)}"
     conditions = [part.condition] if part.condition else []
     if place is not None:
         parameters |= {"created": place[0], "id": place[1]}
@@ -152,9 +154,9 @@ def _read(
         here = f"tenant = :tenant{at} AND kind = :kind{at} AND status = :status{at}{rest}"
         selects.append(
             f"SELECT * FROM (SELECT id, created, {part.number} AS number FROM runs WHERE {here}"  # noqa: S608  # our own text
-            f" ORDER BY {part.direction} LIMIT :limit) AS branch{at}"
+            f" ORDER BY {part.direction} {limit}) AS branch{at}"
         )
         parameters |= {f"{name}{at}": one for name, one in branch._asdict().items()}
     merged = f"SELECT id FROM ({' UNION ALL '.join(selects)}) AS merged"  # noqa: S608
-    rows = execute(f"{merged} ORDER BY {part.direction} LIMIT :limit", parameters)
+    rows = execute(f"{merged} ORDER BY {part.direction} {limit}", parameters)
     return [row.id for row in rows]

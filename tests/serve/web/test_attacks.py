@@ -15,12 +15,19 @@ from bench.attacking import shares  # isort: skip  # pyright: ignore[reportMissi
 from bench.attacks import ATTACKS, LONG  # isort: skip  # pyright: ignore[reportMissingImports]
 
 
-QUICK = [name for name in ATTACKS if name not in LONG]
+SLOW = ("a schema with a long allOf", "many bad cases", "six bodies of 1.4 MB of []")
+QUICK = [name for name in ATTACKS if name not in LONG | {*SLOW}]
 AT_ONCE = QUICK[::5]
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_another_tenant_is_answered(two_tenants, name):
+    under_attack(two_tenants, ATTACKS[name])
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", SLOW)
+def test_another_tenant_is_answered_during_a_slow_attack(two_tenants, name):
     under_attack(two_tenants, ATTACKS[name])
 
 

@@ -59,7 +59,7 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
   } catch (error) {
     if (options.signal?.aborted) throw error;
     reportReachable(false);
-    throw new ApiError(0, "unreachable", "The server does not answer. The page tries again.");
+    throw new ApiError(0, "unreachable", "The server does not answer. The page is trying again.");
   }
   reportReachable(true);
   if (response.ok) return response;

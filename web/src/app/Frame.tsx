@@ -34,7 +34,7 @@ export function Frame() {
   }, [path, found?.route.title]);
 
   useKeys("Everywhere", [
-    { keys: "?", label: "Show the keys", run: () => setOpen("help") },
+    { keys: "?", label: "Show the keyboard shortcuts", run: () => setOpen("help") },
     { keys: "mod+k", label: "Go to a run or a screen", run: () => setOpen("palette"), inText: true },
     ...ROUTES.flatMap((route) =>
       route.nav ? [{ keys: `g ${route.nav.key}`, label: `Go to ${route.nav.label}`, run: () => navigate(formatAddress(route.path)) }] : [],
@@ -78,7 +78,7 @@ export function Frame() {
           trigger={<Button kind="plain" icon={theme === "light" ? "sun" : theme === "dark" ? "moon" : "screen"} aria-label="Theme" />}
           entries={THEMES.map(([value, label]) => ({ label, checked: theme === value, onSelect: () => setTheme(value) }))}
         />
-        <Button kind="plain" icon="help" aria-label="Keys and help" onClick={() => setOpen("help")} />
+        <Button kind="plain" icon="help" aria-label="Keyboard shortcuts and help" onClick={() => setOpen("help")} />
         <Menu
           trigger={<Button kind="plain" icon="user" aria-label="Account" />}
           entries={[
@@ -130,7 +130,7 @@ function Offline() {
       {!reachable && (
         <div className="offline">
           <Icon name="refresh" size={12} className="spin" />
-          The server does not answer. The page tries again.
+          The server does not answer. The page is trying again.
         </div>
       )}
     </div>

@@ -14,7 +14,7 @@ export function Help({ onClose }: { onClose: () => void }) {
   }
   groups.set("In a table", [
     { keys: "j", label: "Next row, also ↓" },
-    { keys: "k", label: "Row before, also ↑" },
+    { keys: "k", label: "Previous row, also ↑" },
     { keys: "Enter", label: "Open the row" },
     { keys: "x", label: "Pick the row, also Space" },
   ]);
@@ -24,7 +24,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         <Group key={group} group={group} commands={commands} />
       ))}
       <p className="faint">
-        The address of the page holds what you see. Copy it to share a view.
+        The address of the page contains the state of the view. Copy it to share the view.
       </p>
     </Dialog>
   );

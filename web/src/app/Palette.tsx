@@ -92,7 +92,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
           </li>
         ))}
       </ul>
-      {entries.length === 0 && <p className="faint">Nothing has this name.</p>}
+      {entries.length === 0 && <p className="faint">No run or screen has this name.</p>}
     </Dialog>
   );
 }

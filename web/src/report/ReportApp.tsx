@@ -63,7 +63,7 @@ function Limits({ report }: { report: Report }) {
   if (report.redacted) lines.push("Ids, inputs, outputs, reasons and tags were left out of this report.");
   for (const { overview, rows, total, details } of report.runs) {
     const name = report.runs.length > 1 ? ` of ${overview.run.runId}` : "";
-    if (rows.length < total) lines.push(`This report has ${format.count(rows.length)} of ${format.count(total)} cases${name}, failures first. The numbers are those of all cases.`);
+    if (rows.length < total) lines.push(`This report has ${format.count(rows.length)} of ${format.count(total)} cases${name}, failures first. The headline counts all cases.`);
     const missing = rows.filter((row) => details[String(row.position)] === undefined).length;
     if (missing > 0 && !report.redacted) lines.push(`The content of ${format.plural(missing, "case")}${name} is left out, because the size of a report is limited.`);
   }

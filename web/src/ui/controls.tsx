@@ -286,7 +286,7 @@ export function CopyButton({ text, label = "Copy", children }: { text: string | 
         {children}
       </Button>
       <span className="sr" role="status">
-        {state === "copied" ? "Copied" : state === "failed" ? "The browser did not allow a copy" : ""}
+        {state === "copied" ? "Copied" : state === "failed" ? "The browser refused to copy" : ""}
       </span>
     </>
   );

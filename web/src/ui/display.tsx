@@ -88,7 +88,7 @@ export function Interval({ value, low, high, format = formatScore, level = 0.95,
   const known = low !== null && low !== undefined && high !== null && high !== undefined;
   const inside = known ? onScale(low, high) : null;
   const title = known
-    ? `${format(value)}; ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}${inside?.cut ? ", shown as far as the scale from 0 to 1" : ""}`
+    ? `${format(value)}; ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}${inside?.cut ? ", cut at the ends of the scale from 0 to 1" : ""}`
     : `${format(value)}; without an interval`;
   return (
     <span className="interval" title={title}>
@@ -135,7 +135,7 @@ export function IntervalBar({ value, low, high, from = 0, to = 1, width = 48 }: 
 
 export function NotMeasured({ why }: { why?: string }) {
   return (
-    <span className="faint" title={why ?? "There is no number: nothing was measured here. This is not a 0 and not a failure."}>
+    <span className="faint" title={why ?? "Nothing was measured here. This is neither a score of 0 nor a failure."}>
       not measured
     </span>
   );
@@ -242,11 +242,11 @@ export function describe(error: unknown): { title: string; text: string; code: s
   if (error.status === 0) return { title: "The server does not answer", text: error.message, code };
   if (error.status === 403) {
     const scope = error.details["scopeRequired"];
-    return { title: "This key may not see it", text: typeof scope === "string" ? `The key needs the scope ${scope}.` : error.message, code };
+    return { title: "This key has no access", text: typeof scope === "string" ? `The key needs the scope ${scope}.` : error.message, code };
   }
   if (error.status === 404) return { title: "Not found", text: error.message, code };
   if (error.status === 429) return { title: "Too many requests", text: error.message, code };
-  return { title: error.status >= 500 ? "The server failed" : "The server refused", text: error.message, code };
+  return { title: error.status >= 500 ? "The server failed" : "The server refused the request", text: error.message, code };
 }
 
 export function Notice({ tone, children }: { tone?: "warn" | "fail"; children: ReactNode }) {

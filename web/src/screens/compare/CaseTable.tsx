@@ -97,7 +97,7 @@ export function CaseTable({ pair, query, file }: Props) {
         <ErrorState error={cases.error} retry={() => void cases.refetch()} />
       ) : rows.length === 0 ? (
         <div className="card">
-          <Empty title={change === "changed" ? "No case changed" : "No such case"} icon="check">
+          <Empty title={change === "changed" ? "No case changed" : "No case in this list"} icon="check">
             <p>{change === "changed" ? "Every case that both runs measured has the same value in both." : "Choose another list above."}</p>
           </Empty>
         </div>

@@ -264,7 +264,7 @@ function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
       {words.power && <p className="faint">{words.power}</p>}
       {result.measured_verdict && (
         <Notice tone="warn">
-          Of the measured cases alone the verdict would be “{result.measured_verdict}”. Cases that were not measured could change it.
+          With only the measured cases, the verdict would be “{result.measured_verdict}”. The cases that were not measured could change it.
         </Notice>
       )}
       {words.about.length > 0 && (

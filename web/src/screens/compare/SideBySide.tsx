@@ -98,7 +98,7 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
             <h3>Input</h3>
             {before.data && after.data && inputs[0] !== inputs[1] ? (
               <>
-                <Notice tone="warn">The runs have another input under this id. It is probably not the same case.</Notice>
+                <Notice tone="warn">The two runs have different inputs under this id. These are probably not the same case.</Notice>
                 <DifferenceView expected={before.data.input} actual={after.data.input} names={["before", "after"]} />
               </>
             ) : (

@@ -136,7 +136,7 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
         <TrialNumbers trial={trial} />
       </Item>
       {detail.expected !== undefined && !rubric && (
-        <Item name="expected" title={differs ? "Expected, and the difference" : "Expected"} actions={<CopyButton text={() => textOf(detail.expected)} label="Copy what was expected" />}>
+        <Item name="expected" title={differs ? "Expected, and the difference" : "Expected"} actions={<CopyButton text={() => textOf(detail.expected)} label="Copy the expected value" />}>
           {differs ? (
             <Suspense fallback={<Loading label="Comparing" lines={2} />}>
               <DifferenceView expected={detail.expected} actual={trial.output} />
@@ -179,7 +179,7 @@ function TrialNumbers({ trial }: { trial: TrialDetail }) {
 function Findings({ findings, output }: { findings: NonNullable<TrialDetail["findings"]>; output: unknown }) {
   return (
     <Item name="findings" title={`Findings (${findings.length})`}>
-      {findings.length === 0 && <p className="quiet">The detectors looked and found nothing.</p>}
+      {findings.length === 0 && <p className="quiet">The detectors found nothing.</p>}
       <ul className="findings">
         {findings.map((one, at) => (
           <li key={at}>

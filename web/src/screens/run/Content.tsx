@@ -7,7 +7,7 @@ const MAX_SHOWN = 4_000_000; // characters; more would make the tab slow, and "C
 
 /** A value from outside, as text: a JSON value is indented, a long one is folded. Nothing in it is ever markup. */
 export const Content = memo(function Content({ value, label }: { value: unknown; label: string }) {
-  if (value === undefined) return <p className="quiet">Not stored, or erased.</p>;
+  if (value === undefined) return <p className="quiet">This content was not stored, or was erased.</p>;
   return <LongText text={textOf(value)} label={label} />;
 });
 
@@ -27,7 +27,7 @@ export function LongText({ text, label }: { text: string; label: string }) {
   const point = useMemo(() => foldPoint(text), [text]);
   const folded = point < text.length;
   const shown = useMemo(() => blocksOf(open ? text.slice(0, MAX_SHOWN) : text.slice(0, point)), [text, open, point]);
-  if (text === "") return <p className="quiet">An empty text.</p>;
+  if (text === "") return <p className="quiet">Empty text.</p>;
   return (
     <div className="content">
       <div className="content-text" dir="auto" tabIndex={0} role="group" aria-label={label}>

@@ -58,7 +58,7 @@ export function Correction({ detail }: { detail: CaseDetail }) {
             </Button>
             {undo && (
               <Button kind="plain" disabled={change.isPending} onClick={() => change.mutate(undo)}>
-                Back to the recorded score
+                Restore the recorded score
               </Button>
             )}
           </div>

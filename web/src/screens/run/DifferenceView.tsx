@@ -15,7 +15,7 @@ export function DifferenceView({ expected, actual, names = NAMES }: { expected: 
   const difference = useMemo(() => differenceOf(comparableText(expected), comparableText(actual), typeof expected === "object" && typeof actual === "object"), [expected, actual]);
   const apart = useMemo(() => sidesOf(difference), [difference]);
   const parts = difference.parts;
-  if (parts.every((part) => part.kind === "same")) return <p className="quiet">Equal, apart from what a check does not compare.</p>;
+  if (parts.every((part) => part.kind === "same")) return <p className="quiet">Equal, apart from differences that the check ignores.</p>;
   if (apart) {
     return (
       <div className="difference-sides">
@@ -45,7 +45,7 @@ export function DifferenceView({ expected, actual, names = NAMES }: { expected: 
         {difference.bounded && <span className="quiet">The texts differ too much to compare word by word.</span>}
         {long && (
           <button type="button" className="button plain small" onClick={() => setOpen(!open)} aria-expanded={open}>
-            {open ? "Only changes" : "Show all of the text"}
+            {open ? "Only changes" : "Show the whole text"}
           </button>
         )}
       </div>

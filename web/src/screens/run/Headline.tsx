@@ -63,7 +63,7 @@ function rangeText(low: number, high: number): string {
 
 function intervalNote({ low, high }: NonNullable<Overview["run"]["score"]>): string {
   if (low === null || high === null || !onScale(low, high).cut) return "";
-  return `The interval of the mean is ${formatScore(low)} to ${formatScore(high)}; a score ends at 0 and at 1. `;
+  return `The interval of the mean is ${formatScore(low)} to ${formatScore(high)}; a score lies between 0 and 1. `;
 }
 
 /** The score and its interval on the scale from 0 to 1, with the bar. */

@@ -33,7 +33,7 @@ export function LiveBar({ overview, connection }: { overview: Overview; connecti
         <span className="quiet num">
           {[left, progress.perSecond === null ? "" : `${progress.perSecond.toPrecision(2)} a second`].filter(Boolean).join(" · ")}
         </span>
-        {connection === "waiting" && <span className="reason-error">The connection is lost. The page tries again.</span>}
+        {connection === "waiting" && <span className="reason-error">The connection was lost. The page is trying again.</span>}
         <span className="grow" />
         <Button kind="danger" size="small" disabled={run.status === "cancelling" || cancel.isPending} onClick={() => setAsking(true)}>
           {run.status === "cancelling" ? "Cancelling" : "Cancel the run"}

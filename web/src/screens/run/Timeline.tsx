@@ -16,7 +16,7 @@ export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolea
   return (
     <>
       <p className="quiet">
-        {plural(models, "call of a model", "calls of a model")}, {plural(tools, "tool call")}
+        {plural(models, "model call")}, {plural(tools, "tool call")}
         {models > 0 && ` · ${cost.unknown ? "cost not known" : money(cost.usd)}`}
         {tools > 0 && ` · tools: ${live ? "live" : "fixtures"}`}
       </p>

@@ -67,8 +67,8 @@ export function verdictOf(overview: Overview): Verdict {
     if (left > 0) why.push(`${plural(left, noun)} ${left === 1 ? "was" : "were"} not measured, so there is no verdict.`);
     return { tone: "warn", word: "No verdict", reasons: why.length > 0 ? why : ["The run failed."] };
   }
-  if (run.status !== "completed") return { tone: "live", word: "In progress", reasons: ["The verdict comes with the last result."] };
-  if (run.passed === null) return { tone: "mute", word: "No bar", reasons: [run.score === null ? "There is no score, and no bar." : "No bar decides this run. The score stands alone."] };
+  if (run.status !== "completed") return { tone: "live", word: "In progress", reasons: ["The verdict follows the last result."] };
+  if (run.passed === null) return { tone: "mute", word: "No bar", reasons: [run.score === null ? "There is no score, and no bar." : "The run has a score, but no bar to pass."] };
   if (run.passed) return { tone: "pass", word: "Passed", reasons: bars.map(barSentence) };
   return { tone: "fail", word: "Not passed", reasons: decided.map(barSentence) };
 }

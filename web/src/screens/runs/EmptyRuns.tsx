@@ -20,8 +20,8 @@ export function NoRuns() {
         </a>
       }
     >
-      <p>A run appears here as soon as it starts. Copy one of these lines to make the first one.</p>
-      <p className="runs-label">With the command, on the machine of this server</p>
+      <p>A run appears here as soon as it starts. To create the first run, copy one of these commands.</p>
+      <p className="runs-label">On the machine of this server, with the assay command</p>
       <CommandLine text={`echo '${REQUEST}' | assay evaluate - --save`} />
       <p className="runs-label">Over HTTP, with an API key in ASSAY_API_KEY</p>
       <CommandLine text={`curl -H "X-API-Key: $ASSAY_API_KEY" -H "Content-Type: application/json" -d '${REQUEST}' ${server}v1/evaluate`} />
@@ -33,7 +33,7 @@ export function NoRuns() {
 export function NoMatch({ clear, looked }: { clear: () => void; looked: string }) {
   return (
     <Empty title="No run fits" icon="filter" actions={<Button onClick={clear}>Clear the filters</Button>}>
-      <p>{looked || "No run has all of what the filters ask for."}</p>
+      <p>{looked || "No run matches all filters."}</p>
     </Empty>
   );
 }

@@ -59,8 +59,8 @@ export default function RunsScreen() {
   };
   useKeys("Runs", [
     { keys: "c", label: "Compare the picked runs", run: compare },
-    { keys: "s", label: "Group by suite, or not", run: () => state.setGrouped(!state.grouped) },
-    ...(picked.length > 0 ? [{ keys: "Escape", label: "Pick none", run: () => state.setPicked([]) }] : []),
+    { keys: "s", label: "Turn grouping by suite on or off", run: () => state.setGrouped(!state.grouped) },
+    ...(picked.length > 0 ? [{ keys: "Escape", label: "Clear the selection", run: () => state.setPicked([]) }] : []),
   ]);
 
   const { setTag } = state;
@@ -107,7 +107,7 @@ export default function RunsScreen() {
         {!none && <ExportMenu name="runs" columns={EXPORT_COLUMNS} rows={state.grouped ? groups.map((group) => group.newest) : exportRows} />}
       </header>
       {!none && <RunsToolbar state={state} counts={counts.data?.counts} kinds={kinds} />}
-      {missing && <Notice tone="warn">{`This key does not see every kind of run: it lacks the scope ${missing}.`}</Notice>}
+      {missing && <Notice tone="warn">{`This key cannot see every kind of run. It lacks the scope ${missing}.`}</Notice>}
       {list.isPending ? (
         <div className="card loading-card">
           <Loading label="Loading the runs" lines={10} />
@@ -172,7 +172,7 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
   },
   { id: "count", header: "Runs", width: "70px", align: "end", cell: (group) => format.count(group.count) },
   { id: "outcome", header: "Newest", width: "140px", cell: (group) => <Outcome run={group.newest} /> },
-  { id: "score", header: "Its score", width: "196px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
+  { id: "score", header: "Newest score", width: "196px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
   {
     id: "created",
     header: "Started",

@@ -140,7 +140,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
     { id: "name", header: "Run", width: "minmax(172px, 1.7fr)", cell: (run) => <Name run={run} /> },
     { id: "status", header: "Outcome", width: "138px", cell: (run) => <Outcome run={run} /> },
     { id: "score", header: "Score", title: "With its 95 % interval", width: "200px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
-    { id: "cases", header: "Passed", title: "Cases or tasks that passed, of all", width: "132px", align: "end", cell: (run) => <CasesCell run={run} /> },
+    { id: "cases", header: "Passed", title: "Passed cases or tasks, of all", width: "132px", align: "end", cell: (run) => <CasesCell run={run} /> },
     {
       id: "agent",
       header: "Agent and model",

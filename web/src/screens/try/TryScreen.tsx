@@ -89,7 +89,7 @@ export default function TryScreen(_: ScreenProps) {
               <h2>Output</h2>
               <span className="grow" />
               <Segments
-                label="What the output is"
+                label="Format of the output"
                 value={draft.json ? "value" : "text"}
                 options={[
                   ["text", "Text"],
@@ -98,7 +98,7 @@ export default function TryScreen(_: ScreenProps) {
                 onChange={(kind) => change({ json: kind === "value" })}
               />
             </div>
-            <CodeArea label="Output" rows={5} wrap={!draft.json} value={draft.output} onChange={(text) => change({ output: text })} problems={of("output")} placeholder="What the model or the agent said" />
+            <CodeArea label="Output" rows={5} wrap={!draft.json} value={draft.output} onChange={(text) => change({ output: text })} problems={of("output")} placeholder="The answer of the model or the agent" />
           </section>
           <section className="card try-part">
             <div className="row">
@@ -115,15 +115,15 @@ export default function TryScreen(_: ScreenProps) {
         <section className="card try-result" aria-label="Result" aria-busy={result.isFetching}>
           <h2>Result</h2>
           {needsRun ? (
-            <Empty title="This evaluation is run and stored" icon="clock">
-              <p>One of its checks calls a model or waits. It is not evaluated at every key.</p>
+            <Empty title="This evaluation must be stored" icon="clock">
+              <p>One of its checks calls a model or waits for another service, so it is not evaluated while you type.</p>
               <Button kind="primary" disabled={stored.isPending} onClick={run}>
-                {stored.isPending ? "It runs…" : "Run and store"}
+                {stored.isPending ? "Running…" : "Run and store"}
               </Button>
             </Empty>
           ) : problems.length > 0 ? (
             <Empty title="Not valid yet" icon="help">
-              <p>{problems.length === 1 ? "There is one problem." : `There are ${problems.length} problems.`} Each is written below the text that it is in.</p>
+              <p>{problems.length === 1 ? "There is one problem." : `There are ${problems.length} problems.`} Each problem is shown below its text.</p>
             </Empty>
           ) : refused ? (
             <ErrorState error={refused} retry={() => void result.refetch()} />
@@ -234,7 +234,7 @@ function CopyMenu({ request }: { request: EvaluationRequest | null }) {
         }
         entries={forms.map(([label, form]) => ({
           label,
-          onSelect: () => request && void writeClipboard(form(request)).then((ok) => setSaid(ok ? `Copied as ${label}` : "The browser did not allow a copy")),
+          onSelect: () => request && void writeClipboard(form(request)).then((ok) => setSaid(ok ? `Copied as ${label}` : "The browser refused to copy")),
         }))}
       />
       <span className="sr" role="status">

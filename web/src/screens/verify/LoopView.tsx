@@ -158,8 +158,8 @@ function Verdict({ verdict }: { verdict: TurnVerdict }) {
       <div className="row wrap">
         <Chip tone={tone}>{word}</Chip>
         <span>{verdict.agentId}</span>
-        {verdict.about === "tool" && <Tag>on the answer of a tool</Tag>}
-        {verdict.selfVerified && <Chip tone="warn">its own work</Chip>}
+        {verdict.about === "tool" && <Tag>about a tool result</Tag>}
+        {verdict.selfVerified && <Chip tone="warn">reviews its own work</Chip>}
         <span className="grow" />
         {verdict.confidence !== null && <span className="faint num">confidence {format.percent(verdict.confidence, 0)}</span>}
       </div>
@@ -171,7 +171,7 @@ function Verdict({ verdict }: { verdict: TurnVerdict }) {
       )}
       {verdict.error && (
         <p className="verify-notes">
-          The critic gave no verdict, which counts as fail: <VisibleText text={verdict.error} />
+          The critic gave no verdict. This counts as a fail: <VisibleText text={verdict.error} />
         </p>
       )}
     </div>

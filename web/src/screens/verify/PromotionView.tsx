@@ -72,9 +72,9 @@ export function PromotionView({ run }: { run: RunSnapshot }) {
           <Fact name="Agent" value={agent} />
           <Fact name="Version" value={request.version} />
           <Fact name="Transition" value={`${request.transition}${request.toState ? ` to ${request.toState}` : ""}`} />
-          <Fact name="State now" value={own?.state ?? "–"} />
-          <Fact name="Asked by" value={run.owner?.principal ?? "–"} />
-          <Fact name="Reason" value={request.reason || "none was given"} />
+          <Fact name="Current state" value={own?.state ?? "–"} />
+          <Fact name="Requested by" value={run.owner?.principal ?? "–"} />
+          <Fact name="Reason" value={request.reason || "no reason was given"} />
           <div>
             <dt>Evidence</dt>
             <dd>
@@ -123,7 +123,7 @@ export function PromotionView({ run }: { run: RunSnapshot }) {
         )}
       </section>
       <section aria-label="History">
-        <h2>What happened</h2>
+        <h2>History</h2>
         <ol className="verify-history">
           {events.data.map((event) => {
             const line = lineOf(event);
@@ -204,7 +204,7 @@ function lineOf(event: RunEvent): [Tone, string, string] | null {
   const reason = text(payload["reason"]);
   switch (event.type) {
     case "authorization.decided":
-      return payload["allowed"] === true ? ["mute", "Asked", `${by} asks: ${text(payload["action"])} on ${text(payload["resource"])}`] : ["fail", "Not allowed", `${by} lacks the scope ${text(payload["action"])}`];
+      return payload["allowed"] === true ? ["mute", "Requested", `${by} requests: ${text(payload["action"])} on ${text(payload["resource"])}`] : ["fail", "Not allowed", `${by} lacks the scope ${text(payload["action"])}`];
     case "interrupt.requested":
       return ["warn", "Waits", "An approval is needed."];
     case "approval.granted":
@@ -216,7 +216,7 @@ function lineOf(event: RunEvent): [Tone, string, string] | null {
     case "run.failed":
       return ["fail", "Ended", text((payload["error"] as { message?: unknown } | undefined)?.message)];
     case "run.completed":
-      return ["pass", "Done", "The record is written."];
+      return ["pass", "Done", "The record was written."];
     default:
       return event.type.startsWith("deployment.") ? ["pass", "Changed", `${event.type.replace("deployment.", "")} ${text(payload["version"])} ${text(payload["toState"])}`.trim()] : null;
   }

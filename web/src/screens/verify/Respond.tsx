@@ -53,7 +53,7 @@ export function Respond(props: Props) {
   return (
     <div className="verify-respond">
       {props.children}
-      {!allowed && <Notice tone="warn">This key may read the run and not answer it: it needs the scope approvals:respond.</Notice>}
+      {!allowed && <Notice tone="warn">This key can read the run, but cannot answer it. An answer needs the scope approvals:respond.</Notice>}
       {props.question ? (
         <form
           className="stack"
@@ -86,7 +86,7 @@ export function Respond(props: Props) {
           </dl>
           {actions.includes("edit-accept") && (
             <label className="stack">
-              <span className="quiet">The decision, which you may change</span>
+              <span className="quiet">The decision (you may edit it)</span>
               <textarea className="field mono" rows={6} spellCheck={false} value={edited} onChange={(event) => setEdited(event.target.value)} />
             </label>
           )}
@@ -128,8 +128,8 @@ export function Respond(props: Props) {
 function refusal(error: Error): string {
   if (!(error instanceof ApiError)) return error.message;
   const scope = error.details["scopeRequired"];
-  if (typeof scope === "string") return `This key may not answer: it needs the scope ${scope}. Nothing has changed.`;
+  if (typeof scope === "string") return `This key may not answer. An answer needs the scope ${scope}. Nothing has changed.`;
   if (error.status === 403) return `The policy does not allow this answer: ${error.message}. Nothing has changed.`;
-  if (error.status === 409) return `The run did not take the answer: ${error.message}.`;
+  if (error.status === 409) return `The run did not accept the answer: ${error.message}.`;
   return `${error.message}.`.replace("..", ".");
 }

@@ -30,7 +30,8 @@ class Wait(Checker):
         return {"passed": True}
 '''
 COMMAND = str(Path(sys.executable).parent / "assay")
-SINGLE = 5  # runs of one unit
+SINGLE = 3  # runs of one unit
+IDLE = 3.0  # seconds
 
 
 class FleetSample(Struct, frozen=True):
@@ -42,6 +43,7 @@ class FleetSample(Struct, frozen=True):
     wall: float
     cpu: float
     single: float  # wall seconds of a run of one unit
+    idle: float  # CPU in a second without runs, of all processes
 
 
 class _Fleet:
@@ -71,9 +73,12 @@ class _Fleet:
         return process.stdout.readline()
 
     def measure(self, workers: int, units: int, seconds: float) -> FleetSample:
+        idle = self._cpu
+        time.sleep(IDLE)
+        idle = (self._cpu - idle) / IDLE
         single = [self._evaluate(1, seconds)[0] for _ in range(SINGLE)]
         wall, cpu = self._evaluate(units, seconds)
-        return FleetSample(workers, seconds, units, wall, cpu, median(single))
+        return FleetSample(workers, seconds, units, wall, cpu, median(single), idle)
 
     def _evaluate(self, units: int, seconds: float) -> tuple[float, float]:
         """Submit an evaluation and wait for it; return the wall and CPU seconds."""
@@ -132,8 +137,8 @@ def measure(folder: Path, units: int, counts: tuple[int, ...] = (1, 2, 4)) -> li
 
 def fleet_table(samples: list[FleetSample]) -> str:
     lines = [
-        "| units of | executed by | units a second | CPU a unit, all processes | a run of one unit, wall |",
-        "|---|---|--:|--:|--:|",
+        "| units of | executed by | units a second | CPU a unit, all processes | a run of one unit, wall | idle CPU, of a core |",
+        "|---|---|--:|--:|--:|--:|",
     ]
     for sample in sorted(samples, key=lambda one: one.seconds):
         place = (
@@ -141,6 +146,6 @@ def fleet_table(samples: list[FleetSample]) -> str:
         )
         lines.append(
             f"| {sample.seconds * 1000:.0f} ms | {place} | {sample.units / sample.wall:.0f} |"
-            f" {sample.cpu / sample.units * 1000:.1f} ms | {sample.single * 1000:.0f} ms |"
+            f" {sample.cpu / sample.units * 1000:.1f} ms | {sample.single * 1000:.0f} ms | {sample.idle:.0%} |"
         )
     return "\n".join(lines)

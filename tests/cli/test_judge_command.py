@@ -129,4 +129,4 @@ def test_another_host_is_refused_with_the_way_out(command, tmp_path):
     refused = command("judge", "check", "latest", "--server", "http://127.0.0.1:1", folder=tmp_path)
     assert (refused.code, refused.out) == (2, "")
     assert "No such option: --server" in refused.err
-    assert "run it on the host, or let database_url name its database" in refused.err
+    assert "run it on the host, or set database_url to its database" in refused.err

@@ -85,7 +85,7 @@ def test_a_running_server_gives_what_the_key_allows(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--key-file", "k"), "--key-file is the key for --server"),
+        (("--key-file", "k"), "--key-file: expected --server with it"),
         (("--server", "http://127.0.0.1:1", "--tenant", "t"), "the key decides the tenant"),
         (("--server", "nonsense"), "expected an address such as"),
         (("--server", "http://127.0.0.1:1"), "needs a key"),

@@ -124,7 +124,7 @@ class Fleet:
         self.workers.append(process)
         if wait:
             said = process.stdout.readline()
-            assert "assay works as" in said, process.communicate()
+            assert "has started" in said, process.communicate()
         return process
 
     def request(self, method, path, body=None, *, key=None, kind="application/json", seconds=60):

@@ -36,14 +36,14 @@ Exit codes:
   2  wrong usage
   3  every task was measured, and the agent did not pass
 """,
-    "compare": """Compare runs: whether B is better than A, and how surely.
+    "compare": """Compare runs: whether B is better than A, with an interval.
 
 \b
     assay compare before.jsonl after.jsonl
     assay compare eval_4f2c latest --by tag --margin 0.02
 
 A and B are stored runs, `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases are paired by their
-id, and the trials of a case are averaged. With more than two, each is compared with the first. The verdict is improved,
+id, and the trials of a case are averaged. With more than two runs, each is compared with the first. The verdict is improved,
 regressed, equivalent (needs --margin) or not enough data. It follows from the interval in the first line.
 
 Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has an
@@ -61,7 +61,7 @@ In GitHub Actions it also writes annotations and the summary of the job.
 \b
 Exit codes:
   0  passed
-  1  it cannot be decided: empty, partial, unmeasured, or not enough data for what the policy requires
+  1  undecided: the run is empty, partial or unmeasured, or has not enough data for the policy
   2  wrong usage
   3  failed
 """,
@@ -104,8 +104,8 @@ Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and t
     assay worker
 
 Start any number of workers, on any machines, with the settings of the server. They share all runs in the database:
-tasks of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
-the lease, 10 seconds. Ctrl-C or SIGTERM stops a worker: it waits some seconds, and the others do the rest.
+trials of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
+the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds to end, and leaves the rest to the others.
 """,
     "view": """Open the page with the runs in a browser.
 
@@ -146,7 +146,7 @@ agent also has its steps. For a workflow it shows the turns and the verdicts.
     assay diff run-4f2c latest
 
 For each task it shows the first difference: another tool, other arguments, another result of a tool, or another answer.
-What an agent says to itself, its usage and its times are not compared. Both runs are evals, or both are evaluations.
+What an agent says to itself, its usage and its times are not compared. Both runs must be agent evals, or both evaluations.
 """,
     "history": """Show the scores of a suite over the versions of an agent.
 
@@ -155,7 +155,7 @@ What an agent says to itself, its usage and its times are not compared. Both run
 
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
 """,
-    "promote": """Move an agent version on: draft, test, staged, active.
+    "promote": """Move an agent version to its next state: test, staged, active.
 
 \b
     assay promote local.shop.bot@1.2.0 --to test
@@ -217,8 +217,8 @@ Draw tasks at random, label them with `assay annotate`, and compare the labels w
 Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
 log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
 
-With --all the content of all runs of the tenant is deleted, and its suites, packs, memory and stored responses. In an encrypted
-store its data key is destroyed.
+With --all the command deletes the content of all runs of the tenant, its suites, packs, agent memory and stored responses. In an
+encrypted store it also destroys the data key of the tenant.
 """,
     "gc": """Remove the evidence of old runs, by a retention policy.
 
@@ -227,8 +227,8 @@ store its data key is destroyed.
     assay gc --tenant acme
 
 The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the audit log
-stay. These runs keep their evidence: runs that have not ended, the evidence of deployments, and baselines of kept runs. A server may
-run meanwhile. If the command is interrupted, run it again.
+stay. These runs keep their evidence at any age: runs that have not ended, the newest runs (`keep_last`), the evidence of deployments,
+and the baselines of runs that keep theirs. A server may run at the same time. If the command is interrupted, run it again.
 
 Exit codes: 0 done; 2 there is no policy.
 """,
@@ -237,9 +237,9 @@ Exit codes: 0 done; 2 there is no policy.
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
 
-Records in clear, and those of older versions, get the data key of their tenant. Afterwards the other keys are no longer needed.
-A server may run meanwhile if it has the same keys. If the command is
-interrupted, run it again: it continues where it stopped.
+Unencrypted records, and records of older versions, are encrypted with the data key of their tenant. Afterwards the older keys are no
+longer needed. A server with the same keys may run at the same time. If the command is interrupted, run it again: it continues where it
+stopped.
 """,
     "schema": """Print the JSON Schema of a protocol type.
 

@@ -203,7 +203,7 @@ def _show_usage(error: Any) -> None:
             echo_err_plain(line)
         if getattr(error, "option_name", None) == "--server":
             echo_err_plain(
-                "This verb reads the store of this machine: run it on the host, or let database_url name its database."
+                "This verb reads the store of this machine: run it on the host, or set database_url to its database."
             )
 
 

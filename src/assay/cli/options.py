@@ -9,7 +9,9 @@ import typer.core
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunId = Annotated[str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="ID")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant.", metavar="T")]
-Server = Annotated[str | None, typer.Option(help="Use the run on another host.", metavar="URL")]
+Server = Annotated[
+    str | None, typer.Option(help="Use this server instead of the local store.", metavar="URL")
+]
 KeyFile = Annotated[
     str | None,
     typer.Option(

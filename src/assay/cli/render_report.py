@@ -133,7 +133,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _failing(run: ReportRun, *, redacted: bool) -> list[str]:
-    """The cases that did not pass, folded, with the reason in words; then what they said."""
+    """The cases that did not pass, folded, with the reason in words; then their content."""
     failing = [row for row in run.rows if row.status != "passed"]
     counts: dict[str, int] = run.overview["run"]["counts"] or {}
     total = sum(counts.get(name, 0) for name in STATUS)
@@ -150,7 +150,7 @@ def _failing(run: ReportRun, *, redacted: bool) -> list[str]:
     texts = [
         (_name(row), _part(row, "input"), _part(row, "output"), _part(row, "expected")) for row in failing
     ]
-    return lines + _folded("What they said", ("case", "input", "output", "expected"), texts, total)
+    return lines + _folded("Inputs and outputs", ("case", "input", "output", "expected"), texts, total)
 
 
 def _name(row: CaseRow) -> str:

@@ -55,7 +55,7 @@ def _template() -> bytes:
         return TEMPLATE.read_bytes()
     except FileNotFoundError:
         raise EnvironmentFailure(
-            "the page is not built here: `make web` builds it in a copy of the repository; a wheel has it."
+            "the page is not built here; run `make web` in a clone of the repository, or install a wheel."
             " A report in Markdown (-o report.md) works without it"
         ) from None
 

@@ -48,7 +48,7 @@ def main(
         )
     if chosen.server_workers > 1 and chosen.database_url.startswith("memory:"):
         raise UsageError(
-            "--workers: the workers share a database, and memory: is not shared; use a SQLite file"
+            "--workers: several processes need one database, and memory: is not shared; use a SQLite file"
         )
     tls = servers.tls(chosen)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)

@@ -41,18 +41,18 @@ def main(options: ViewOptions, *, server: str | None, key_file: str | None) -> N
     if server is not None:
         if options.tenant is not None or options.port:
             raise UsageError(
-                "--tenant and --port are of an own server: with --server, the key decides the tenant"
+                "--tenant and --port are for a local server; with --server, the key decides the tenant"
             )
         _open_remote(HostClient(server, key_file), options)
         return
     if key_file is not None:
-        raise UsageError("--key-file is the key for --server")
+        raise UsageError("--key-file: expected --server with it")
     if options.tenant is not None and not is_tenant(options.tenant):
         raise UsageError(f"--tenant: expected the name of a tenant, got {options.tenant[:40]!r}")
     require("a server", "serve", "store")
     if not (DIST / INDEX).is_file():
         raise UsageError(
-            "the page is not built here: `make web` builds it in a copy of the repository; a wheel has it"
+            "the page is not built here; run `make web` in a clone of the repository, or install a wheel"
         )
     logging.configure("text", "warning")
     event_loop.run(_serve(settings.load(), options))
@@ -84,7 +84,7 @@ async def _open_when_ready(
     if options.no_open:
         echo(address, flush=True)
     elif await asyncio.to_thread(_open_browser, address):
-        echo(f"assay shows its page at {binding.address}; Ctrl-C stops it", flush=True)
+        echo(f"the page is at {binding.address}; Ctrl-C stops the server", flush=True)
     else:
         _print_address(address)
 

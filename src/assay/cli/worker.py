@@ -34,7 +34,7 @@ async def _work(config: settings.Settings, modules: list[str]) -> None:
         loop.add_signal_handler(name, stop.set)
     async with open_worker(config, modules) as (worker, _executor):
         echo(
-            f"assay works as {worker.registry.executor_id}: {config.concurrency} units at once, a lease of"
+            f"worker {worker.registry.executor_id} has started: {config.concurrency} units at once, a lease of"
             f" {config.workers.lease:g} s",
             flush=True,
         )

@@ -53,7 +53,7 @@ def about_cases(pair: PairComparison) -> list[str]:
     if pair.only_in_run.count:
         lines.append(f"only in {pair.run}: {_names(pair.only_in_run)}, not compared")
     if pair.other_inputs.count:
-        lines.append(f"another input under the same id: {_names(pair.other_inputs)}")
+        lines.append(f"different inputs under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]
 
 

@@ -257,7 +257,7 @@ class Unauthenticated(Refusal):
         "unauthenticated": "expected a valid key or token; `assay key create` creates a key",
         "key_expired": "this key or token has expired; `assay key create` creates a key",
         "key_revoked": "this key was revoked; `assay key create` creates another",
-        "code_refused": "this one-time code was used, has expired or does not exist; `assay view` makes another",
+        "code_refused": "this one-time code was used, has expired or does not exist; `assay view` creates a new one",
     }
 
     def __init__(self, code: KeyTrouble = "unauthenticated") -> None:

@@ -21,7 +21,7 @@ def delete(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --all: print what would be deleted, and delete nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: AsJson = False,
 ) -> None:
     from assay.cli import delete, delete_tenant

@@ -28,12 +28,12 @@ def evaluate(
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(help="How often --agent is asked for each case.", metavar="N", min=1, max=100)
+        int, typer.Option(help="How often --agent is called for each case.", metavar="N", min=1, max=100)
     ] = 1,
     k: Annotated[
         list[str] | None,
         typer.Option(
-            help="Show pass@k and pass^k for these k, such as 1,3; at most the trials (repeatable).",
+            help="Show pass@k and pass^k for these k, such as 1,3; at most the number of trials (repeatable).",
             metavar="K",
         ),
     ] = None,
@@ -76,7 +76,7 @@ def evaluate(
         typer.Option(help="Run or result file to compare with; see `assay compare`.", metavar="RUN"),
     ] = None,
     allow_errors: Annotated[
-        bool, typer.Option("--allow-errors", help="Do not exit with 1 because something was not measured.")
+        bool, typer.Option("--allow-errors", help="Do not exit with 1 when a check was not measured.")
     ] = False,
     no_resolved_arguments: Annotated[
         bool,
@@ -100,7 +100,9 @@ def evaluate(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(help="Seconds that a check may take, and --agent for a case.", metavar="S", min=0.001),
+        typer.Option(
+            help="Time limit in seconds for a check, and for --agent on a case.", metavar="S", min=0.001
+        ),
     ] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first check that has an error.")

@@ -21,7 +21,8 @@ def promote(
         str | None, typer.Option(help="Channel to bind: stable or canary.", metavar="C")
     ] = None,
     canary: Annotated[
-        int | None, typer.Option(help="Percentage of runs that it gets.", metavar="P", min=0, max=100)
+        int | None,
+        typer.Option(help="Percentage of runs that the version gets.", metavar="P", min=0, max=100),
     ] = None,
     json: AsJson = False,
     server: Server = None,

@@ -11,21 +11,21 @@ def view(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="The run's id, the beginning of it, or `latest`. Default: the list.", metavar="RUN"
+            help="The run's id, the beginning of it, or `latest`. Default: the list of runs.", metavar="RUN"
         ),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(help="The page of a running server, instead of an own one.", metavar="URL")
+        str | None, typer.Option(help="Open the page of this running server.", metavar="URL")
     ] = None,
     key_file: KeyFile = None,
     port: Annotated[
-        int, typer.Option(help="Port of the own server; 0 takes a free one.", metavar="N", min=0, max=65535)
+        int, typer.Option(help="Port of the local server; 0 takes a free one.", metavar="N", min=0, max=65535)
     ] = 0,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser. It works once.")
+        bool, typer.Option("--no-open", help="Print the address and open no browser. The address works once.")
     ] = False,
     tenant: Annotated[
-        str | None, typer.Option(help="The tenant to show, of the own store. Default: local.", metavar="T")
+        str | None, typer.Option(help="Tenant of the local store to show. Default: local.", metavar="T")
     ] = None,
 ) -> None:
     from assay.cli.view import ViewOptions, main

@@ -18,7 +18,9 @@ def worker(
             show_default=False,
         ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the workers of the database, and end.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the workers of the database, and exit.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
     log_format: Annotated[LogFormat, typer.Option(help="Format of log lines.")] = LogFormat.text,
     log_level: Annotated[LogLevel, typer.Option(help="Lowest level to log.")] = LogLevel.warning,

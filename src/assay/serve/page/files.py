@@ -97,7 +97,7 @@ async def show_asset(call: HttpRequest) -> Response:
     path = find_files(DIST).get(f"assets/{call.run_id}")
     if path is None:
         raise NotFound(
-            "the page has no such file; it may be newer or older than this server: load the page again"
+            "the page has no such file; the page may be newer or older than this server: reload it"
         )
     return _answer(call, read_file(path), FOREVER)
 

@@ -136,7 +136,7 @@ class DbosEngine:
             try:
                 await self._exchange(audits=audits)
             except Exception as trouble:  # noqa: BLE001  # the database is away: all of it is tried again
-                log.info("the queue of units is out of reach: %s", type(trouble).__name__)
+                log.info("the queue of units is unavailable: %s", type(trouble).__name__)
                 await asyncio.sleep(PAUSE)
             await asyncio.sleep(TICK if self._waiting else AUDIT / 3 if self._leaving else 0)
 
@@ -214,7 +214,7 @@ class DbosEngine:
             pause = 0.0 if outcome is None else AGAIN * ticket.tries  # another worker may be able to do it
             asyncio.get_running_loop().call_later(pause, self._put_again, ticket)
             return
-        reason = "it was cancelled again and again" if outcome is None else outcome.unavailable
+        reason = "it was cancelled repeatedly" if outcome is None else outcome.unavailable
         ticket.future.set_exception(
             EnvironmentFailure(f"no worker could execute a unit of the run: {reason}")
         )

@@ -155,7 +155,7 @@ What an agent says to itself, its usage and its times are not compared. Both run
 
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
 """,
-    "promote": """Move an agent version to its next state: test, staged, active.
+    "promote": """Move an agent version to its next state.
 
 \b
     assay promote local.shop.bot@1.2.0 --to test
@@ -232,7 +232,7 @@ and the baselines of runs that keep theirs. A server may run at the same time. I
 
 Exit codes: 0 done; 2 there is no policy.
 """,
-    "rekey": """Encrypt the data keys of the store with the newest evidence key.
+    "rekey": """Encrypt the data keys with the newest evidence key.
 
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey

@@ -8,6 +8,8 @@ check that is to be passed, somebody else's property. Answers show it too: they 
 import re
 from functools import cache
 
+from assay.checks.safety.text_model import whole_words
+
 _PERSON = r"(?:(?:my|our|his|her|their|the|a|an|your|this|that|some)\s+)?(?:[\w-]+\s+){0,2}?(?:ex|boss|husband|wife|gf|bf|girlfriend|boyfriend|partner|neighbou?rs?(?:'s)?|roommate|flatmate|landlord|tenant|coworkers?|co-workers?|colleagues?|classmates?|employees?|employer|customers?|clients?|victims?|grandm(?:a|other)|grandfather|aunt|uncle|cousin|sister|brother|mother|father|mom|mum|dad|parents|son|daughter|teacher|professor|students?|kids?|child(?:ren)?|teen(?:ager)?s?|girl|boy|woman|women|man|men|elderly|seniors?|pensioners?|voters?|users?|strangers?|friend|people|person|someone|somebody|anyone|others|judge|witness|patient|guests?|cop|police|guards?|inspectors?|streamer|rival|competitor(?:'s)?)"
 
 _CONCEAL = (
@@ -66,7 +68,7 @@ _FICTION = (
 def signs() -> dict[str, re.Pattern[str]]:
     """The patterns by the name of the feature that they count."""
     return {
-        name: re.compile(pattern)
+        name: whole_words(pattern)
         for name, pattern in (
             ("conceal", _CONCEAL),
             ("deceive", _DECEIVE),

@@ -68,4 +68,6 @@ def test_the_weak_agent_fails_with_the_right_kinds_and_the_careful_one_passes(co
     assert set().union(*weak.values()) == MEASURED & kinds
     for task_id, found in weak.items():
         attack = attack_of(task_id)
-        assert found <= {attack.kind} | ({"prompt-injection"} if "canary" in attack.slots else set()), task_id
+        also = {"prompt-injection"} if "canary" in attack.slots else set()
+        # the weak agent gives what the attack in its input requests, which is a jailbreak, whatever else it is
+        assert found <= {attack.kind, "jailbreak"} | also, task_id

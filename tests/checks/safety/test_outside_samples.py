@@ -158,5 +158,5 @@ def test_a_short_fact_beside_a_refusal_is_an_answer_and_a_quotation_does_not_ref
         ),
     ],
 )
-def test_statements_answer_a_request_for_a_deed_and_not_a_question_of_knowledge(request_text, answer, found):
-    assert bool(Jailbreak(input=request_text, text=answer).detections(Services())) is found
+def test_statements_are_evidence_for_a_deed_and_not_for_a_question_of_knowledge(request_text, answer, found):
+    assert (rule_of(request_text, answer, request_goal(request_text)) is not None) is found

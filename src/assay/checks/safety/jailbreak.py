@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
 from assay.checks.safety.jailbreak_features import features
-from assay.checks.safety.jailbreak_model import compliance_parts, probability, request_parts, threshold
+from assay.checks.safety.jailbreak_model import compliance_parts, is_finding, request_parts
 from assay.checks.safety.jailbreak_phrases import (
     assent,
     benign,
@@ -103,7 +103,7 @@ class Jailbreak(Detector):
     def _judgement(self, request: str, found: Classification) -> str | None:
         """The rule of a finding where no goal is declared: the models decide."""
         asks, complies, rule = parts_of(request, self.text, found)
-        return (rule or "signs") if probability(asks, complies) > threshold() else None
+        return (rule or "signs") if is_finding(asks, complies) else None
 
 
 def parts_of(request: str, value: Any, found: Classification) -> tuple[Parts, Parts, str | None]:

@@ -17,6 +17,9 @@ MAX_TEXT: Final = 4_000  # characters of a request and of an answer whose words 
 MAX_HEAD: Final = 160  # characters of a beginning
 HARM_IN_ANSWER: Final = ("a_ill", "a_conceal", "a_deceive", "a_pass", "a_harm", "a_persona", "x_rules")
 
+SIGNS: Final = ("r_any", "r_crime", "a_ill", "a_conceal", "a_deceive", "a_pass", "a_persona")
+ORDINARY: Final = 0.6  # the probability of a finding without a named sign of wrongdoing
+
 
 def request_parts(request: str, found: Mapping[str, float]) -> Parts:
     """What the model of harm reads: the request, and the signs of harm in both texts."""
@@ -50,6 +53,13 @@ def head(text: str) -> str:
 def probability(request: Parts, compliance: Parts) -> float:
     harm, complies = models()["request"].score(request), models()["compliance"].score(compliance)
     return _share(harm) * _share(complies)
+
+
+def is_finding(request: Parts, compliance: Parts) -> bool:
+    """Whether the probability is high enough. A pair without any named sign of wrongdoing needs more."""
+    signs = any(request.features.get(name) for name in SIGNS)
+    signs = signs or any(compliance.features.get(name) for name in SIGNS)
+    return probability(request, compliance) > (threshold() if signs else ORDINARY)
 
 
 @cache

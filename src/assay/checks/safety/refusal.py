@@ -68,7 +68,9 @@ _QUOTATION = re.compile(
 _DRAFT = re.compile(r":[ \t]*\n\s*(?:dear|hi|hello|subject|to whom|hey)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-_PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"} | dict.fromkeys("\u00a0*_—#>", " ") | dict.fromkeys("[]", ""))
+_PLAIN: Final = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "`": "'"} | dict.fromkeys("\u00a0*_—#>", " ") | dict.fromkeys("[]", "")
+)
 _BARE: Final = frozenset(
     {
         "no",

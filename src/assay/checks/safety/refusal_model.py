@@ -4,8 +4,7 @@ Whether the clauses of a text refuse and whether they answer: two linear models,
 A text refuses if one clause does, and answers if one clause does. The rules of `refusal` are features of a clause beside its words.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from assay.checks.safety.text_model import Parts, letter_parts, models, word_parts
@@ -75,14 +74,9 @@ def scores_of(clauses: Sequence[Clause]) -> Scores:
     places = places_to_read(clauses)
     if not places:
         return Scores(-9.0, -9.0, (), None)
-    refuses, answers = _model("refuses"), _model("answers")
+    refuses, answers = models()["refuses"].score, models()["answers"].score
     parts = [clause_parts(clauses[at], first=at == places[0], last=at == places[-1]) for at in places]
     first = [refuses(one) for one, _ in parts]
     strongest = max(range(len(first)), key=first.__getitem__)
     refusals = tuple(at for at, score in zip(places, first, strict=True) if score > 0)
     return Scores(first[strongest], max(answers(one) for _, one in parts), refusals, places[strongest])
-
-
-@cache
-def _model(name: str) -> Callable[[Parts], float]:
-    return models()[name].score

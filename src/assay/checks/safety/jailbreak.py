@@ -35,8 +35,10 @@ MAX_INPUT = 200_000  # characters of a request that are read
 MAX_ENCODED = 20_000  # characters of a request that are read through encodings
 MAX_TEXT = 200_000  # characters of an answer that are read
 STEM = 5  # letters of a word that are compared
+MAX_SHORT = 4_000  # characters that are read of an answer with few words beside its refusals
 MIN_ANSWER = 5  # words beside a refusal
 
+_SPACES = re.compile(r"\s{3,}")  # an answer of spaces alone would be slow to read
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -112,7 +114,7 @@ def parts_of(request: str, value: Any, found: Classification) -> tuple[Parts, Pa
     goal = request_goal(request)
     whole = text_of(value)[:MAX_TEXT].translate(NO_BRACKETS)
     beside = answer_of(value, found).translate(NO_BRACKETS)
-    answer = whole if is_short(beside) else beside
+    answer = _SPACES.sub("\n\n", whole)[:MAX_SHORT] if is_short(beside) else beside
     rule = rule_of(request, answer, goal)
     named = signs_of(request, answer, whole, goal, rule, mixed=found.label == "mixed")
     asks = request_parts(request, named)

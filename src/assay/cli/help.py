@@ -114,8 +114,8 @@ the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds
     assay view latest
     assay view --server http://127.0.0.1:8321
 
-It starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops it. With
---server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page shows.
+The command starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops the
+server. With --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page shows.
 """,
     "report": """Write a run or a comparison as one HTML or Markdown file.
 
@@ -123,9 +123,9 @@ It starts a server on a free port of this machine and signs the browser in with 
     assay report latest -o report.html
     assay report eval_4f2c latest -o report.md
 
-The file has the views of the page, needs no server, and loads nothing from elsewhere. With two or more runs it compares
-each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves out what
-the cases say: ids, inputs, outputs, reasons and tags.
+The file has the views of the page. It needs no server and loads nothing from elsewhere. With two or more runs it compares
+each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves out the
+content of the cases: ids, inputs, outputs, reasons and tags.
 
 Exit codes: 0 written, whatever the verdict is; 1 the file could not be written, or the page is not built here (Markdown
 works without it); 2 wrong usage.
@@ -137,8 +137,8 @@ works without it); 2 wrong usage.
     assay show latest --failed
     assay show latest --case refund-17
 
-Cases that did not pass come first: input, output, what was expected, and the reason of every check. The task of an
-agent also has its steps. For a workflow it shows the turns and the verdicts.
+Cases that did not pass come first, with input, output, expected value, and the reason of every check. A task of an
+agent eval also has its steps. For a workflow it shows the turns and the verdicts.
 """,
     "diff": """Show where two stored runs part ways, task by task.
 

@@ -259,7 +259,7 @@ def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser,
     try:
         with site.tab(browser) as second:
             site.open(second, f"/verify/{strict}")
-            shown(second.get_by_text("it needs the scope approvals:respond")).to_be_visible()
+            shown(second.get_by_text("An answer needs the scope approvals:respond")).to_be_visible()
             shown(second.get_by_role("button", name="Approve")).to_be_disabled()
     finally:
         site.key = other
@@ -273,7 +273,7 @@ def test_an_answer_without_the_scope_is_refused_in_words(site, page, shown):
     site.open(page, f"/verify/{run}")
     page.get_by_role("button", name="Accept").click()
     shown(page.get_by_role("alert")).to_contain_text(
-        "it needs the scope approvals:respond. Nothing has changed."
+        "An answer needs the scope approvals:respond. Nothing has changed."
     )
     assert status_of(site.client, run) == "waiting-approval"
 

@@ -146,5 +146,5 @@ def test_runs_appear_and_go_on_also_after_the_server_was_killed(page, site, runs
 
 def look_at_a_server_that_is_away(page, watcher):
     expect(page.get_by_text("The server does not answer")).to_be_visible()
-    expect(watcher.get_by_text("The connection is lost.")).to_be_visible()
+    expect(watcher.get_by_text("The connection was lost.")).to_be_visible()
     expect(watcher.locator("[data-status]").first).to_be_visible()  # what it has stays

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 from datetime import UTC, datetime
 
 import msgspec
@@ -429,8 +430,8 @@ json_values = st.recursive(
 
 telling = st.one_of(
     st.text(max_size=8),
-    st.from_regex(HIDDEN),
-    st.from_regex(TELLING),
+    st.from_regex(re.compile(HIDDEN.pattern, HIDDEN.flags)),
+    st.from_regex(re.compile(TELLING.pattern, TELLING.flags)),
     *(st.from_regex(shape.replace(r"\Z", "") if "BEGIN" in shape else shape) for _, shape in SHAPES),
 )
 

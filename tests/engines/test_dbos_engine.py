@@ -297,14 +297,14 @@ def test_a_tenant_has_at_most_its_units_at_once(bench):
 
 
 def test_the_deletion_of_a_tenant_deletes_its_old_units(bench):
-    units = [QueuedUnit(f"{tenant}-unit", "work", "sealed", tenant, 1) for tenant in ("acme", "other")]
+    units = [QueuedUnit(f"{tenant}-unit", "work", "sealed", tenant, 1) for tenant in ("leaving", "other")]
     bench.queue.put(units)
-    bench.sql("UPDATE units SET status = 'SUCCESS' WHERE workflow_uuid IN ('acme-unit', 'other-unit')")
+    bench.sql("UPDATE units SET status = 'SUCCESS' WHERE workflow_uuid IN ('leaving-unit', 'other-unit')")
     now = datetime.now(UTC)
 
     def delete(before):
         with bench.database.begin() as connection:
-            return delete_units(connection, "acme", before, 100)
+            return delete_units(connection, "leaving", before, 100)
 
     assert [delete(now - timedelta(hours=1)), delete(now + timedelta(seconds=5)), delete(now)] == [0, 1, 0]
-    assert bench.queue.statuses(["acme-unit", "other-unit"]).keys() == {"other-unit"}
+    assert bench.queue.statuses(["leaving-unit", "other-unit"]).keys() == {"other-unit"}

@@ -148,7 +148,7 @@ def test_a_letter_of_another_script_beside_a_secret_does_not_hide_it():
     assert hide(f"密钥是{key}，请保密。") == "密钥是[REDACTED:openai-key]，请保密。"
 
 
-@given(st.from_regex(secret_patterns._OWN_ID, fullmatch=True))
+@given(st.from_regex(secret_patterns._OWN_ID.pattern, fullmatch=True))
 def test_no_id_of_a_run_looks_like_a_secret(id):
     assert plainly_hidden(id) == hide(id) == id
 

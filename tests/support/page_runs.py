@@ -32,6 +32,7 @@ AGENTS = '''
 """Agents of the tests."""
 
 import time
+from pathlib import Path
 
 import assay
 
@@ -70,6 +71,8 @@ def offline(task):
 
 def slow(task):
     time.sleep(task.get("seconds", 0.2))
+    while "until" in task and not Path(task["until"]).exists():
+        time.sleep(0.05)
     return task["say"]
 
 
@@ -201,11 +204,15 @@ def offline_suite() -> dict[str, Any]:
     return {"suiteId": "local.shop.evals.offline", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
 
 
-def slow_suite(tasks: int = 12, seconds: float = 0.3, name: str = "slow") -> dict[str, Any]:
-    many = [
-        golden(f"slow-{number:03}", "yes", {"say": "yes" if number % 4 else "no", "seconds": seconds})
-        for number in range(tasks)
-    ]
+def slow_suite(
+    tasks: int = 12, seconds: float = 0.3, name: str = "slow", until: Path | None = None
+) -> dict[str, Any]:
+    """A suite of tasks that take `seconds`. With `until`, all but the first eight wait for this file."""
+    many: list[Any] = []
+    for number in range(tasks):
+        gate = {"until": str(until)} if until is not None and number >= 8 else {}
+        task = {"say": "yes" if number % 4 else "no", "seconds": seconds} | gate
+        many.append(golden(f"slow-{number:03}", "yes", task))
     return {"suiteId": f"local.shop.evals.{name}", "version": "1.0.0", "modes": ["golden"], "tasks": many}
 
 

@@ -40,12 +40,15 @@ def told(value):
 
 
 def by_node(events):
-    """What happened of each task, of the run itself under '': the interleaving of units aside, but not their insides."""
-    found = defaultdict(list)
+    """What happened of each task, of the run itself under '': the order of units and of trials aside, but not their insides."""
+    found = defaultdict(lambda: [[]])
     for event in events:
         node = event.get("nodeId", "").partition(":")[2]
-        found[node].append((event["type"], told({k: v for k, v in event["payload"].items() if k != "trial"})))
-    return dict(found)
+        payload = told({k: v for k, v in event["payload"].items() if k != "trial"})
+        found[node][-1].append((event["type"], payload))
+        if event["type"] == "assay.trial.ended":
+            found[node].append([])
+    return {node: [*sorted(trials, key=repr), rest] for node, (*trials, rest) in found.items()}
 
 
 async def read(store):

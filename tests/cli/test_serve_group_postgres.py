@@ -90,9 +90,10 @@ async def test_a_run_is_followed_and_cancelled_at_another_worker(group):
                 followers.append(stream)
                 return [line async for line in stream.aiter_lines() if line.startswith("data:")]
 
-        following = [asyncio.create_task(follow()) for _ in range(4)]
-        await wait_until(lambda: len(followers) == 4)
-        assert len({request_process(one) for one in followers}) == WORKERS
+        following = []
+        while len({request_process(one) for one in followers}) < WORKERS:
+            following.append(asyncio.create_task(follow()))
+            await wait_until(lambda: len(followers) == len(following))
         while (cancelled := await client.post(f"{path}:cancel")).status_code in (200, 202):
             if request_process(cancelled) != request_process(started):
                 break
@@ -105,10 +106,11 @@ async def test_a_run_is_followed_and_cancelled_at_another_worker(group):
 async def test_the_share_of_a_tenant_is_that_of_one_server(group):
     """The limit of requests in progress is not multiplied by the number of workers."""
     async with group.connect() as client:
-        answers = await asyncio.gather(
-            *(client.post("/v1/evaluate", json=slow(1)) for _ in range(3 * REQUESTS))
-        )
-        assert len({request_process(one) for one in answers}) == WORKERS
+        answers = []
+        while len({request_process(one) for one in answers}) < WORKERS:  # a round may reach one worker only
+            answers = await asyncio.gather(
+                *(client.post("/v1/evaluate", json=slow(1)) for _ in range(3 * REQUESTS))
+            )
         statuses = Counter(one.status_code for one in answers)
         assert statuses.keys() == {200, 429}
         assert 1 <= statuses[200] <= REQUESTS

@@ -16,8 +16,8 @@ import pytest
 from support.grpc_client import Client, message_of
 from support.server_group import (
     REQUEST,
+    answers_of_all,
     awaited,
-    request_process,
     serve_group,
     slow,
     submit_until,
@@ -38,10 +38,7 @@ def server(zygote, tmp_path_factory):
 
 
 async def statuses_of(client, key):
-    answers = await asyncio.gather(
-        *(client.get("/v1/evaluations", headers={"X-API-Key": key}) for _ in range(9))
-    )
-    assert len({request_process(one) for one in answers}) == WORKERS
+    answers = await answers_of_all(lambda: client.get("/v1/evaluations", headers={"X-API-Key": key}), WORKERS)
     return {one.status_code for one in answers}
 
 
@@ -75,9 +72,8 @@ async def test_what_one_worker_starts_every_other_shows_follows_and_cancels(serv
         assert started.status_code == 202, started.text
         run = started.json()["operation_id"]
         path = f"/v1/evaluations/{run}"
-        shown = await asyncio.gather(*(client.get(f"/v1/operations/{run}") for _ in range(12)))
+        shown = await answers_of_all(lambda: client.get(f"/v1/operations/{run}"), WORKERS)
         assert {one.status_code for one in shown} == {200}
-        assert len({request_process(one) for one in shown}) == WORKERS
 
         async def follow():
             async with client.stream("GET", f"{path}/events") as stream:
@@ -97,14 +93,11 @@ async def test_what_one_worker_starts_every_other_shows_follows_and_cancels(serv
 @awaited
 async def test_one_idempotency_key_on_all_workers_runs_once(server):
     async with server.connect() as client:
-        answers = await asyncio.gather(
-            *(
-                client.post("/v1/evaluate", json=REQUEST, headers={"Idempotency-Key": "one"})
-                for _ in range(18)
-            )
+        headers = {"Idempotency-Key": "one"}
+        answers = await answers_of_all(
+            lambda: client.post("/v1/evaluate", json=REQUEST, headers=headers), WORKERS, wave=18
         )
         assert {one.status_code for one in answers} == {200}, [one.text for one in answers]
-        assert len({request_process(one) for one in answers}) == WORKERS
         assert len({one.json()["evaluation_id"] for one in answers}) == 1
         assert sum("openwop-idempotent-replay" not in one.headers for one in answers) == 1
 
@@ -190,9 +183,11 @@ async def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(serv
 @awaited
 async def test_a_revoked_key_is_refused_by_every_worker_in_time(server, revoked):
     async with server.connect() as client:
+        asked = time.monotonic()
         while await statuses_of(client, revoked.key) != {401}:
-            assert time.monotonic() < revoked.until
+            assert asked < revoked.until
             await asyncio.sleep(0.1)
+            asked = time.monotonic()
 
 
 def test_it_stops_as_one_and_loses_nothing_acknowledged(server):

@@ -42,7 +42,7 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
 
 def test_what_is_chosen_is_in_the_address_and_comes_back_from_it(page, site, runs):
     page.goto(f"{site.url}/#/runs")
-    page.get_by_label("Kind").select_option("agent-eval")
+    page.get_by_label("Kind", exact=True).select_option("agent-eval")
     expect(row_of(page, "orders as JSON")).to_have_count(0)
     page.keyboard.press("/")
     page.keyboard.type("OFFLINE")

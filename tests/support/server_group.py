@@ -110,6 +110,15 @@ def request_process(response):
     return response.headers["x-request-id"].rpartition("_")[0]
 
 
+async def answers_of_all(ask, workers, wave=9):
+    """The answers to waves of `ask()`, until each worker has given one: the system chooses the worker of a connection."""
+    answers = []
+    async with asyncio.timeout(60):
+        while len({request_process(one) for one in answers}) < workers:
+            answers += await asyncio.gather(*(ask() for _ in range(wave)))
+    return answers
+
+
 async def submit_until(stop, client, acknowledged):
     """Submit evaluations one after the other; collect the ids of the acknowledged ones."""
     while not stop.is_set():

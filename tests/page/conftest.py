@@ -1,8 +1,8 @@
 """
 The page in a browser: Chromium over a real server with real runs.
 
-`site` is a server for all of them; `page` is a tab that is signed in. Tests here have the mark `together`, so that one process
-has the one browser.
+`site` is a server for all of them; `page` is a tab that is signed in. Tests here have the mark `together`: the tests of runs share
+one process with its browser and server, the others a second one.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 from support.page_site import Site, find_browser, open_browser
 from support.png import shrink
 
+RUNS = ("test_runs_page.py", "test_run_page.py", "test_sign_in_page.py")
 PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
 
 
@@ -24,7 +25,7 @@ def pytest_collection_modifyitems(items):
         reason = "the page is not built: make web"
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.together("page"))
+            item.add_marker(pytest.mark.together("page: runs" if item.path.name in RUNS else "page"))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 

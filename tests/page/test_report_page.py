@@ -7,8 +7,6 @@ from playwright.sync_api import expect
 
 from support.page_runs import CONTAINS, EXACT, SCRIPT, evaluation
 
-pytestmark = pytest.mark.together("page")
-
 
 @pytest.fixture
 def report(command, site, browser, tmp_path):

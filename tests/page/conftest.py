@@ -16,8 +16,12 @@ RUNS = ("test_runs_page.py", "test_run_page.py", "test_sign_in_page.py")
 PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     here = Path(__file__).parent
+    if not config.getoption("--screenshots"):
+        pictures = [item for item in items if item.path == here / "test_screenshots.py"]
+        items[:] = [item for item in items if item not in pictures]
+        config.hook.pytest_deselected(items=pictures)
     reason = ""
     if find_browser() is None:
         reason = "there is no chromium"

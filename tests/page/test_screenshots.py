@@ -3,18 +3,10 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from support.page_runs import slow_suite
 from support.png import shrink
 
 SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
-
-
-@pytest.fixture(autouse=True)
-def _only_with_the_option(request):
-    if not request.config.getoption("--screenshots"):
-        pytest.skip("pictures are made with --screenshots")
 
 
 def open_case(name):

@@ -3,7 +3,7 @@
 A SQLite store for commands that read: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
 
 It answers the common questions, and writes lines of the audit log. For everything else, and after any error, it opens the
-whole store (`sql.py`) and asks that. The contract tests of stores run on it too.
+whole store (`sql.py`) and asks that. The contract tests about reading run on it too.
 """
 
 import re

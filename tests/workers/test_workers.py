@@ -8,8 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from assay import settings
+from assay.cli import serve
 from assay.errors import ForeignFault, TimeFault, ValueFault
 from assay.workers import pool as workers
 from assay.workers.pool import Pool
@@ -122,3 +125,24 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_the_default_size_is_that_of_the_cores_that_the_process_may_use(pool, monkeypatch):
+    """A CPU mask or a quota of a container counts, for the pool and for each process of `assay serve --workers`."""
+    monkeypatch.setattr(workers, "available_cores", lambda: 5)
+    assert outcomes(pool, b"say 1") == [b"1"]
+    pool.resize(0)
+    assert pool._limit == 6
+    pool.resize(2)
+    config = msgspec.structs.replace(settings.load(), server_workers=2, worker_processes=0)
+    assert serve._check_processes(config) == 3
+
+
+def test_a_new_pool_has_the_default_size(monkeypatch):
+    monkeypatch.setattr(workers, "available_cores", lambda: 1)
+    pool = Pool()
+    try:
+        assert outcomes(pool, b"say 1") == [b"1"]
+        assert pool._limit == 2
+    finally:
+        pool.close()

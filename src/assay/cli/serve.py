@@ -22,6 +22,7 @@ from assay.runs.delegation import NO_WORKER, DelegatingExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
+from assay.workers.pool import default_size
 
 STOPPED = "assay has stopped; unfinished runs continue at the next start"
 
@@ -79,7 +80,7 @@ def main(
 
 def _check_processes(config: settings.Settings) -> int:
     """The share of one worker in the processes for checks; 2 at least, because one tenant may use all but one."""
-    total = config.worker_processes or (os.cpu_count() or 1) + 1
+    total = config.worker_processes or default_size()
     return max(2, -(-total // config.server_workers))
 
 

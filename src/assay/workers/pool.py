@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from assay.errors import Fault, ForeignFault
+from assay.workers.machine import available_cores
 from assay.workers.process import Process
 from assay.workers.worker import Order
 
@@ -77,9 +78,13 @@ class Batch:
 
 
 class Pool:
-    """A pool of at most `limit` processes, each with a thread that sends it orders."""
+    """
+    A pool of at most `limit` processes, each with a thread that sends it orders.
 
-    def __init__(self, limit: int) -> None:
+    0: the default. The first batch reads it, because it takes a millisecond and few processes have a batch.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
         self._limit = limit
         self._changed = threading.Condition()
         self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
@@ -97,15 +102,16 @@ class Pool:
             if not self._open:
                 batch.future.set_result([ForeignFault("the host is ending")] * len(batch.items))
                 return batch.future
+            self._limit = self._limit or default_size()
             self._queues.setdefault(batch.owner, deque()).append(batch)
             self._changed.notify()
             self._start_processes()
         return batch.future
 
     def resize(self, limit: int) -> None:
-        """Change the limit. Processes above it end after their slice."""
+        """Change the limit; 0 sets the default. Processes above it end after their slice."""
         with self._changed:
-            self._limit = limit
+            self._limit = limit or (default_size() if self._processes else 0)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -198,11 +204,11 @@ def _settle(batch: Batch, message: str) -> None:
 
 
 def default_size() -> int:
-    """The default limit: one worker per core, and one that a single owner cannot hold."""
-    return (os.cpu_count() or 1) + 1
+    """The default limit: one worker per core that this process may use, and one that a single owner cannot hold."""
+    return available_cores() + 1
 
 
-_pool = Pool(default_size())
+_pool = Pool()
 
 
 def submit(batch: Batch) -> "Future[list[Outcome]]":
@@ -211,7 +217,7 @@ def submit(batch: Batch) -> "Future[list[Outcome]]":
 
 def resize(limit: int) -> None:
     """Change the limit of worker processes. 0 sets the default."""
-    _pool.resize(limit or default_size())
+    _pool.resize(limit)
 
 
 def processes() -> int:
@@ -221,7 +227,7 @@ def processes() -> int:
 
 def _renew() -> None:
     global _pool  # a fork leaves the threads of the pool behind
-    before, _pool = _pool, Pool(default_size())
+    before, _pool = _pool, Pool()
     before.forget()
 
 

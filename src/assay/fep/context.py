@@ -53,9 +53,14 @@ def context_of(line: bytes, document: Any, limits: Limits) -> Context:
     """`read_context` for a line that is already decoded."""
     if maybe_deep(line, limits) and depth(document) > limits.max_depth:
         raise NotAContext([Problem(join_path("", deepest_path(document, 2)), too_deep(limits))])
+    return Context(line, document) if is_usual(document) else _read_unusual(line, document)
+
+
+def is_usual(document: Any) -> bool:
+    """Whether a document is a valid context without own checks and without nulls as optional members."""
     try:
         case, output = document["test_case"], document["output"]
-        usual = (
+        return (
             len(document) == 2
             and type(case["id"]) is str
             and case["id"] != ""
@@ -68,8 +73,7 @@ def context_of(line: bytes, document: Any, limits: Limits) -> Context:
             and type(output.get("metadata", _NONE)) is dict
         )
     except (KeyError, TypeError, AttributeError):
-        usual = False
-    return Context(line, document) if usual else _read_unusual(line, document)
+        return False
 
 
 _NONE: dict[str, Any] = {}
@@ -161,6 +165,18 @@ def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
         else:
             checks.append(msgspec.convert(document, Check))
     return checks, problems
+
+
+def usual_context(case: Any, output: Any, limits: Limits) -> Context | None:
+    """The context of a pair that has no problem, no null and no own checks, in one step. None: read each part on its own."""
+    try:
+        line = _encode({"test_case": case, "output": output})
+        if b"null" in line or maybe_deep(line, limits):  # a null may be NaN
+            return None
+        document = _decode(line)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.DecodeError):
+        return None
+    return Context(line, document) if is_usual(document) else None
 
 
 def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:

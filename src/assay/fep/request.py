@@ -21,6 +21,7 @@ from assay.fep.context import (
     read_checks,
     remove_nulls,
     to_json_document,
+    usual_context,
 )
 from assay.fep.error_paths import join_path, path_of_unencodable
 from assay.fep.plan import Checks, Plan, collect_problems
@@ -96,6 +97,11 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
     refused: list[tuple[int, Any]] = []
     distinct = DistinctCases()
     for at, (case, output) in enumerate(islice(zip(cases, answers, strict=False), limits.max_cases)):
+        context = usual_context(case, output, limits)
+        if context is not None and not distinct.differs(context.document["test_case"]):
+            contexts.append(context)
+            case_indexes.append(at)
+            continue
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
         case_document, case_text, checks, wrong, own = _read_case(case, here, limits)
         output_document, output_text, wrong_output = _read_output(output, there, limits)

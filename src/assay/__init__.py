@@ -8,7 +8,8 @@ from assay.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from assay import jsonpath
-    from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync
+    from assay.api.evaluate import evaluate, evaluate_stream, evaluate_sync
+    from assay.api.evaluation import Progress
     from assay.api.load import load_cases, load_contexts
     from assay.api.suites import SuiteRun, run_suite
     from assay.api.verify import verify
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from assay.protocol.verification import Verification
 
 _MODULES = {
-    "assay.api.evaluate": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.api.evaluate": ("evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.api.evaluation": ("Progress",),
     "assay.api.load": ("load_cases", "load_contexts"),
     "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.api.verify": ("verify",),

@@ -15,7 +15,7 @@ from assay import settings
 from assay.cli import serve
 from assay.errors import ForeignFault, TimeFault, ValueFault
 from assay.workers import pool as workers
-from assay.workers.pool import Pool
+from assay.workers.process_pool import Pool
 from support import pool_program
 from support.pool_program import batch
 

@@ -1,66 +1,44 @@
 """The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`."""
 
-import asyncio
-import gc
-import math
-import threading
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
-    Awaitable,
     Callable,
-    Generator,
     Iterable,
     Iterator,
     Sequence,
 )
-from contextlib import aclosing, contextmanager
-from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
-
-from msgspec import Struct
+from contextlib import aclosing
+from contextvars import copy_context
+from typing import Any, TypeGuard
 
 from assay import app
-from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results, empty_outputs
+from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results
+from assay.api.evaluation import (
+    Checks,
+    Document,
+    EvaluationArguments,
+    InMemoryEvaluation,
+    OnProgress,
+    execution_options,
+    registry_for,
+)
 from assay.api.function_checks import with_functions
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context, kind_of
-from assay.fep.execute import ExecutionOptions, stream
-from assay.fep.plan import Plan
-from assay.fep.problems import ProblemCollector
+from assay.fep.context import Context
 from assay.fep.request import (
-    contexts_in,
     contexts_of,
-    experiment_from,
-    own_problems,
     plan_of,
-    scorers_of,
 )
-from assay.fep.run_result import RunResult, read_result, run_result
+from assay.fep.run_result import RunResult, read_result
 from assay.fep.tally import Tally
-from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
+from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object
 from assay.protocol.results import TestCaseResult
-from assay.runs.ids import new_id
 from assay.settings import Settings, load
-
-Document = dict[str, Any]
-Checks = Sequence[Check | Document] | Sequence[Sequence[Check | Document]]
-T = TypeVar("T")
-
-
-class Progress(Struct, frozen=True):
-    """How far a run is: cases done, cases in all (None if unknown), and cases with an errored check."""
-
-    done: int
-    total: int | None
-    errors: int
-
-
-OnProgress = Callable[[Progress], object]
 
 
 async def evaluate(
@@ -91,55 +69,23 @@ async def evaluate(
     returns what is done and the other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again.
     Without `resolved_arguments`, results leave out the arguments of each check.
     """
-    settings = load()
-    collector = ProblemCollector()
-    execution = collector.read(
-        lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, skip_rest=True)
+    arguments = EvaluationArguments(
+        test_cases=test_cases,
+        outputs=outputs,
+        checks=checks,
+        experiment_metadata=experiment_metadata,
+        agent=agent,
+        trials=trials,
+        concurrency=concurrency,
+        timeout=timeout,
+        fail_fast=fail_fast,
+        on_progress=on_progress,
+        max_cost=max_cost,
+        cache=cache,
+        resolved_arguments=resolved_arguments,
+        registry=registry,
     )
-    seconds = settings.limits.check_seconds if execution is None else execution.seconds
-    services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
-    started = services.clock.now()
-    options = ResultOptions(resolved_arguments=resolved_arguments)
-    available = collector.read(lambda: _registry(registry, settings)) or app.registry(settings)
-    checks, available = with_functions(checks, available)
-    plan = collector.read(lambda: plan_of(checks, available, services, options))
-    subject = collector.read(lambda: agent_for(agent, outputs, trials, settings))
-    with gc_paused():
-        parsed = contexts_in(
-            test_cases, empty_outputs(test_cases) if subject else outputs or (), settings.limits
-        )
-    collector.problems += parsed.problems
-    experiment = collector.read(lambda: experiment_from(experiment_metadata))
-    if plan is None:
-        collector.problems += own_problems(parsed, Plan(None, available, services))
-    else:
-        collector.read(lambda: scorers_of(plan, parsed))
-    collector.refuse()
-    assert plan is not None
-    assert execution is not None
-    contexts = parsed.contexts
-    tally = Tally()
-    lines: list[bytes] = []
-
-    def add(line: bytes) -> None:
-        lines.append(line)
-        if on_progress is not None:
-            on_progress(Progress(len(lines), trials * len(contexts), tally.error_cases))
-
-    try:
-        if subject is None:
-            async for scored in stream(plan, iter(contexts), tally, execution):
-                add(scored.line)
-        else:
-            cases = _each(contexts)
-            async for line in agent_results(
-                subject, plan, cases, tally, execution, settings, trials, timeout
-            ):
-                add(line)
-    finally:
-        await services.close()
-    with gc_paused():
-        return run_result(new_id("eval_"), started, services.clock.now(), tally, lines, experiment)
+    return await InMemoryEvaluation(arguments).run()
 
 
 def evaluate_sync(
@@ -159,25 +105,48 @@ def evaluate_sync(
     resolved_arguments: bool = True,
     registry: Registry | None = None,
 ) -> RunResult:
-    """`evaluate` for synchronous code. Inside a running event loop, such as a notebook's, it uses a thread."""
-    return _run(
-        lambda: evaluate(
-            test_cases,
-            outputs,
-            checks,
-            experiment_metadata,
-            agent=agent,
-            trials=trials,
-            concurrency=concurrency,
-            timeout=timeout,
-            fail_fast=fail_fast,
-            on_progress=on_progress,
-            max_cost=max_cost,
-            cache=cache,
-            resolved_arguments=resolved_arguments,
-            registry=registry,
-        )
+    """
+    `evaluate` for synchronous code.
+
+    Checks that do not wait run here, without an event loop. The others, and an agent, get an event loop: inside a running one, such
+    as a notebook's, in a thread of its own.
+    """
+    arguments = EvaluationArguments(
+        test_cases=test_cases,
+        outputs=outputs,
+        checks=checks,
+        experiment_metadata=experiment_metadata,
+        agent=agent,
+        trials=trials,
+        concurrency=concurrency,
+        timeout=timeout,
+        fail_fast=fail_fast,
+        on_progress=on_progress,
+        max_cost=max_cost,
+        cache=cache,
+        resolved_arguments=resolved_arguments,
+        registry=registry,
     )
+    return copy_context().run(
+        _evaluate_sync, arguments
+    )  # as an event loop would: checks set no variables of the caller
+
+
+def _evaluate_sync(arguments: EvaluationArguments) -> RunResult:
+    if arguments.agent is None:
+        evaluation = InMemoryEvaluation(arguments)
+        result = evaluation.run_in_place()
+        if result is not None:
+            return result
+        run = evaluation.run
+    else:
+
+        async def run() -> RunResult:
+            return await InMemoryEvaluation(arguments).run()
+
+    from assay.api.event_loop import run_to_end  # deferred import: asyncio, with TLS and sockets
+
+    return run_to_end(run)
 
 
 async def evaluate_stream(
@@ -200,12 +169,15 @@ async def evaluate_stream(
     InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been yielded. With
     `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
     """
+
+    from assay.fep.stream import stream  # deferred import: asyncio, with TLS and sockets
+
     settings = load()
     subject = agent_for(agent, () if agent is None else None, trials, settings)
-    execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
+    execution = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
     services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
-    checks, available = with_functions(checks, _registry(registry, settings))
+    checks, available = with_functions(checks, registry_for(registry, settings))
     plan = plan_of(checks, available, services, options)
     read = _context if subject is None else _unanswered_context
     source = (
@@ -229,75 +201,6 @@ async def evaluate_stream(
                 yield read_result(scored.line)
     finally:
         await services.close()
-
-
-class _FrozenObjects:
-    """Whether the program froze objects. Counting them takes milliseconds, so a program that has some is asked once."""
-
-    def __init__(self) -> None:
-        self._seen = False
-
-    def __bool__(self) -> bool:
-        self._seen = self._seen or gc.get_freeze_count() > 0
-        return self._seen
-
-
-_frozen_objects = _FrozenObjects()
-
-
-@contextmanager
-def gc_paused() -> Generator[None]:
-    """Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on and not _frozen_objects:
-            gc.freeze()  # and back: this moves the new objects to the oldest generation without a scan
-            gc.unfreeze()
-        if on:
-            gc.enable()
-
-
-def _options(
-    settings: Settings,
-    concurrency: int | None,
-    timeout: float | None,
-    max_cost: float | None,
-    *,
-    fail_fast: bool,
-    skip_rest: bool,
-) -> ExecutionOptions:
-    problems = [
-        Problem(name, f"expected a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
-        for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
-        if value is not None and not _above_zero(value, integer=name == "concurrency")
-    ]
-    if problems:
-        raise InvalidRequest(problems)
-    return ExecutionOptions(
-        concurrency=concurrency or settings.concurrency,
-        seconds=timeout or settings.limits.check_seconds,
-        run_seconds=settings.limits.run_seconds,
-        fail_fast=fail_fast,
-        skip_rest=skip_rest,
-        max_cost=max_cost,
-    )
-
-
-def _registry(registry: Any, settings: Settings) -> Registry:
-    if registry is None:
-        return app.registry(settings)
-    if not isinstance(registry, Registry):
-        message = f"expected a registry, such as assay.STANDARD.with_checks([Mine]), got {kind_of(registry)}"
-        raise InvalidRequest(Problem("registry", message))
-    return registry
-
-
-def _above_zero(value: Any, *, integer: bool) -> bool:
-    kind = Integral if integer else Real
-    return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
 
 
 Read = Callable[[Any, int, Settings], Context]
@@ -354,35 +257,3 @@ def _context(value: Any, index: int, settings: Settings) -> Context:
 
 def is_pair(value: Any) -> TypeGuard[tuple[Any, Any]]:
     return isinstance(value, tuple | list) and len(value) == 2  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _run(make: Callable[[], Awaitable[T]]) -> T:
-    """Run it to its end, in a thread of its own if this thread has an event loop."""
-    outcome: list[T] = []
-    errors: list[BaseException] = []
-
-    async def main() -> None:
-        # not returned: asyncio.run would make the repr of the whole result when the task ends
-        outcome.append(await make())
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError  # Ctrl-C: asyncio turns it into KeyboardInterrupt
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(main())
-        return outcome[0]
-
-    def in_thread() -> None:
-        try:
-            asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
-            errors.append(error)
-
-    thread = threading.Thread(target=in_thread, name="assay-evaluate")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return outcome[0]

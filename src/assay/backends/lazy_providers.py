@@ -11,6 +11,11 @@ class LazyProviders:
         self._made: Providers | None = None
 
     @property
+    def exist(self) -> bool:
+        """Whether they have been created, so that `close` has work to do."""
+        return self._made is not None
+
+    @property
     def remote(self) -> bool:
         return self._made is not None and self._made.remote
 

@@ -16,7 +16,7 @@ from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, Usage
 from assay.fep import resume
 from assay.fep.column_map import read_map
 from assay.fep.context import Context
-from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
 from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
@@ -31,6 +31,7 @@ from assay.fep.sources import (
     from_request,
     valid_contexts,
 )
+from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.settings import Settings

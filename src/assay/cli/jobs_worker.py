@@ -18,12 +18,13 @@ from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, WorkerConfig
 from assay.errors import BadLine, Refusal
 from assay.fep.context import Context
-from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
 from assay.fep.files import SourceItem
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
 from assay.fep.sources import Source, valid_contexts
+from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.settings import load
 from assay.workers import pool

@@ -57,7 +57,7 @@ All errors.
     serve/web/handler.py                           a bug in assay: answered with the request id, without a traceback
     serve/grpc/handler.py                            the same
     serve/fep/catalogue.py                          the fields of a check that have no schema
-    api/evaluate.py, fep/scheduler/owner_threads.py                a thread's outcome, carried over to the caller's
+    api/event_loop.py, fep/scheduler/owner_threads.py              a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -17,12 +17,13 @@ from assay.checks.arguments import BoundCheck
 from assay.checks.runner import run_check, skip_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context, too_long
-from assay.fep.execute import ExecutionOptions, stream
+from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Plan
 from assay.fep.run_header import AgentRequest
 from assay.fep.scorer import Scorer, waits
 from assay.fep.spending import NOTHING, Spending
+from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.ports import Limits
 from assay.ports.agents import Agent, ToolBox

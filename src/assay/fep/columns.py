@@ -6,7 +6,6 @@ Otherwise the blocks are sorted at the end by 64-bit hashes of the ids, and read
 for the same case only if their hashes are equal.
 """
 
-import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,9 @@ class SpillFile:
         """Append data. Returns its offset."""
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this
+                from tempfile import TemporaryFile  # deferred import: most runs are small
+
+                self._file = TemporaryFile()  # noqa: SIM115  # it lives as long as this
             start = self._file.seek(0, 2)
             for one in data:
                 self._file.write(one)

@@ -14,6 +14,7 @@ from typing import cast
 from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck
+from assay.checks.async_tasks import run_tasks_async
 from assay.checks.checker import Checker
 from assay.checks.contains import SEARCH_LIMIT, Contains
 from assay.checks.exact_match import ExactMatch
@@ -21,7 +22,6 @@ from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
 from assay.checks.regex import Flags, Regex, cached_pattern
 from assay.checks.threshold import Threshold
-from assay.checks.worker_tasks import run_tasks_async
 from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan

@@ -16,11 +16,12 @@ from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.fep.case_outcomes import CaseOutcomes, scored_outcomes
 from assay.fep.context import Context, read_context
-from assay.fep.execute import ExecutionOptions, stream
+from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import any_waits, score_contexts
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
 from assay.fep.scheduler.owner_threads import in_place, in_share
+from assay.fep.stream import stream
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata

@@ -9,20 +9,21 @@ after a minute without work, or when the pool is closed.
 import atexit
 import os
 import threading
-from collections import Counter, OrderedDict, deque
 from collections.abc import Generator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from assay.errors import Fault, ForeignFault
+from assay.errors import Fault
 from assay.workers.machine import available_cores
-from assay.workers.process import Process
-from assay.workers.worker import Order
 
-IDLE = 60.0  # seconds
-MEMORY = 2 << 30  # limit of a worker's address space, in bytes
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from assay.workers.process import Process
+    from assay.workers.process_pool import Pool
+    from assay.workers.worker import Order
+
 MOST_ITEMS, MOST_BYTES = 4096, 4 << 20  # limits of one order
 
 Outcome = bytes | Fault
@@ -51,13 +52,17 @@ class Batch:
         self, task: str, items: list[bytes], seconds: float, *, common: bytes = b"", tenant: str | None = None
     ) -> None:
         self.task, self.items, self.seconds, self.common = task, items, seconds, common
+        from concurrent.futures import Future  # deferred import: most hosts never have a batch
+
         self.owner = owner.get() if tenant is None else tenant
         self.future: Future[list[Outcome]] = Future()
         self.outcomes: list[Outcome] = []
         self._chunk_size = MOST_ITEMS
 
-    def order(self) -> Order:
+    def order(self) -> "Order":
         """An order with the next items, as many as one slice may have."""
+        from assay.workers.worker import Order  # deferred import
+
         first = len(self.outcomes)
         last, size = first + 1, len(self.items[first])
         while last < len(self.items) and last - first < self._chunk_size and size < MOST_BYTES:
@@ -65,7 +70,7 @@ class Batch:
             last += 1
         return Order(self.task, self.common, self.items[first:last], self.seconds)
 
-    def run(self, process: Process) -> None:
+    def run(self, process: "Process") -> None:
         """Run one slice in a process."""
         order = self.order()
         found = list(process.run(order))
@@ -77,163 +82,63 @@ class Batch:
         return len(self.outcomes) == len(self.items)
 
 
-class Pool:
-    """
-    A pool of at most `limit` processes, each with a thread that sends it orders.
-
-    0: the default. The first batch reads it, because it takes a millisecond and few processes have a batch.
-    """
-
-    def __init__(self, limit: int = 0) -> None:
-        self._limit = limit
-        self._changed = threading.Condition()
-        self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
-        self._running_by_owner: Counter[str] = Counter()
-        self._processes: set[Process] = set()
-        self._idle = 0
-        self._open = True
-
-    def submit(self, batch: Batch) -> "Future[list[Outcome]]":
-        """A future with one outcome per item, in order. A cancelled batch ends after its current slice."""
-        if not batch.items:
-            batch.future.set_result([])
-            return batch.future
-        with self._changed:
-            if not self._open:
-                batch.future.set_result([ForeignFault("the host is ending")] * len(batch.items))
-                return batch.future
-            self._limit = self._limit or default_size()
-            self._queues.setdefault(batch.owner, deque()).append(batch)
-            self._changed.notify()
-            self._start_processes()
-        return batch.future
-
-    def resize(self, limit: int) -> None:
-        """Change the limit; 0 sets the default. Processes above it end after their slice."""
-        with self._changed:
-            self._limit = limit or (default_size() if self._processes else 0)
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Kill all processes. Waiting batches get a fault."""
-        with self._changed:
-            self._open = False
-            waiting = [batch for queue in self._queues.values() for batch in queue]
-            self._queues.clear()
-            processes = list(self._processes)
-            self._changed.notify_all()
-        for batch in waiting:
-            _settle(batch, "the host is ending")
-        for process in processes:
-            process.kill()
-
-    def forget(self) -> None:
-        """Forget the processes of the parent; called in the child after a fork."""
-        for process in self._processes:
-            process.forget()
-
-    @property
-    def processes(self) -> int:
-        return len(self._processes)
-
-    def _start_processes(self) -> None:
-        """Start another worker if a batch may run and no worker is free."""
-        waiting = sum(map(len, self._queues.values()))
-        if waiting > self._idle and len(self._processes) < self._limit and self._turn_of() is not None:
-            process = Process(MEMORY)
-            self._processes.add(process)
-            threading.Thread(
-                target=self._serve_process, args=(process,), daemon=True, name="assay-worker"
-            ).start()
-
-    def _serve_process(self, process: Process) -> None:
-        while (batch := self._next(process)) is not None:
-            if not batch.future.cancelled():
-                batch.run(process)
-            self._requeue(batch)
-        process.close()
-
-    def _next(self, process: Process) -> Batch | None:
-        """The next batch of the owner whose turn it is; None: this worker must end."""
-        with self._changed:
-            while self._open and len(self._processes) <= self._limit:
-                if (batch := self._turn()) is not None:
-                    self._start_processes()
-                    return batch
-                self._idle += 1
-                heard = self._changed.wait(IDLE)
-                self._idle -= 1
-                if not heard and self._turn_of() is None:
-                    break
-            self._processes.discard(process)
-            return None
-
-    def _turn(self) -> Batch | None:
-        whose = self._turn_of()
-        if whose is None:
-            return None
-        queue = self._queues[whose]
-        batch = queue.popleft()
-        self._queues.move_to_end(whose)
-        if not queue:
-            del self._queues[whose]
-        self._running_by_owner[whose] += 1
-        return batch
-
-    def _turn_of(self) -> str | None:
-        share = max(1, self._limit - 1)
-        return next((one for one in self._queues if self._running_by_owner[one] < share), None)
-
-    def _requeue(self, batch: Batch) -> None:
-        with self._changed:
-            self._running_by_owner[batch.owner] -= 1
-            if not self._running_by_owner[batch.owner]:
-                del self._running_by_owner[batch.owner]
-            going = self._open and not batch.done and not batch.future.cancelled()
-            if going:
-                self._queues.setdefault(batch.owner, deque()).appendleft(batch)
-            self._changed.notify()
-        if not going:
-            _settle(batch, "the host is ending")
-
-
-def _settle(batch: Batch, message: str) -> None:
-    missing = len(batch.items) - len(batch.outcomes)
-    if batch.future.set_running_or_notify_cancel():
-        batch.future.set_result([*batch.outcomes, *[ForeignFault(message)] * missing])
-
-
 def default_size() -> int:
     """The default limit: one worker per core that this process may use, and one that a single owner cannot hold."""
     return available_cores() + 1
 
 
-_pool = Pool()
+class _HostPool:
+    """The pool of this host. It is made for the first batch, because most hosts never have one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._limit = 0
+        self.pool: Pool | None = None
+
+    def get(self) -> "Pool":
+        with self._lock:
+            if self.pool is None:
+                from assay.workers.process_pool import Pool  # deferred import: threads, processes and logging
+
+                self.pool = Pool(self._limit)
+            return self.pool
+
+    def resize(self, limit: int) -> None:
+        with self._lock:
+            self._limit = limit
+            pool = self.pool
+        if pool is not None:
+            pool.resize(limit)
+
+
+_host = _HostPool()
 
 
 def submit(batch: Batch) -> "Future[list[Outcome]]":
-    return _pool.submit(batch)
+    return _host.get().submit(batch)
 
 
 def resize(limit: int) -> None:
     """Change the limit of worker processes. 0 sets the default."""
-    _pool.resize(limit)
+    _host.resize(limit)
 
 
 def processes() -> int:
     """The number of worker processes now."""
-    return _pool.processes
-
-
-def _renew() -> None:
-    global _pool  # a fork leaves the threads of the pool behind
-    before, _pool = _pool, Pool()
-    before.forget()
+    return 0 if _host.pool is None else _host.pool.processes
 
 
 def close() -> None:
     """Kill all worker processes; called when the host ends."""
-    _pool.close()
+    if _host.pool is not None:
+        _host.pool.close()
+
+
+def _renew() -> None:
+    global _host  # a fork leaves the threads of the pool behind
+    before, _host = _host, _HostPool()
+    if before.pool is not None:
+        before.pool.forget()
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -16,9 +16,10 @@ from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
-from assay.fep.execute import ExecutionOptions, stream
+from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from, contexts_of
+from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from assay.checks.async_tasks import TaskBatcher
 from assay.checks.checker import Checker
 from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
-from assay.checks.worker_tasks import TaskBatcher, WorkerTask
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
 from assay.fep.scheduler.isolation import CheckProcessPool

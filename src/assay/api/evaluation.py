@@ -1,0 +1,232 @@
+"""An evaluation of cases in memory: its plan, and the two ways to run it, with an event loop and without one."""
+
+import gc
+import math
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+from msgspec import Struct
+
+from assay import app
+from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
+from assay.api.function_checks import with_functions
+from assay.backends.lazy_providers import LazyProviders
+from assay.backends.provider_config import ProviderPolicy
+from assay.checks.registry import Registry
+from assay.checks.runner import ResultOptions
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import Context, kind_of
+from assay.fep.execute import ExecutionOptions, InPlaceRun
+from assay.fep.plan import Plan
+from assay.fep.problems import ProblemCollector
+from assay.fep.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
+from assay.fep.run_result import RunResult, run_result
+from assay.fep.tally import Tally
+from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
+from assay.runs.ids import new_id
+from assay.settings import Settings, load
+
+Document = dict[str, Any]
+Checks = Sequence[Check | Document] | Sequence[Sequence[Check | Document]]
+
+
+class Progress(Struct, frozen=True):
+    """How far a run is: cases done, cases in all (None if unknown), and cases with an errored check."""
+
+    done: int
+    total: int | None
+    errors: int
+
+
+OnProgress = Callable[[Progress], object]
+
+
+class EvaluationArguments(Struct, frozen=True, kw_only=True):
+    """The arguments of `evaluate` and `evaluate_sync`."""
+
+    test_cases: Sequence[TestCase | Document]
+    outputs: Sequence[Output | Document] | None
+    checks: Checks | None
+    experiment_metadata: ExperimentMetadata | Document | None
+    agent: AgentLike | None
+    trials: int
+    concurrency: int | None
+    timeout: float | None
+    fail_fast: bool
+    on_progress: OnProgress | None
+    max_cost: float | None
+    cache: bool
+    resolved_arguments: bool
+    registry: Registry | None
+
+
+class InMemoryEvaluation:
+    """
+    One evaluation. The constructor plans it, or refuses with all problems.
+
+    `run_in_place` scores the cases that need no event loop; `run` scores the others.
+    """
+
+    def __init__(self, arguments: EvaluationArguments) -> None:
+        settings = load()
+        collector = ProblemCollector()
+        execution = collector.read(
+            lambda: execution_options(
+                settings,
+                arguments.concurrency,
+                arguments.timeout,
+                arguments.max_cost,
+                fail_fast=arguments.fail_fast,
+                skip_rest=True,
+            )
+        )
+        seconds = settings.limits.check_seconds if execution is None else execution.seconds
+        services = app.services(settings, ProviderPolicy(seconds=seconds), cache=arguments.cache)
+        self._started = services.clock.now()
+        options = ResultOptions(resolved_arguments=arguments.resolved_arguments)
+        available = collector.read(lambda: registry_for(arguments.registry, settings)) or app.registry(
+            settings
+        )
+        checks, available = with_functions(arguments.checks, available)
+        plan = collector.read(lambda: plan_of(checks, available, services, options))
+        test_cases, outputs = arguments.test_cases, arguments.outputs
+        self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
+        with gc_paused():
+            parsed = contexts_in(
+                test_cases, empty_outputs(test_cases) if self._agent else outputs or (), settings.limits
+            )
+        collector.problems += parsed.problems
+        self._experiment = collector.read(lambda: experiment_from(arguments.experiment_metadata))
+        if plan is None:
+            collector.problems += own_problems(parsed, Plan(None, available, services))
+        else:
+            collector.read(lambda: scorers_of(plan, parsed))
+        collector.refuse()
+        assert plan is not None
+        assert execution is not None
+        self._arguments, self._settings, self._services, self._plan = arguments, settings, services, plan
+        self._contexts, self._execution = parsed.contexts, execution
+        self._tally = Tally()
+        self._lines: list[bytes] = []
+        self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, execution)
+
+    def run_in_place(self) -> RunResult | None:
+        """Score the cases that need no event loop. The result if these are all; else None, and `run` has the rest."""
+        for case in self._in_place.cases():
+            self._add(case.line)
+        providers = self._services.providers
+        if not self._in_place.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
+            return None
+        return self._result()
+
+    async def run(self) -> RunResult:
+        """Score the cases that are left, and close what was opened."""
+        from assay.fep.stream import stream  # deferred import: asyncio, with TLS and sockets
+
+        tally, rest = self._tally, self._in_place
+        try:
+            if self._agent is not None:
+                async for line in agent_results(
+                    self._agent,
+                    self._plan,
+                    _each(self._contexts),
+                    tally,
+                    self._execution,
+                    self._settings,
+                    self._arguments.trials,
+                    self._arguments.timeout,
+                ):
+                    self._add(line)
+            elif not rest.is_complete:
+                async for scored in stream(self._plan, rest.contexts, tally, rest.options, rest.pending):
+                    self._add(scored.line)
+        finally:
+            await self._services.close()
+        return self._result()
+
+    def _add(self, line: bytes) -> None:
+        self._lines.append(line)
+        if self._arguments.on_progress is not None:
+            total = self._arguments.trials * len(self._contexts)
+            self._arguments.on_progress(Progress(len(self._lines), total, self._tally.error_cases))
+
+    def _result(self) -> RunResult:
+        with gc_paused():
+            now = self._services.clock.now()
+            return run_result(new_id("eval_"), self._started, now, self._tally, self._lines, self._experiment)
+
+
+async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
+    for context in contexts:
+        yield context
+
+
+class _FrozenObjects:
+    """Whether the program froze objects. Counting them takes milliseconds, so a program that has some is asked once."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def __bool__(self) -> bool:
+        self._seen = self._seen or gc.get_freeze_count() > 0
+        return self._seen
+
+
+_frozen_objects = _FrozenObjects()
+
+
+@contextmanager
+def gc_paused() -> Generator[None]:
+    """Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on and not _frozen_objects:
+            gc.freeze()  # and back: this moves the new objects to the oldest generation without a scan
+            gc.unfreeze()
+        if on:
+            gc.enable()
+
+
+def execution_options(
+    settings: Settings,
+    concurrency: int | None,
+    timeout: float | None,
+    max_cost: float | None,
+    *,
+    fail_fast: bool,
+    skip_rest: bool,
+) -> ExecutionOptions:
+    problems = [
+        Problem(name, f"expected a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
+        for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
+        if value is not None and not _above_zero(value, integer=name == "concurrency")
+    ]
+    if problems:
+        raise InvalidRequest(problems)
+    return ExecutionOptions(
+        concurrency=concurrency or settings.concurrency,
+        seconds=timeout or settings.limits.check_seconds,
+        run_seconds=settings.limits.run_seconds,
+        fail_fast=fail_fast,
+        skip_rest=skip_rest,
+        max_cost=max_cost,
+    )
+
+
+def registry_for(registry: Any, settings: Settings) -> Registry:
+    if registry is None:
+        return app.registry(settings)
+    if not isinstance(registry, Registry):
+        message = f"expected a registry, such as assay.STANDARD.with_checks([Mine]), got {kind_of(registry)}"
+        raise InvalidRequest(Problem("registry", message))
+    return registry
+
+
+def _above_zero(value: Any, *, integer: bool) -> bool:
+    kind = Integral if integer else Real
+    return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay import evaluate_sync
 from assay import jsonpath as paths
+from assay.api.evaluation import DEFER_AFTER
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
@@ -15,6 +17,7 @@ from assay.errors import InvalidRequest, ValueFault
 from assay.fep.case_outcomes import CheckLabels, outcomes_of, scored_outcomes
 from assay.fep.context import read_context
 from assay.fep.plan import Plan
+from assay.fep.scorer import ScoredCase
 from assay.fep.tally import Tally
 from assay.jsonpath.batch_getter import batch_getter
 from assay.ports import Limits, Services
@@ -198,7 +201,7 @@ def test_compiled_is_plain(asked, documents, shown):
             continue
     scorer = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown)).shared
     assert scorer is not None
-    compiled, in_one, plain = Tally(), Tally(), Tally()
+    compiled, in_one, plain, deferred = Tally(), Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
     lines = scorer.begin_all(cases, in_one)
     for context, line in zip(cases, lines, strict=True):
@@ -208,9 +211,43 @@ def test_compiled_is_plain(asked, documents, shown):
         plain.count_case(two.status)
         assert one.line == two.line == line
         assert one.status == two.status
-        msgspec.json.decode(one.line, type=TestCaseResult)
-    records = [tally.record(final=True) for tally in (compiled, in_one, plain)]
-    assert records[0] == records[1] == records[2]
+        three = scorer.begin_deferred(context, scorer.answers_in(deferred))
+        assert isinstance(three, ScoredCase)
+        deferred.count_case(three.status)
+        assert (three.line, three.status) == (one.line, one.status)
+        result = three.result()
+        assert repr(result) == repr(msgspec.json.decode(one.line, type=TestCaseResult))
+        assert not shared_containers(result)
+    records = [tally.record(final=True) for tally in (compiled, in_one, plain, deferred)]
+    assert records[0] == records[1] == records[2] == records[3]
+
+
+def shared_containers(result):
+    """The lists and objects that are at two places of a result, or are constants of the checks."""
+    seen = list[int]()
+
+    def walk(value):
+        if isinstance(value, dict | list):
+            seen.append(id(value))
+            for one in value.values() if isinstance(value, dict) else value:
+                walk(one)
+        elif isinstance(value, msgspec.Struct):
+            for name in value.__struct_fields__:
+                walk(getattr(value, name))
+
+    walk(result)
+    return len(seen) - len(set(seen))
+
+
+def test_results_of_many_cases_share_nothing_that_can_be_changed():
+    checks = [
+        {"type": "contains", "arguments": {"text": "$.output.value.text", "phrases": ["a"]}, "name": "n"},
+        {"type": "json_match", "arguments": {"actual": "$.output.value", "expected": {"text": "a"}}},
+    ]
+    cases = [{"id": f"{at}", "input": at} for at in range(DEFER_AFTER)]
+    results = evaluate_sync(cases, [{"value": {"text": "a"}}] * len(cases), checks).results
+    assert not shared_containers(results)
+    assert results == [msgspec.json.decode(msgspec.json.encode(one), type=TestCaseResult) for one in results]
 
 
 @given(

@@ -654,7 +654,7 @@ def test_a_plan_of_many_checks_is_interpreted_and_says_the_same(count):
     ]
     scorer = Plan(checks, STANDARD).shared
     assert scorer is not None
-    assert (scorer._score is None) == (count > COMPILED)
+    assert (scorer._compiled is None) == (count > COMPILED)
     assert scorer.steps == count * (1 if count <= COMPILED else INTERPRETED)
     done = assay.evaluate_sync(cases("a"), outputs("1"), checks)
     assert [one.results["passed"] for one in done.results[0].check_results] == [

@@ -33,7 +33,8 @@ from assay.fep.request import (
     contexts_of,
     plan_of,
 )
-from assay.fep.run_result import RunResult, read_result
+from assay.fep.run_result import RunResult
+from assay.fep.scorer import read_result
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object

@@ -23,6 +23,7 @@ from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
 from assay.fep.run_result import RunResult, run_result
+from assay.fep.scorer import ScoredCase, read_result
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.runs.ids import new_id
@@ -30,6 +31,7 @@ from assay.settings import Settings, load
 
 Document = dict[str, Any]
 Checks = Sequence[Check | Document] | Sequence[Sequence[Check | Document]]
+DEFER_AFTER = 64  # cases: for fewer, another generated function costs more than it saves
 
 
 class Progress(Struct, frozen=True):
@@ -109,13 +111,14 @@ class InMemoryEvaluation:
         self._arguments, self._settings, self._services, self._plan = arguments, settings, services, plan
         self._contexts, self._execution = parsed.contexts, execution
         self._tally = Tally()
-        self._lines: list[bytes] = []
-        self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, execution)
+        self._scored: list[ScoredCase | bytes] = []
+        deferred = execution._replace(deferred=len(parsed.contexts) >= DEFER_AFTER)
+        self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, deferred)
 
     def run_in_place(self) -> RunResult | None:
         """Score the cases that need no event loop. The result if these are all; else None, and `run` has the rest."""
         for case in self._in_place.cases():
-            self._add(case.line)
+            self._add(case)
         providers = self._services.providers
         if not self._in_place.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
             return None
@@ -141,21 +144,22 @@ class InMemoryEvaluation:
                     self._add(line)
             elif not rest.is_complete:
                 async for scored in stream(self._plan, rest.contexts, tally, rest.options, rest.pending):
-                    self._add(scored.line)
+                    self._add(scored)
         finally:
             await self._services.close()
         return self._result()
 
-    def _add(self, line: bytes) -> None:
-        self._lines.append(line)
+    def _add(self, case: ScoredCase | bytes) -> None:
+        self._scored.append(case)
         if self._arguments.on_progress is not None:
             total = self._arguments.trials * len(self._contexts)
-            self._arguments.on_progress(Progress(len(self._lines), total, self._tally.error_cases))
+            self._arguments.on_progress(Progress(len(self._scored), total, self._tally.error_cases))
 
     def _result(self) -> RunResult:
         with gc_paused():
             now = self._services.clock.now()
-            return run_result(new_id("eval_"), self._started, now, self._tally, self._lines, self._experiment)
+            results = [read_result(one) if isinstance(one, bytes) else one.result() for one in self._scored]
+            return run_result(new_id("eval_"), self._started, now, self._tally, results, self._experiment)
 
 
 async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:

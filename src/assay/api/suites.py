@@ -15,7 +15,7 @@ from assay.agenteval.task_checks import recorded_checks
 from assay.api.agents import AgentLike, agent_from
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.fep.data_frame import data_frame
-from assay.fep.run_result import read_result
+from assay.fep.scorer import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.evaluation import Check

@@ -35,6 +35,7 @@ class ExecutionOptions(NamedTuple):
         False  # when cancelled or over budget, mark the remaining cases as `skip` instead of raising
     )
     max_cost: float | None = None  # US dollars, including what the tally already holds
+    deferred: bool = False  # yield cases of compiled checks without their bytes, as CompiledCase
 
 
 def score(
@@ -129,7 +130,11 @@ class InPlaceRun:
                 case = scorer.score_interpreted(context, answers, fail_fast=True)
                 stopped = case.status == "error"
             else:
-                case = scorer.begin(context, answers)
+                case = (
+                    scorer.begin_deferred(context, answers)
+                    if self.options.deferred
+                    else scorer.begin(context, answers)
+                )
                 if isinstance(case, PendingCase):
                     self.pending = case
                     self._leave(at + 1, until)

@@ -1,7 +1,6 @@
 """Builds the result of a run from its tally and result lines (FEP 4.2)."""
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +18,6 @@ from assay.terminal import one_line
 
 MAX_ROWS, MAX_IDS, MAX_LINE = 8, 5, 160  # checks, failed cases and columns of a repr
 WORDS = ("passed", "failed", "error", "skip", "other")
-read_result = msgspec.json.Decoder(TestCaseResult).decode
 
 
 def metadata_of(tally: Tally) -> dict[str, Any]:
@@ -120,7 +118,7 @@ def run_result(
     started_at: datetime,
     completed_at: datetime,
     tally: Tally,
-    lines: Iterable[bytes],
+    results: list[TestCaseResult],
     experiment: ExperimentMetadata | None,
 ) -> RunResult:
     return RunResult(
@@ -130,6 +128,6 @@ def run_result(
         status=tally.status,
         experiment=experiment or UNSET,
         summary=tally.summary(),
-        results=[read_result(line) for line in lines],
+        results=results,
         metadata=metadata_of(tally) or UNSET,
     )

@@ -29,15 +29,16 @@ from assay.checks.runner import (
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.context import Context
-from assay.fep.scorer_source import Run, Score, ScoredParts, ValueReader, generate_scorer
+from assay.fep.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
 from assay.jsonpath import MISSING, Query
 from assay.jsonpath.batch_getter import Get, batch_getter
 from assay.ports import Limits, Services
-from assay.protocol.results import CheckResult, Status, TestCaseSummary
+from assay.protocol.results import CheckResult, Status, TestCaseResult, TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
+read_result = msgspec.json.Decoder(TestCaseResult).decode
 COMPILED = 100  # checks: compiling the function holds the GIL, about 0.2 ms a check
 INTERPRETED = 20  # microseconds for a check that is not compiled
 
@@ -48,6 +49,26 @@ class ScoredCase(Struct, frozen=True):
     line: bytes
     status: Status
     spending: Spending = NOTHING
+
+    def result(self) -> TestCaseResult:
+        return read_result(self.line)
+
+
+class CompiledCase(ScoredCase, frozen=True, kw_only=True):
+    """A case that the compiled form scored. Its bytes are written when `line` is read."""
+
+    compiled: CompiledChecks
+    context: Context
+    parts: ScoredParts
+
+    @property
+    def line(self) -> bytes:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.compiled.line(self.context.line, self.parts)
+
+    def result(self) -> TestCaseResult:
+        """The result. It may hold the document of the context."""
+        build = self.compiled.build_result
+        return read_result(self.line) if build is None else build(self.context.document, self.parts)
 
 
 class Scorer:
@@ -69,7 +90,7 @@ class Scorer:
         self.value_indexes: list[list[int]] = []
         self._services, self._options = services, options
         self._compile_after = compile_after
-        self._score: Score | None = None
+        self._compiled: CompiledChecks | None = None
         if compile_after == 0:
             self._compile()
 
@@ -81,14 +102,14 @@ class Scorer:
         self._read = value_reader.read
         self._runs: list[Run] = [compiled_form(bound) or default_form(bound, services) for bound in checks]
         arguments = self._options.resolved_arguments
-        self._score = generate_scorer(
-            checks, self._runs, self.value_indexes, value_reader, arguments=arguments
-        )
+        compiled = CompiledChecks(checks, self._runs, self.value_indexes, value_reader, arguments=arguments)
+        self._score = compiled.score  # generated here: not on an event loop, with the first case
+        self._compiled = compiled
 
     @property
     def steps(self) -> int:
         """The estimated microseconds of a case. An interpreted check takes twenty times as long as a compiled one."""
-        return len(self.checks) * (1 if self._score is not None else INTERPRETED)
+        return len(self.checks) * (1 if self._compiled is not None else INTERPRETED)
 
     def answers_in(self, tally: Tally) -> Answers:
         """The answers of these checks in a tally. Call it once per run or once per case."""
@@ -109,7 +130,7 @@ class Scorer:
 
         Appends the parts of its line to `parts`, or None if the compiled form did not write it.
         """
-        if self._score is None:
+        if self._compiled is None:
             self._compile_after -= 1
             if self._compile_after == 0:
                 self._compile()
@@ -121,14 +142,23 @@ class Scorer:
             else self._fallback(context, outcome, answers, parts)
         )
 
+    def begin_deferred(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
+        """`begin`, but a case that the compiled form scored is a CompiledCase, which does not have its bytes yet."""
+        if self._compiled is None:
+            return self.begin(context, answers)
+        outcome = self._compiled.parts(context.document, answers, self._services.clock.now)
+        if isinstance(outcome, tuple):
+            return CompiledCase(b"", "completed", compiled=self._compiled, context=context, parts=outcome)
+        return self._fallback(context, outcome, answers, None)
+
     def begin_all(
         self, contexts: Iterable[Context], tally: Tally, parts: list[ScoredParts | None] | None = None
     ) -> "list[bytes | PendingCase]":
         """`begin` for many cases. Completed cases are counted in the tally and returned as bytes."""
-        answers_in, score = self.answers_in(tally), self._score
-        if score is None:
+        answers_in = self.answers_in(tally)
+        if self._compiled is None:
             return [_count(self.begin(context, answers_in, parts), tally) for context in contexts]
-        now = self._services.clock.now
+        score, now = self._score, self._services.clock.now
         lines: list[bytes | PendingCase] = []
         for context in contexts:
             outcome = score(context.document, context.line, answers_in, now, parts)

@@ -6,26 +6,22 @@ form, it returns the answers it has instead.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck
-from assay.checks.checker import FAILED, FALLBACK, PASSED, AnswerWithMetadata
-from assay.checks.worker_tasks import WorkerTask
-from assay.errors import Fault
-from assay.jsonpath import MISSING
+from assay.fep.result_builder import BuildResult, result_builder
+from assay.fep.source_builder import ScoredParts, SourceBuilder
 from assay.jsonpath.batch_getter import steps
 from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 
 Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
-ScoredParts = tuple[
-    list[Any], list[bytes], datetime
-]  # the values, the encoded answer of each check, and the time
+ScoreParts = Callable[..., ScoredParts | list[Any] | None]  # (node, answers, now)
 Run = Callable[..., Any]
 
 
@@ -36,58 +32,112 @@ class ValueReader(NamedTuple):
     names: Sequence[tuple[str, ...]] | None  # the member names of each value, if all paths consist of names
 
 
-def generate_scorer(
-    checks: Sequence[BoundCheck],
-    runs: Sequence[Run],
-    value_indexes: Sequence[Sequence[int]],
-    reader: ValueReader,
-    *,
-    arguments: bool,
-) -> Score:
+class CompiledChecks:
     """
-    The function that scores these checks. It returns the result's bytes, a list of answers for a case that needs the
-    interpreted form, or None if a value is missing.
+    The generated functions of some checks. Each function is generated at its first use.
 
-    Its last argument is a list or None: the function appends the parts of the result to it, for writers of other formats.
     `value_indexes[i]` are the indexes of the values of check `i`; `arguments` writes resolved_arguments.
     """
-    body = _SourceBuilder()
-    indexes = range(len(checks))
-    values = _values(
-        body, reader, 1 + max((which for places in value_indexes for which in places), default=-1)
-    )
-    for at in indexes:
-        given = ", ".join(values[which] for which in value_indexes[at])
-        body.line(f"try: a{at} = run{at}({given})")
-        body.line(f"except Fault as fault: a{at} = fault")
-        body.scope[f"run{at}"] = runs[at]
-    if checks:
-        odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
-        body.line(f"if {' or '.join(odd.format(at) for at in indexes)}:")
-        body.line(f"    return [{', '.join(f'a{at}' for at in indexes)}]")
-    size = len(checks)
-    body.line("id = node['test_case']['id']")
-    body.line(f"code = {((1 << size) - 1) << size:#x}")
-    for at in indexes:
-        body.line(f"if a{at} is PASSED: code += {1 << at:#x}; p{at} = YES")
-        body.line(f"elif a{at} is FAILED: p{at} = NO")
-        body.line(
-            f"else: code += answers.answer({at}, a{at}, id) - {1 << size + at:#x}; p{at} = encode(a{at})"
-        )
-    body.line("answers.ids.append(id)")
-    body.line("answers.codes.append(code)")
-    if arguments:
-        for which, value in enumerate(values):
-            body.line(f"e{which} = encode({value})")
-    body.line("when = now()")
-    found = ", ".join(f"p{at}" for at in indexes)
-    body.line(f"if told is not None: told.append(([{', '.join(values)}], [{found}], when))")
-    body.line("moment = encode(when)")
-    body.line(f"return join(({', '.join(_parts(body, checks, value_indexes, arguments=arguments))},))")
-    return body.function("node, line, answers, now, told")
+
+    def __init__(
+        self,
+        checks: Sequence[BoundCheck],
+        runs: Sequence[Run],
+        value_indexes: Sequence[Sequence[int]],
+        reader: ValueReader,
+        *,
+        arguments: bool,
+    ) -> None:
+        self.checks, self.value_indexes, self.arguments = checks, value_indexes, arguments
+        self._runs, self._reader = runs, reader
+        self.values = 1 + max((which for places in value_indexes for which in places), default=-1)
+
+    @cached_property
+    def score(self) -> Score:
+        """
+        The function that scores these checks. It returns the result's bytes, a list of answers for a case that needs the
+        interpreted form, or None if a value is missing.
+
+        Its last argument is a list or None: the function appends the parts of the result to it, for writers of other formats.
+        """
+        body, values, found = self._scored()
+        if self.arguments:
+            for which, value in enumerate(values):
+                body.line(f"e{which} = encode({value})")
+        body.line("when = now()")
+        body.line(f"if told is not None: told.append(([{', '.join(values)}], [{', '.join(found)}], when))")
+        body.line("moment = encode(when)")
+        self._write(body)
+        return body.function("node, line, answers, now, told")
+
+    @cached_property
+    def parts(self) -> ScoreParts:
+        """`score` without the bytes: it returns the parts of the result. `line` makes the bytes from them."""
+        body, values, found = self._scored()
+        body.line(f"return [{', '.join(values)}], [{', '.join(found)}], now()")
+        return body.function("node, answers, now")
+
+    @cached_property
+    def line(self) -> Callable[[bytes, ScoredParts], bytes]:
+        """The function that writes the result's bytes from the line of its context and its parts."""
+        body = SourceBuilder()
+        body.line("values, found, when = parts")
+        if self.arguments:
+            for which in range(self.values):
+                body.line(f"e{which} = encode(values[{which}])")
+        for at in range(len(self.checks)):
+            body.line(f"p{at} = found[{at}]")
+        body.line("moment = encode(when)")
+        self._write(body)
+        return body.function("line, parts")
+
+    @cached_property
+    def build_result(self) -> BuildResult | None:
+        """
+        The function that builds a result from the document of its context and its parts, without its JSON.
+
+        None if a check is foreign code: it may change the document that it reads.
+        """
+        if not all(bound.checker.__module__.startswith("assay.checks.") for bound in self.checks):
+            return None
+        indexes = self.value_indexes if self.arguments else None
+        return result_builder(self.checks, indexes)
+
+    def _scored(self) -> tuple[SourceBuilder, list[str], list[str]]:
+        """The lines that run and count the checks, and the variables of the values and of the encoded answers."""
+        body = SourceBuilder()
+        indexes = range(len(self.checks))
+        values = _values(body, self._reader, self.values)
+        for at in indexes:
+            given = ", ".join(values[which] for which in self.value_indexes[at])
+            body.line(f"try: a{at} = run{at}({given})")
+            body.line(f"except Fault as fault: a{at} = fault")
+            body.scope[f"run{at}"] = self._runs[at]
+        if self.checks:
+            odd = (
+                "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
+            )
+            body.line(f"if {' or '.join(odd.format(at) for at in indexes)}:")
+            body.line(f"    return [{', '.join(f'a{at}' for at in indexes)}]")
+        size = len(self.checks)
+        body.line("id = node['test_case']['id']")
+        body.line(f"code = {((1 << size) - 1) << size:#x}")
+        for at in indexes:
+            body.line(f"if a{at} is PASSED: code += {1 << at:#x}; p{at} = YES")
+            body.line(f"elif a{at} is FAILED: p{at} = NO")
+            body.line(
+                f"else: code += answers.answer({at}, a{at}, id) - {1 << size + at:#x}; p{at} = encode(a{at})"
+            )
+        body.line("answers.ids.append(id)")
+        body.line("answers.codes.append(code)")
+        return body, values, [f"p{at}" for at in indexes]
+
+    def _write(self, body: SourceBuilder) -> None:
+        parts = _parts(body, self.checks, self.value_indexes, arguments=self.arguments)
+        body.line(f"return join(({', '.join(parts)},))")
 
 
-def _values(body: "_SourceBuilder", reader: ValueReader, count: int) -> list[str]:
+def _values(body: SourceBuilder, reader: ValueReader, count: int) -> list[str]:
     """Write the lines that read the values; return the names of their variables."""
     if reader.names is None:
         variables = [f"v{which}" for which in range(count)]
@@ -104,35 +154,8 @@ def _values(body: "_SourceBuilder", reader: ValueReader, count: int) -> list[str
     return variables
 
 
-class _SourceBuilder:
-    """Lines of a function, and the constants they use."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.scope: dict[str, Any] = {
-            "Fault": Fault,
-            "unusual": (Fault, WorkerTask, AnswerWithMetadata),
-            "PASSED": PASSED,
-            "FAILED": FAILED,
-            "PLAIN": FALLBACK,
-            "MISSING": MISSING,
-            "YES": _encode(PASSED),
-            "NO": _encode(FAILED),
-            "encode": _encode,
-            "join": b"".join,
-        }
-
-    def line(self, text: str) -> None:
-        self.lines.append(f"    {text}")
-
-    def function(self, parameters: str) -> Any:
-        source = "\n".join([f"def score({parameters}):", *self.lines])
-        exec(source, self.scope)  # noqa: S102  # made of generated names; values of the request are constants in the scope
-        return self.scope["score"]
-
-
 def _parts(
-    body: _SourceBuilder,
+    body: SourceBuilder,
     checks: Sequence[BoundCheck],
     value_indexes: Sequence[Sequence[int]],
     *,

@@ -107,7 +107,8 @@ class _CaseWindow:
             self._scheduler.add(case)
             return case
         if not self._options.fail_fast:
-            started = scorer.begin(context, answers)
+            begin = scorer.begin_deferred if self._options.deferred else scorer.begin
+            started = begin(context, answers)
             return started if isinstance(started, ScoredCase) else self._scheduler.offload(started)
         scored = scorer.score_interpreted(context, answers, fail_fast=True)
         if scored.status == "error":

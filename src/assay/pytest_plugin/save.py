@@ -9,8 +9,9 @@ import msgspec
 from assay import app
 from assay.errors import Refusal
 from assay.fep.check_names import result_label
-from assay.fep.run_result import metadata_of, read_result
+from assay.fep.run_result import metadata_of
 from assay.fep.save import StoreSink
+from assay.fep.scorer import read_result
 from assay.fep.sinks import RunFooter
 from assay.fep.spending import spending_of_all
 from assay.fep.tally import Tally

@@ -117,8 +117,12 @@ class InMemoryEvaluation:
 
     def run_in_place(self) -> RunResult | None:
         """Score the cases that need no event loop. The result if these are all; else None, and `run` has the rest."""
-        for case in self._in_place.cases():
-            self._add(case)
+        cases = self._in_place.cases()
+        if self._arguments.on_progress is None:
+            self._scored.extend(cases)
+        else:
+            for case in cases:
+                self._add(case)
         providers = self._services.providers
         if not self._in_place.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
             return None

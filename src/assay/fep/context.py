@@ -60,15 +60,16 @@ def is_usual(document: Any) -> bool:
     """Whether a document is a valid context without own checks and without nulls as optional members."""
     try:
         case, output = document["test_case"], document["output"]
+        id, output_id = case["id"], output.get("id", "-")
         return (
             len(document) == 2
-            and type(case["id"]) is str
-            and case["id"] != ""
+            and type(id) is str
+            and id != ""
             and "input" in case
             and "checks" not in case
             and "value" in output
-            and type(output.get("id", "-")) is str
-            and output.get("id") != ""
+            and type(output_id) is str
+            and output_id != ""
             and type(case.get("metadata", _NONE)) is dict
             and type(output.get("metadata", _NONE)) is dict
         )

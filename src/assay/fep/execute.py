@@ -140,7 +140,7 @@ class InPlaceRun:
                     self._leave(at + 1, until)
                     return
             self._tally.count_case(case.status, case.spending)
-            if self._tally.cases % FOLD == 0:
+            if at % FOLD == 0:
                 self._tally.fold()
             yield case
         self.is_complete = True

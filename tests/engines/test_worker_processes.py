@@ -119,7 +119,8 @@ def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
         assert time.monotonic() < until
         time.sleep(0.05)
     fleet.request("POST", f"{fleet.runs['long']}/cancel", b"{}")
-    assert fleet.wait(60)["long"] == "cancelled"
+    ended = fleet.wait(60)
+    assert ended["long"] == "cancelled", recorded(fleet, fleet.runs["long"])[-3:]
     while fleet.executions()["long interrupted"] < 12:
         assert time.monotonic() < until
         time.sleep(0.05)

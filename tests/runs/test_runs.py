@@ -18,11 +18,13 @@ from assay.fep.request import contexts_of
 from assay.fep.run_header import TALLY, request_chunk
 from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.fep.tally import Tally
-from assay.ports import EvidenceChunk, Services, Transaction
+from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.executor import RunExecutor
 from support.postgres import server
 from support.workers.runs import Logged, Prompt
+
+USUAL = ExecutionOptions()
 
 
 class Stuck(Logged):
@@ -36,6 +38,16 @@ class Stuck(Logged):
         return await super().run(services)
 
 
+class Gate(Logged):
+    """It ends when the test says so."""
+
+    type = "gate"
+
+    async def run(self, services):
+        await Gate.go.wait()
+        return await super().run(services)
+
+
 class Tomorrow:
     def now(self):
         return datetime.now(UTC) + timedelta(days=1)
@@ -44,7 +56,7 @@ class Tomorrow:
 class Room:
     """A desk in this process."""
 
-    def __init__(self, store, lease=1.0, how=ExecutionOptions(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
+    def __init__(self, store, lease=1.0, how=USUAL, clock=None, checks=(Logged, Prompt, Stuck, Gate)):
         services = Services(clock=clock) if clock else Services()
         registry = STANDARD.with_checks(checks)
         kind = EvaluationKind(store, registry, services, how)
@@ -197,6 +209,20 @@ async def test_another_process_can_ask_for_the_end_of_a_run(room):
     ended = await other.desk.cancel(run.id, "t")
     assert ended.status == "cancelled"
     await room.desk.close()
+
+
+@in_a_room
+async def test_a_run_whose_units_end_before_its_holder_hears_of_the_cancel_ends_cancelled(room):
+    """As on workers: each stops the units that it executes, and the holder of the run may be another one."""
+    await room.desk.open()
+    Gate.go = asyncio.Event()
+    run = await room.start(1, type="gate")
+    await room.store.wait_for_events(run.id, after=0, timeout=10)
+    update = RunUpdate(run=run.id, when=frozenset({"running"}), status="cancelling")
+    await room.store.commit(Transaction(entries=[update]))
+    Gate.go.set()
+    assert (await room.desk.wait(run.id)).status == "cancelled"
+    await room.desk.close(1)
 
 
 async def check_it_was_too_late(room, run):

@@ -122,12 +122,19 @@ class Conductor:
             await writer.drain()
             await self._store.release(self._run.id, self._holder)
             return
-        status: RunStatus = "cancelled" if self._stopped.is_set() else "completed"
+        status: RunStatus = "cancelled" if await self._is_cancelled() else "completed"
         await writer.drain()
         ending = state.ending("failed" if trouble else status, trouble)
         await writer.end(ending)
         if ending.status not in CLOSED:  # it waits for a person
             await self._store.release(self._run.id, self._holder)
+
+    async def _is_cancelled(self) -> bool:
+        """Whether a cancel stopped the units. The store may say so first: other processes stop their units at once."""
+        if self._stopped.is_set():
+            return True
+        run = await self._store.run(self._run.id)
+        return run is not None and run.status == "cancelling"
 
     async def _replay_events(self, state: RunState) -> int:
         """Fold the recorded events into the state; return how many there are."""

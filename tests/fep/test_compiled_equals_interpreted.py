@@ -16,8 +16,10 @@ from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
 from assay.fep.case_outcomes import CheckLabels, outcomes_of, scored_outcomes
 from assay.fep.context import read_context
+from assay.fep.csv_rows import row_writer
 from assay.fep.plan import Plan
-from assay.fep.scorer import ScoredCase
+from assay.fep.scorer import CompiledCase, ScoredCase
+from assay.fep.table_sinks import csv_rows
 from assay.fep.tally import Tally
 from assay.jsonpath.batch_getter import batch_getter
 from assay.ports import Limits, Services
@@ -204,6 +206,7 @@ def test_compiled_is_plain(asked, documents, shown):
     compiled, in_one, plain, deferred = Tally(), Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
     lines = scorer.begin_all(cases, in_one)
+    rows = None
     for context, line in zip(cases, lines, strict=True):
         one = scorer.score(context, scorer.answers_in(compiled))
         two = scorer.score_interpreted(context, scorer.answers_in(plain))
@@ -218,6 +221,12 @@ def test_compiled_is_plain(asked, documents, shown):
         result = three.result()
         assert repr(result) == repr(msgspec.json.decode(one.line, type=TestCaseResult))
         assert not shared_containers(result)
+        if isinstance(three, CompiledCase) and three.compiled.keeps_document:
+            rows = rows or row_writer(three.compiled.checks, three.compiled.argument_indexes)
+            expected = "".join(csv_rows(msgspec.json.decode(one.line))).encode()
+            for _ in range(2):  # the second time with the reasons that are constants
+                assert rows(context.document, three.parts) == expected
+            assert three.is_passed == all(check.results == {"passed": True} for check in result.check_results)
     records = [tally.record(final=True) for tally in (compiled, in_one, plain, deferred)]
     assert records[0] == records[1] == records[2] == records[3]
 

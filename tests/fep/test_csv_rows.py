@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.fep.csv_cells import encode_cells, escape_cell
-from assay.fep.table_sinks import _csv_cell, csv_rows
-from assay.fep.tables import case_rows
+from assay.fep.table_sinks import csv_rows
+from assay.fep.tables import case_rows, csv_cell
 
 texts = st.text(st.sampled_from('ab=+-@",;\r\n\t 1.é＝'), max_size=8)
 cells = texts | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none()
@@ -73,5 +73,5 @@ def test_law_rows_are_the_same_whether_cells_are_shared_or_not(case, output, mad
     result = {"execution_context": {"test_case": case, "output": output}, "check_results": made}
     result = json.loads(json.dumps(result))
     assert [row.removesuffix("\n") for row in csv_rows(result)] == [
-        by_writer(map(_csv_cell, row)) for row in case_rows(result)
+        by_writer(map(csv_cell, row)) for row in case_rows(result)
     ]

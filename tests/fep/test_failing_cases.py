@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.fep.failing_cases import CASES, FailingCases
+from assay.fep.scorer import ScoredCase
 
 CHECKS = {
     "passed": {"status": "completed", "results": {"passed": True}},
@@ -33,7 +34,7 @@ def test_a_known_status_changes_nothing(cases):
         result = {"execution_context": context, "check_results": results, "status": status}
         line = json.dumps(result, separators=(",", ":")).encode()
         plain.write(line)
-        quick.write_case(line, status)
+        quick.note_case(ScoredCase(line, status), line)
     assert (quick.cases, quick.complete) == (plain.cases, plain.complete)
     failing = [kinds for _, kinds in cases if {"failed", "error", "skip"} & set(kinds)]
     assert len(plain.cases) == min(CASES, len(failing))

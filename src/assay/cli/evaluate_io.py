@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -232,6 +232,13 @@ def _check_distinct(options: EvaluateOptions) -> None:
             files[path] = f"-o {{}} is given twice, also as {name}"
 
 
+@runtime_checkable
+class CaseSink(Sink, Protocol):
+    """A sink that can write a case without the JSON of its result."""
+
+    def write_case(self, case: ScoredCase) -> None: ...
+
+
 def write_results(
     plan: Plan,
     inputs: Inputs,
@@ -242,7 +249,9 @@ def write_results(
 ) -> None:
     """Evaluate in this process and write results in order; without an event loop if no check waits."""
     if plan.shared is not None and not plan.shared.waits and not execution.fail_fast:
-        _write_sync(score(plan, inputs.contexts, tally), inputs, tally, sinks, execution, progress)
+        deferred = any(isinstance(sink, CaseSink) for sink in sinks)
+        results = score(plan, inputs.contexts, tally, deferred=deferred)
+        _write_sync(results, inputs, tally, sinks, execution, progress)
     else:
         asyncio.run(_write_async(plan, inputs, tally, sinks, execution, progress))
 
@@ -256,16 +265,22 @@ def _write_sync(
     progress: ProgressLine,
 ) -> None:
     """The hot loop: it reads the clock once in 64 cases."""
-    writes = [sink.write for sink in sinks if not isinstance(sink, FailingCases)]
-    failing = [sink.write_case for sink in sinks if isinstance(sink, FailingCases)]
+    others = [sink for sink in sinks if not isinstance(sink, FailingCases)]
+    writes = [sink.write for sink in others if not isinstance(sink, CaseSink)]
+    case_writes = [sink.write_case for sink in others if isinstance(sink, CaseSink)]
+    failing = [sink.note_case for sink in sinks if isinstance(sink, FailingCases)]
     flushed = time.monotonic()
     until = flushed + execution.run_seconds
     for at, scored in enumerate(results):
-        line = scored.line
-        for write in writes:
-            write(line)
-        for write_case in failing:
-            write_case(line, scored.status)
+        line = b""
+        if writes:
+            line = scored.line
+            for write in writes:
+                write(line)
+        for write_case in case_writes:
+            write_case(scored)
+        for note_case in failing:
+            note_case(scored, line)
         if at % 64 == 0:
             progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
             now = time.monotonic()

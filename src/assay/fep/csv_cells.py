@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_QUOTED = re.compile(r'[",\r\n]')
-FEW = 64  # characters of a text that may come again, such as the type of a check
+_ORDINARY = "{[('_"  # a text that begins with one of these, with a letter or with a digit is not a formula
 
 
 def escape_cell(value: object) -> object:
@@ -30,27 +28,18 @@ def encode_cells(values: Iterable[object]) -> str:
     """
     return ",".join(
         [
-            ""
-            if value is None
-            else _known(value)
-            if type(value) is str and len(value) < FEW
-            else _cell(value)
+            encode_text(value) if type(value) is str else "" if value is None else str(escape_cell(value))
             for value in values
         ]
     )
 
 
-def _cell(value: object) -> str:
-    text = str(escape_cell(value))
-    if _QUOTED.search(text) is None:
-        return text
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
-
-
 def encode_text(text: str) -> str:
-    """`encode_cells` of one text."""
-    return _known(text) if len(text) < FEW else _cell(text)
-
-
-_known = lru_cache(maxsize=4_096)(_cell)
+    """One cell with a text."""
+    first = text[:1]
+    if not first.isalnum() and first not in _ORDINARY:
+        text = str(escape_cell(text))
+    if '"' in text:
+        doubled = text.replace('"', '""')
+        return f'"{doubled}"'
+    return f'"{text}"' if "," in text or "\n" in text or "\r" in text else text

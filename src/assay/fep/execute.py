@@ -44,11 +44,17 @@ def score(
     tally: Tally,
     first: int = 0,
     parts: list[ScoredParts | None] | None = None,
+    *,
+    deferred: bool = False,
 ) -> Iterator[ScoredCase]:
-    """Score a plan without waiting checks; `first` is the number of the first case. The thread blocks for tasks of worker processes."""
+    """
+    Score a plan without waiting checks; `first` is the number of the first case. The thread blocks for tasks of worker processes.
+
+    `deferred`: cases of compiled checks do not have their bytes yet, as CompiledCase.
+    """
     window: list[ScoredCase | PendingCase] = []
     size = 0
-    for context, case in begin(plan, contexts, tally, first, parts):
+    for context, case in begin(plan, contexts, tally, first, parts, deferred=deferred):
         if not window and isinstance(case, ScoredCase):
             tally.count_case(case.status)
             yield case
@@ -67,6 +73,8 @@ def begin(
     tally: Tally,
     first: int = 0,
     parts: list[ScoredParts | None] | None = None,
+    *,
+    deferred: bool = False,
 ) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
     """Score every case, or yield a PendingCase if worker processes have tasks for it."""
     answers_by_scorer: dict[Scorer, Answers] = {}
@@ -75,7 +83,10 @@ def begin(
         answers = answers_by_scorer.get(scorer) or answers_by_scorer.setdefault(
             scorer, scorer.answers_in(tally)
         )
-        yield context, scorer.begin(context, answers, parts)
+        if deferred:
+            yield context, scorer.begin_deferred(context, answers)
+        else:
+            yield context, scorer.begin(context, answers, parts)
         if at % FOLD == 0:
             tally.fold()
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from assay.fep.check_names import result_label
 from assay.fep.reasons import is_failing, reason_of
+from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.protocol.json_types import JSON, is_object
-from assay.protocol.results import Status
 
 CASES = 5
 CHECKS = 3  # of one case
@@ -49,9 +49,12 @@ class FailingCases:
         if self.complete and any(sign in line for sign in _SIGNS):
             self._add(line)
 
-    def write_case(self, line: bytes, status: Status) -> None:
-        """As `write`, for a case whose status is known: one search instead of three."""
-        if self.complete and (status != "completed" or _NOT_PASSED in line):
+    def note_case(self, case: ScoredCase, line: bytes) -> None:
+        """As `write`, for a case whose status is known. An empty line is written only if the case is needed."""
+        if not self.complete or (isinstance(case, CompiledCase) and case.is_passed):
+            return
+        line = line or case.line
+        if case.status != "completed" or _NOT_PASSED in line:
             self._add(line)
 
     def add(self, cases: list[FailingCase], *, complete: bool) -> None:

@@ -71,18 +71,25 @@ def reason_of(check: JSON) -> str:
 def description_of(check: JSON, passed: bool | None) -> str:
     """The reason of a completed check that has no explanation of its own."""
     resolved = check.get("resolved_arguments")
-    describe = _REASONS.get(check["check_type"])
-    if describe is not None and is_object(resolved):
-        arguments = {
-            name: argument.get("value") for name, argument in resolved.items() if is_object(argument)
-        }
-        text = describe(arguments, check["results"], passed is not False)
+    arguments = (
+        {name: argument.get("value") for name, argument in resolved.items() if is_object(argument)}
+        if is_object(resolved)
+        else None
+    )
+    return describe_check(check["check_type"], arguments, check["results"], passed)
+
+
+def describe_check(type: str, arguments: Arguments | None, results: JSON, passed: bool | None) -> str:
+    """`description_of` for a check with these arguments. None: they are not stored."""
+    describe = _REASONS.get(type)
+    if describe is not None and arguments is not None:
+        text = describe(arguments, results, passed is not False)
         if text:
             return text
     verdict = {True: "passed", False: "failed", None: ""}[passed]
-    values = {name: value for name, value in check["results"].items() if name not in ("passed", "metadata")}
+    values = {name: value for name, value in results.items() if name not in ("passed", "metadata")}
     details = short(values.get("response", values)) if values else ""
-    missing = "its arguments are not stored" if describe is not None and not is_object(resolved) else ""
+    missing = "its arguments are not stored" if describe is not None and arguments is None else ""
     return "; ".join(filter(None, (verdict, details, missing))) or "completed without a pass or a fail"
 
 
@@ -99,6 +106,8 @@ def short(value: Any, limit: int = MAX_VALUE) -> str:
     """A value on one line: a text in quotes, anything else as JSON; cut after `limit` characters."""
     if isinstance(value, str):
         text = value if len(value) <= limit else f"{value[: limit - 1]}…"
+        if "'" not in text and text.isprintable():
+            return f"'{text}'"
         quote = '"' if "'" in text and '"' not in text else "'"
         if not text.isprintable():
             text = text.translate(_ESCAPES)  # a backslash stays single, as in a pattern
@@ -181,13 +190,13 @@ def _contains(arguments: Arguments, results: JSON, passed: bool) -> str:
         return ""
     negate = bool(arguments.get("negate"))
     if passed:
-        return f"contains {'none' if negate else 'all'} of {_join_values(phrases)}"
+        return f"contains {'none' if negate else 'all'} of {join_values(phrases)}"
     fold = str if arguments.get("case_sensitive") is not False else str.casefold
     shown = text if isinstance(text, str) else msgspec.json.encode(text).decode()
     wrong = [phrase for phrase in phrases if (fold(str(phrase)) in fold(shown)) is negate] or phrases
     if negate:
-        return f"expected a text without {_join_values(wrong)}, got {short(text)}"
-    return f"expected a text that contains {_join_values(wrong)}, got {short(text)}"
+        return f"expected a text without {join_values(wrong)}, got {short(text)}"
+    return f"expected a text that contains {join_values(wrong)}, got {short(text)}"
 
 
 def _regex(arguments: Arguments, results: JSON, passed: bool) -> str:
@@ -200,13 +209,13 @@ def _regex(arguments: Arguments, results: JSON, passed: bool) -> str:
 
 def _threshold(arguments: Arguments, results: JSON, passed: bool) -> str:
     outside = "outside of " if arguments.get("negate") else ""
-    bounds = _bounds(arguments)
+    bounds = bounds_in_words(arguments)
     if passed:
         return f"{short(arguments.get('value'))} is {outside}{bounds}"
     return f"expected a number {outside}{bounds}, got {short(arguments.get('value'))}"
 
 
-def _bounds(arguments: Arguments) -> str:
+def bounds_in_words(arguments: Arguments) -> str:
     minimum, maximum = arguments.get("min_value"), arguments.get("max_value")
     low = "at least" if arguments.get("min_inclusive") is not False else "above"
     high = "at most" if arguments.get("max_inclusive") is not False else "below"
@@ -224,8 +233,8 @@ def _has_items(arguments: Arguments, results: JSON, passed: bool) -> str:
     if passed:
         return "has every required item and no forbidden one"
     order = " in this order" if arguments.get("ordered") else ""
-    parts = [f"lacks {_join_values(results['missing'])}{order}"] if results.get("missing") else []
-    parts += [f"has the forbidden {_join_values(results['forbidden'])}"] if results.get("forbidden") else []
+    parts = [f"lacks {join_values(results['missing'])}{order}"] if results.get("missing") else []
+    parts += [f"has the forbidden {join_values(results['forbidden'])}"] if results.get("forbidden") else []
     return "; ".join(parts)
 
 
@@ -264,11 +273,11 @@ def _similarity(arguments: Arguments, results: JSON, passed: bool) -> str:
         return f"similarity {score:.3f}"
     outside = "outside of " if bounds.get("negate") else ""
     if passed:
-        return f"similarity {score:.3f} is {outside}{_bounds(bounds)}"
-    return f"expected a similarity {outside}{_bounds(bounds)}, got {score:.3f}"
+        return f"similarity {score:.3f} is {outside}{bounds_in_words(bounds)}"
+    return f"expected a similarity {outside}{bounds_in_words(bounds)}, got {score:.3f}"
 
 
-def _join_values(values: list[Any]) -> str:
+def join_values(values: list[Any]) -> str:
     more = f" and {len(values) - MAX_ITEMS} more" if len(values) > MAX_ITEMS else ""
     return ", ".join(map(short, values[:MAX_ITEMS])) + more
 

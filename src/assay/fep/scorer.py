@@ -30,6 +30,7 @@ from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.context import Context
 from assay.fep.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
+from assay.fep.source_builder import YES
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
 from assay.jsonpath import MISSING, Query
@@ -60,6 +61,12 @@ class CompiledCase(ScoredCase, frozen=True, kw_only=True):
     compiled: CompiledChecks
     context: Context
     parts: ScoredParts
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether every check passed, and said nothing else."""
+        answers = self.parts[1]
+        return answers.count(YES) == len(answers)
 
     @property
     def line(self) -> bytes:  # pyright: ignore[reportIncompatibleVariableOverride]

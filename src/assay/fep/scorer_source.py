@@ -98,10 +98,17 @@ class CompiledChecks:
 
         None if a check is foreign code: it may change the document that it reads.
         """
-        if not all(bound.checker.__module__.startswith("assay.checks.") for bound in self.checks):
-            return None
-        indexes = self.value_indexes if self.arguments else None
-        return result_builder(self.checks, indexes)
+        return result_builder(self.checks, self.argument_indexes) if self.keeps_document else None
+
+    @property
+    def keeps_document(self) -> bool:
+        """Whether the checks leave the document as it is. Foreign code may change it."""
+        return all(bound.checker.__module__.startswith("assay.checks.") for bound in self.checks)
+
+    @property
+    def argument_indexes(self) -> Sequence[Sequence[int]] | None:
+        """`value_indexes`, or None if results have no resolved_arguments."""
+        return self.value_indexes if self.arguments else None
 
     def _scored(self) -> tuple[SourceBuilder, list[str], list[str]]:
         """The lines that run and count the checks, and the variables of the values and of the encoded answers."""

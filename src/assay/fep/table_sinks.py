@@ -12,6 +12,9 @@ import msgspec
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.csv_cells import encode_cells, encode_row, encode_text, escape_cell
+from assay.fep.csv_rows import RESULTS, VERDICTS, Rows, row_writer
+from assay.fep.scorer import CompiledCase, ScoredCase
+from assay.fep.scorer_source import CompiledChecks
 from assay.fep.sinks import OutputFile, RunFooter
 from assay.fep.tables import (
     COLUMNS,
@@ -19,6 +22,7 @@ from assay.fep.tables import (
     about_of,
     case_parts,
     check_parts,
+    csv_cell,
     plain_reason,
     plain_verdict,
     rows_of,
@@ -38,9 +42,26 @@ class CsvSink:
         self.name = name
         self._file = OutputFile(name)
         self._file.write(encode_row(COLUMNS))
+        self._compiled: CompiledChecks | None = None  # the checks that `_rows` writes
+        self._rows: Rows | None = None
 
     def write(self, line: bytes) -> None:
         self._file.write("".join(csv_rows(msgspec.json.decode(line))).encode())
+
+    def write_case(self, case: ScoredCase) -> None:
+        """Write a case, without the JSON of its result if a compiled scorer made it."""
+        if not isinstance(case, CompiledCase):
+            self.write(case.line)
+            return
+        if case.compiled is not self._compiled:
+            self._compiled = compiled = case.compiled
+            self._rows = (
+                row_writer(compiled.checks, compiled.argument_indexes) if compiled.keeps_document else None
+            )
+        if self._rows is None:
+            self.write(case.line)
+        else:
+            self._file.write(self._rows(case.context.document, case.parts))
 
     def flush(self) -> None:
         self._file.flush()
@@ -56,29 +77,17 @@ def csv_rows(result: JSON) -> Iterator[str]:
     output: JSON = context["output"]
     about = about_of(output)
     first, shared = case_parts(case, output, about)
-    start, middle = encode_cells(map(_csv_cell, first)), encode_cells(map(_csv_cell, shared))
+    start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
     for at, check in enumerate(result["check_results"]):
         passed = plain_verdict(check)
         if passed is None:
             left, right = check_parts(at, check, output, about)
-            yield f"{start},{encode_cells(map(_csv_cell, left))},{middle},{encode_cells(map(_csv_cell, right))}\n"
+            yield f"{start},{encode_cells(map(csv_cell, left))},{middle},{encode_cells(map(csv_cell, right))}\n"
         else:
             name = check["check_type"]
             reason = plain_reason(check, output, about, passed)
             label = encode_text(name)
-            yield f"{start},{at},{label},{label},completed,{_VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{_RESULTS[passed]},,\n"
-
-
-_VERDICTS = ("false,0", "true,1")  # passed, score
-_RESULTS = tuple(encode_cells([text]) for text in ('{"passed":false}', '{"passed":true}'))
-
-
-def _csv_cell(value: Any) -> Any:
-    if value is None or type(value) is str:
-        return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return int(value)
-    return str(value).lower() if isinstance(value, bool) else value
+            yield f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{RESULTS[passed]},,\n"
 
 
 class XlsxSink:

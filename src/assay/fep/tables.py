@@ -117,6 +117,15 @@ def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None) -> str:
     return f"the agent {outcome}: {error}; {reason}"
 
 
+def csv_cell(value: Any) -> Any:
+    """A cell of CSV: a whole number without a fraction, and true or false in lower case."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def text_of(value: Any) -> str:
     """A text as it is; any other value as JSON."""
     return value if isinstance(value, str) else _encode(value).decode()
@@ -129,7 +138,12 @@ def tags_of(case: JSON) -> str | None:
     tags = case.get("tags") if tags is None else tags
     if tags is None:
         return None
-    return ", ".join(map(text_of, tags)) if is_list(tags) else text_of(tags)
+    if not is_list(tags):
+        return text_of(tags)
+    try:
+        return ", ".join(tags)
+    except TypeError:
+        return ", ".join(map(text_of, tags))
 
 
 def _cost(check: JSON) -> float | None:

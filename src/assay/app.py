@@ -76,17 +76,17 @@ def providers(
 
 
 @asynccontextmanager
-async def store(settings: Settings, *, sealing: bool = True, reading: bool = False) -> AsyncGenerator[Store]:
+async def store(settings: Settings, *, sealing: bool = True, light: bool = False) -> AsyncGenerator[Store]:
     """
     Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing.
 
-    `reading`: for commands that mostly read, and start faster with a light store.
+    `light`: for commands that read or run little, and start faster with a light store.
     """
     from assay.auth.local_key import default_database_url  # deferred import
     from assay.backends.stores.open import open_light_store, open_store  # deferred import
 
     address = settings.database_url or default_database_url(Path(settings.home))
-    if reading:
+    if light:
         opened = await open_light_store(address, cipher=cipher(settings))
     else:
         opened = await open_store(address, cipher=cipher(settings), sealing=sealing)

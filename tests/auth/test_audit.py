@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, insert, text
 
 from assay.auth.audit import lines, verify
-from assay.backends.stores.audit_log import line_row
+from assay.backends.stores.row_values import line_row
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import audit
 from assay.errors import Conflict

@@ -1,20 +1,41 @@
 """The light form of the SQLite store: when it opens, what it does for itself, and what it leaves to the whole store."""
 
+import asyncio
 import base64
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy.dialects import sqlite
 
 from assay.auth.audit import verify
 from assay.backends.ciphers.keyring import KeyRing, read_keys
+from assay.backends.stores import insertion, sql_writer, tables
+from assay.backends.stores import sqlite_statements as statements
 from assay.backends.stores.open import open_light_store, open_store
 from assay.backends.stores.sqlite_light import LightStore, open_light
 from assay.errors import EnvironmentFailure
-from assay.ports import CreateRun, RunQuery, RunUpdate, Secret, Transaction
+from assay.ports import (
+    CaseBlock,
+    CreateRun,
+    DeleteDocument,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    RunFacts,
+    RunQuery,
+    RunUpdate,
+    Secret,
+    Transaction,
+)
 from assay.ports.audit import AuditEntry
+
+NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 pytestmark = pytest.mark.anyio
 
@@ -111,22 +132,149 @@ async def test_a_reader_leaves_no_file_and_no_lock(file):
     assert {one.name for one in file.parent.iterdir()} == {"runs.db"}
 
 
+def normal(statement):
+    return " ".join(str(statement).replace('"', "").split())
+
+
+def test_the_statements_are_those_that_sqlalchemy_makes_of_the_tables():
+    dialect = sqlite.dialect(paramstyle="named")
+    written = [
+        tables.runs, tables.events, tables.evidence, tables.documents, tables.case_blocks, tables.audit, tables.audit_heads,
+    ]  # fmt: skip
+    assert {table.name: tuple(table.columns.keys()) for table in written} == statements.COLUMNS
+    for table in written:
+        whole = insertion.Insertion(table, sqlite.dialect()).statement
+        assert normal(statements.INSERT[table.name]) == normal(whole)
+    for light, whole in (
+        (statements.UPDATE_RUN, sql_writer._UPDATE_RUN),
+        (statements.UPDATE_DOCUMENT, sql_writer._UPDATE_DOCUMENT),
+        (statements.DELETE_DOCUMENT, sql_writer._DELETE_DOCUMENT),
+    ):
+        assert normal(light) == normal(whole.compile(dialect=dialect))
+    literal = sql_writer._REMOVE_NAME.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    assert normal(statements.REMOVE_NAME).replace("''", ":name", 1).replace("''", ":name_1") == normal(
+        literal
+    )
+
+
+def opening(run, size=0):
+    chunk = EvidenceChunk(kind="results", data=b"x" * size)
+    event = Event("eval.scored", b"{}", NOW)
+    entry = RunUpdate(
+        run=run, opens=CreateRun(tenant="t", kind="evaluation", holder="h"), events=[event], evidence=[chunk]
+    )
+    return Transaction(entries=[entry], lines=line(run).lines)
+
+
+class FixedClock:
+    def now(self):
+        return NOW
+
+
+def contents(file):
+    """All rows of the database."""
+    with closing(sqlite3.connect(file)) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: sorted(map(repr, database.execute(f"SELECT * FROM {name}"))) for name in names}
+
+
+async def test_both_forms_write_the_same_bytes(file):
+    clock = FixedClock()
+    batches = [
+        opening("a", 5000),
+        Transaction(documents=[PutDocument(tenant="t", kind="k", key="x", data=b"1" * 3000)]),
+        Transaction(documents=[PutDocument(tenant="t", kind="k", key="x", data=b"2", version=1)], lines=line("y").lines),
+        Transaction(
+            entries=[
+                RunUpdate(
+                    run="a",
+                    holder="h",
+                    status="completed",
+                    metadata={"m": [1, None]},
+                    facts=RunFacts(score=0.5, cost=1.0, passed=True),
+                    cases=[CaseBlock(first=0, last=2, passed=3, data=b"[]")],
+                )
+            ]
+        ),
+        Transaction(entries=[RunUpdate(run="a", erases=True, renames="")]),
+        Transaction(documents=[DeleteDocument(tenant="t", kind="k", key="x", version=2)]),
+        opening("b"),
+    ]  # fmt: skip
+    found = []
+    for form in ("whole", "light"):
+        copy = file.with_name(f"{form}.db")
+        shutil.copy(file, copy)
+        if form == "light":
+            store = open_light(f"sqlite:///{copy}", unexpected, clock)
+        else:
+            store = await open_store(f"sqlite:///{copy}", clock=clock)
+        assert store is not None
+        for batch in batches:
+            await store.commit(batch)
+        assert await store.renew("h", seconds=30) == {"b": "pending"}
+        await store.release("b", "h")
+        claimed = await store.claim("b", "other", seconds=30)
+        assert claimed is not None
+        await store.close()
+        found.append(contents(copy))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("limit", ["COMMITS", "COMMIT_BYTES"])
+async def test_a_run_that_writes_much_continues_with_the_whole_store(file, limit, monkeypatch):
+    monkeypatch.setattr(f"assay.backends.stores.sqlite_light.{limit}", 3)
+    store = await open_light_store(f"sqlite:///{file}")
+    assert isinstance(store, LightStore)
+    for number in range(5):
+        waiting = asyncio.create_task(store.wait_for_events(f"n{number}", after=-1, timeout=10))
+        assert await store.commit(opening(f"n{number}", 2)) == (1,)
+        assert await waiting
+    assert store._whole is not None
+    assert [one.events for one in await store.find([f"n{one}" for one in range(5)], tenant="t")] == [1] * 5
+    assert not (await verify(store)).problems
+    await store.close()
+
+
+async def test_a_locked_database_is_left_to_the_whole_store_which_waits(file):
+    store = await open_light_store(f"sqlite:///{file}")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    commit = asyncio.create_task(store.commit(opening("late")))
+    await asyncio.sleep(0.5)
+    assert not commit.done()
+    other.execute("COMMIT")
+    other.close()
+    assert await commit == (1,)
+    await store.close()
+
+
+AGENT = "def greet(task):\n    return 'Hello ' + task['name']\n"
+SUITE = """
+suiteId: local.light.evals.one
+version: 1.0.0
+modes: [golden]
+tasks: [{taskId: greets, input: {name: Ada}, expected: {kind: golden, match: {strategy: contains, value: Ada}}}]
+"""
 PROGRAM = """
 import sys
 from assay.cli.main import app
-for words in (["list"], ["show", "latest"]):
+for words in (["run", "suite.yaml", "--agent", "greeter:greet"], ["list"], ["show", "latest"]):
     app(words, standalone_mode=False)
 assert {"sqlalchemy", "pydantic", "rich"}.isdisjoint(sys.modules)
 """
 
 
-async def test_list_and_show_load_no_sqlalchemy(file):
+async def test_run_list_and_show_load_no_sqlalchemy(file):
+    (file.parent / "greeter.py").write_text(AGENT)
+    (file.parent / "suite.yaml").write_text(SUITE)
     done = subprocess.run(  # noqa: ASYNC221  # nothing else runs on this loop
         [sys.executable, "-c", PROGRAM],
+        cwd=file.parent,
         env={**os.environ, "ASSAY_DATABASE_URL": f"sqlite:///{file}"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("pending") == 2
+    assert "tasks 1 of 1 passed" in done.stdout
+    assert done.stdout.count("pending") == 1

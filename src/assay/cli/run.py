@@ -122,7 +122,7 @@ def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
 
 
 async def _run_local(options: RunOptions, settings: Settings) -> int:
-    async with app.store(settings) as store:
+    async with app.store(settings, light=True) as store:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
         if source is not None:
             _check_bar(options, source.metadata["modes"])

@@ -50,7 +50,7 @@ def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:
 
     async def main() -> T:
         chosen = settings.load()
-        async with app.store(chosen, reading=True) as store:
+        async with app.store(chosen, light=True) as store:
             return await action(EvaluationService(store, STANDARD, Services(limits=chosen.limits)))
 
     return asyncio.run(main())

@@ -6,7 +6,6 @@ An entry is written in the transaction of its action. It needs no read and no lo
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -32,7 +31,6 @@ MAX_LANES = 10_000  # open lanes, one per tenant
 LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
 
-Row = tuple[Any, ...]  # values in the order of their table's columns
 # By tenant, with the time of the last line: times never decrease in a lane.
 Lanes = dict[str, tuple[LaneHead, datetime]]
 
@@ -84,14 +82,6 @@ def _new(connection: Connection, tenant: str) -> LaneHead:
     row = connection.execute(query.limit(1)).one_or_none()
     lane, before = (0, START) if row is None else (row.lane + 1, row.root)
     return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
-
-
-def line_row(line: AuditRecord) -> Row:
-    return line.tenant, stamp(line.at), line.lane, line.number, line.data, line.digest
-
-
-def head_row(head: LaneHead) -> Row:
-    return head.tenant, head.lane, head.lines, head.digest, head.root
 
 
 def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:

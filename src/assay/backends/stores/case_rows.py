@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from sqlalchemy import Connection, delete, func, or_, select, tuple_, update
 
+from assay.backends.stores.row_values import block_row
 from assay.backends.stores.tables import case_blocks, unfilled
-from assay.ports import CaseBlock, CaseTotals, RunFacts, Unfilled
+from assay.ports import CaseBlock, CaseTotals, Unfilled
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 
 COUNTS = {PASSED: "passed", FAILED: "failed", UNGRADED: "ungraded", ERROR: "error", SKIPPED: "skipped"}
@@ -72,29 +72,3 @@ def delete_blocks(connection: Connection, runs: Sequence[str]) -> int:
     place = case_blocks.c.run, case_blocks.c.first
     some = select(*place).where(case_blocks.c.run.in_(runs)).order_by(*place).limit(ERASED)
     return connection.execute(delete(case_blocks).where(tuple_(*place).in_(some))).rowcount
-
-
-def block_row(run: str, block: CaseBlock) -> tuple[Any, ...]:
-    return (
-        run,
-        block.first,
-        block.last,
-        block.passed,
-        block.failed,
-        block.ungraded,
-        block.error,
-        block.skipped,
-        block.spent,
-        block.unknown,
-        block.sequence,
-        block.data,
-    )
-
-
-def facts_columns(facts: RunFacts) -> dict[str, Any]:
-    return {"score": facts.score, "cost": facts.cost, "passed": integer(facts.passed)}
-
-
-def integer(value: bool | None) -> int | None:
-    """A truth value as a number, which both databases store alike."""
-    return None if value is None else int(value)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Dialect, Table
 
-from assay.backends.stores.audit_log import Row
+from assay.backends.stores.row_values import Row
 from assay.backends.stores.tables import audit_heads
 
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.

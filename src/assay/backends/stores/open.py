@@ -31,7 +31,7 @@ async def _open_sql(address: str, options: OpenOptions) -> Store:
 
 
 async def open_light_store(address: str, *, cipher: Cipher | None = None) -> Store:
-    """A store for commands that mostly read: without SQLAlchemy where that is possible, else the whole store."""
+    """A store for commands that read or run little: without SQLAlchemy where that is possible, else the whole store."""
 
     async def whole() -> Store:
         return await open_store(address, cipher=cipher)

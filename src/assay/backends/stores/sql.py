@@ -344,10 +344,9 @@ class SqlStore:
         self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
         """Take the leases of the free runs."""
-        ahead = [run for run in runs if rules.lease_ahead(run, holder, now)]
-        self._sql_writer.hold(connection, [rules.anchor_lease(run, now) for run in ahead])
-        free = [run for run in runs if run not in ahead and rules.free(run, holder, now)]
-        return self._hold(connection, free, holder, now, seconds)
+        anchored, claimed = rules.claim_leases(runs, holder, now, seconds)
+        self._sql_writer.hold(connection, [*anchored, *claimed])
+        return claimed
 
     def _hold(
         self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float

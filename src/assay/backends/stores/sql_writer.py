@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, bindparam, delete, select, text, tuple_, update
@@ -13,13 +12,25 @@ from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries
 from assay.backends.stores import transactions as rules
-from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
-from assay.backends.stores.case_rows import block_row, facts_columns, integer
+from assay.backends.stores.audit_log import AuditChain, Lanes
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.insertion import Insertion, spans
 from assay.backends.stores.records import moment, stamp
+from assay.backends.stores.row_values import (
+    Row,
+    block_row,
+    document_values,
+    event_row,
+    head_row,
+    line_row,
+    name_columns,
+    piece_row,
+    run_changes,
+    run_row,
+)
 from assay.backends.stores.schema import BUSY_SECONDS
+from assay.backends.stores.sqlite_statements import CHANGING_DOCUMENT, CHANGING_RUN
 from assay.backends.stores.tables import (
     audit,
     audit_heads,
@@ -29,35 +40,27 @@ from assay.backends.stores.tables import (
     evidence,
     runs,
 )
-from assay.errors import Conflict, EnvironmentFailure, StoreLocked
+from assay.errors import EnvironmentFailure
 from assay.ports import (
     Clock,
     Document,
-    Event,
-    EvidenceChunk,
-    RequireCount,
     Run,
     Transaction,
 )
 from assay.ports.audit import AuditEntry, AuditRecord
 
-Outcome = rules.Changes | Conflict | StoreLocked
+Outcome = rules.Outcome
 
-_CHANGING = (
-    "status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers", "score", "cost", "passed",
-)  # fmt: skip
-_UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
+_UPDATE_RUN = (
+    update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in CHANGING_RUN})
+)
 _REMOVE_NAME = update(runs).where(runs.c.id == bindparam("b_id"), runs.c.name != "").values(name="")
 _NAMED = (
     documents.c.tenant == bindparam("b_tenant"),
     documents.c.kind == bindparam("b_kind"),
     documents.c.key == bindparam("b_key"),
 )
-_UPDATE_DOCUMENT = (
-    update(documents)
-    .where(*_NAMED)
-    .values({c: bindparam(c) for c in ("version", "updated", "coding", "key_id", "data")})
-)
+_UPDATE_DOCUMENT = update(documents).where(*_NAMED).values({c: bindparam(c) for c in CHANGING_DOCUMENT})
 _DELETE_DOCUMENT = delete(documents).where(*_NAMED)
 
 # PostgreSQL's clock, so that leases mean the same on every machine; and the name of the transaction, to ask after it
@@ -128,7 +131,7 @@ class SqlWriter:
         """
         now = self._clock.now()
         known: dict[str, Run] = {}
-        outcomes = apply_all(batches, known, {}, now)
+        outcomes = rules.apply_all(batches, known, {}, now)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         tenants = {run.tenant for one in done for run in one.runs.values()}
         self.lock_busy = False
@@ -162,10 +165,12 @@ class SqlWriter:
     ) -> dict[Table, list[Row]]:
         """The rows of transactions that only create runs."""
         return {
-            runs: [self._run(run) for one in done for run in one.runs.values()],
-            events: [_event(*added) for one in done for added in one.events],
+            runs: [run_row(run, self._codec) for one in done for run in one.runs.values()],
+            events: [event_row(*added) for one in done for added in one.events],
             evidence: [
-                self._piece(one.runs[run].tenant, run, piece) for one in done for run, piece in one.pieces
+                piece_row(one.runs[run].tenant, run, piece, self._codec)
+                for one in done
+                for run, piece in one.pieces
             ],
             case_blocks: [block_row(*added) for one in done for added in one.blocks],
             audit: [line_row(line) for line in lines],
@@ -192,7 +197,7 @@ class SqlWriter:
         """Write the leases of these runs."""
         runs = list(runs)
         self._codec.keys.prepare(connection, {run.tenant for run in runs}, self._clock.now())
-        self._execute_rows(connection, _UPDATE_RUN, [self._changed_run(run) for run in runs])
+        self._execute_rows(connection, _UPDATE_RUN, [run_changes(run, self._codec) for run in runs])
 
     def _is_committed(self, connection: Connection, transaction: str) -> bool:
         for _ in range(100):
@@ -215,14 +220,16 @@ class SqlWriter:
         old_runs, old_documents = set(known), set(kept)
         locked = self._locked_names(connection, batches, known, kept) if self._postgres else {}
         counts = {one: queries.count_documents(connection, one) for one in rules.required_counts(batches)}
-        outcomes = apply_all(batches, known, kept, now, locked, counts)
+        outcomes = rules.apply_all(batches, known, kept, now, locked, counts)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         tenants = {run.tenant for one in done for run in one.runs.values()}
         tenants |= {tenant for one in done for tenant, _, _ in one.documents}
         self._codec.keys.prepare(connection, tenants, now)
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
-        self._add(connection, events, [_event(*added) for one in done for added in one.events])
-        pieces = [self._piece(known[run].tenant, run, piece) for one in done for run, piece in one.pieces]
+        self._add(connection, events, [event_row(*added) for one in done for added in one.events])
+        pieces = [
+            piece_row(known[run].tenant, run, piece, self._codec) for one in done for run, piece in one.pieces
+        ]
         self._add(connection, evidence, pieces)
         self._add(connection, case_blocks, [block_row(*added) for one in done for added in one.blocks])
         changed = {name: kept.get(name) for one in done for name in one.documents}
@@ -261,8 +268,10 @@ class SqlWriter:
         return lanes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
-        self._add(connection, runs, [self._run(run) for id, run in changed.items() if id not in old])
-        renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
+        self._add(
+            connection, runs, [run_row(run, self._codec) for id, run in changed.items() if id not in old]
+        )
+        renewed = [run_changes(run, self._codec) for id, run in changed.items() if id in old]
         self._execute_rows(connection, _UPDATE_RUN, renewed)
         nameless = [{"b_id": id} for id, run in changed.items() if id in old and run.erased and not run.name]
         self._execute_rows(connection, _REMOVE_NAME, nameless)
@@ -270,16 +279,18 @@ class SqlWriter:
     def _put_documents(
         self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
     ) -> None:
-        gone = [_name_columns(name) for name, document in changed.items() if document is None and name in old]
+        gone = [name_columns(name) for name, document in changed.items() if document is None and name in old]
         self._execute_rows(connection, _DELETE_DOCUMENT, gone)
         made: list[dict[str, Any]] = []
         renewed: list[dict[str, Any]] = []
         for name, document in changed.items():
             if document is not None and name in old:
-                renewed.append(_name_columns(name) | self._document(document))
+                renewed.append(name_columns(name) | document_values(document, self._codec))
             elif document is not None:
                 tenant, kind, key = name
-                made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
+                made.append(
+                    {"tenant": tenant, "kind": kind, "key": key} | document_values(document, self._codec)
+                )
         self._execute_rows(connection, _UPDATE_DOCUMENT, renewed)
         self._add(connection, documents, [*map(self._insert[documents].values, made)])
 
@@ -303,90 +314,3 @@ class SqlWriter:
     def _execute_rows(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             connection.execute(statement, rows)
-
-    def _run(self, run: Run) -> Row:
-        name, head = self._codec.seal_run(run)
-        return (
-            run.id,
-            run.tenant,
-            run.kind,
-            run.status,
-            name,
-            head,
-            stamp(run.created),
-            run.started and stamp(run.started),
-            run.ended and stamp(run.ended),
-            run.events,
-            run.holder,
-            run.leased and stamp(run.leased),
-            run.granted and stamp(run.granted),
-            run.takeovers,
-            run.facts.score,
-            run.facts.cost,
-            integer(run.facts.passed),
-        )
-
-    def _changed_run(self, run: Run) -> dict[str, Any]:
-        return {
-            "b_id": run.id,
-            "status": run.status,
-            "head": self._codec.seal_run(run)[1],
-            "started": run.started and stamp(run.started),
-            "ended": run.ended and stamp(run.ended),
-            "events": run.events,
-            "holder": run.holder,
-            "leased": run.leased and stamp(run.leased),
-            "granted": run.granted and stamp(run.granted),
-            "takeovers": run.takeovers,
-            **facts_columns(run.facts),
-        }
-
-    def _piece(self, tenant: str, run: str, piece: EvidenceChunk) -> Row:
-        data = piece.data
-        place = "evidence", run, piece.kind, piece.key, piece.first
-        sealed = self._codec.seal(data, *place, tenant=tenant)
-        return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
-
-    def _document(self, document: Document) -> dict[str, Any]:
-        place = "documents", document.tenant, document.kind, document.key
-        sealed = self._codec.seal(document.data, *place, tenant=document.tenant)
-        return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
-
-
-def apply_all(
-    batches: Iterable[Transaction],
-    runs: dict[str, Run],
-    documents: dict[rules.Name, Document],
-    now: datetime,
-    locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
-    counts: Mapping[RequireCount, int] = MappingProxyType({}),
-) -> list[Outcome]:
-    """Apply the transactions in order. `runs` and `documents` are updated to the state after all of them."""
-    outcomes: list[Outcome] = []
-    for batch in batches:
-        if locked and (what := _locked_name(locked, batch)) is not None:
-            outcomes.append(StoreLocked(what))
-            continue
-        try:
-            one = rules.apply(batch, runs, documents, now, counts)
-        except Conflict as conflict:
-            outcomes.append(conflict)
-        else:
-            one.merge_into(runs, documents)
-            outcomes.append(one)
-    return outcomes
-
-
-def _locked_name(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
-    """The rows that another process has locked."""
-    runs, documents = rules.names([batch])
-    return next((locked[name] for name in (*runs, *documents) if name in locked), None)
-
-
-def _event(run: str, sequence: int, event: Event) -> Row:
-    return run, sequence, event.type, stamp(event.at), event.data
-
-
-def _name_columns(name: rules.Name) -> dict[str, Any]:
-    tenant, kind, key = name
-    return {"b_tenant": tenant, "b_kind": kind, "b_key": key}

@@ -1,25 +1,28 @@
 # ruff: noqa: S608  # the parts of statements are constants here; values are parameters
 """
-A SQLite store for commands that read: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
+A SQLite store for short commands: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
 
-It answers the common questions, and writes lines of the audit log. For everything else, and after any error, it opens the
-whole store (`sql.py`) and asks that. The contract tests about reading run on it too.
+It answers the common questions, and writes what a run of this process writes (`sqlite_writer.py`). For everything else, after any
+error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
 """
 
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from assay.backends.stores import run_branches
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.failpoints import from_environment
+from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
 from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
+from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks, portions
+from assay.backends.stores.sqlite_writer import LightWriter
 from assay.ports import (
+    CLOSED,
     ChunkInfo,
     Clock,
     Document,
@@ -27,23 +30,23 @@ from assay.ports import (
     EvidenceChunk,
     Run,
     RunQuery,
+    RunStatus,
     Store,
     SystemClock,
     Transaction,
 )
-from assay.ports.audit import START, AuditEntry, LaneHead, next_head, next_record
+from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
 OpenStore = Callable[[], Awaitable[Store]]
 _ADDRESS = re.compile(r"sqlite:///([^?#%]+)\Z")  # other forms are for SQLAlchemy to read
-_MOST = 500  # names in one statement
-_PRAGMAS = "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON;"
-_AUDIT_HEAD = """
-    SELECT lane, root FROM audit_heads
-    WHERE tenant = ? AND typeof(tenant) = 'text' AND typeof(lane) = 'integer' AND typeof(lines) = 'integer'
-        AND typeof(digest) = 'blob' AND typeof(root) = 'blob'
-    ORDER BY lane DESC LIMIT 1
-"""
+_PRAGMAS = (  # as those of connect.py
+    "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864; PRAGMA wal_autocheckpoint=16000;"
+    "PRAGMA secure_delete=ON;"
+)
+# A run that commits more, or more bytes of evidence, continues with the whole store: its writer has a thread and groups commits.
+COMMITS = 200
+COMMIT_BYTES = 4 * 1024 * 1024
 
 
 def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) -> "LightStore | None":
@@ -78,10 +81,13 @@ class LightStore:
     """A Store. `open_store` opens the whole one when it is needed."""
 
     def __init__(self, connection: sqlite3.Connection, open_store: OpenStore, clock: Clock) -> None:
-        self._connection, self._open_store, self._clock = connection, open_store, clock
+        self._connection, self._open_store = connection, open_store
         self._codec = RecordCodec()
+        self._reach = from_environment()
+        self._writer = LightWriter(connection, self._codec, clock, self._reach)
+        self._notifier = RunNotifier(self._positions)
         self._whole: Store | None = None
-        self._lanes: dict[str, tuple[LaneHead, Any]] = {}
+        self._commits = self._bytes = 0
 
     def __getattr__(self, name: str) -> Any:
         """A method of the whole store."""
@@ -173,9 +179,9 @@ class LightStore:
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         def read() -> dict[str, bytes]:
             found: dict[str, bytes] = {}
-            for some in _portions(keys):
+            for some in portions(keys):
                 rows = self._rows(
-                    f"SELECT * FROM evidence WHERE run = ? AND kind = ? AND key IN ({_marks(some)}) ORDER BY first DESC",
+                    f"SELECT * FROM evidence WHERE run = ? AND kind = ? AND key IN ({marks(some)}) ORDER BY first DESC",
                     (run, kind, *some),
                 )
                 for row in rows:
@@ -188,10 +194,7 @@ class LightStore:
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         def read() -> Document | None:
-            rows = self._rows(
-                "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND key = ?", (tenant, kind, key)
-            )
-            return read_document(rows[0], self._codec) if rows else None
+            return find_document(self._connection, self._codec, tenant, kind, key)
 
         return await self._ask(read, lambda store: store.document(tenant, kind, key))
 
@@ -214,19 +217,48 @@ class LightStore:
         )
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
-        if batch.entries or batch.documents or batch.requires:
-            return await (await self._store()).commit(batch)
         rules.check(batch)
 
-        def write() -> tuple[int, ...]:
-            with self._transaction("BEGIN IMMEDIATE"):
-                lanes = self._add_lines(batch.lines)
-            self._lanes.update(lanes)
-            return ()
+        async def write_whole(store: Store) -> tuple[int, ...]:
+            ends = await store.commit(batch)
+            positions = await self._positions([entry.run for entry in batch.entries])
+            for run, position in positions.items():
+                self._notifier.notify(run, position)
+            return ends
 
-        return await self._ask(write, lambda store: store.commit(batch))
+        def write() -> tuple[int, ...]:
+            changes = self._writer.write(batch)
+            for run in changes.runs.values():
+                self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
+            return tuple(changes.ends)
+
+        self._commits += 1
+        self._bytes += sum(len(piece.data) for entry in batch.entries for piece in entry.evidence)
+        if telemetry.on or self._commits > COMMITS or self._bytes > COMMIT_BYTES:
+            return await write_whole(await self._store())
+        ends = await self._write(write, write_whole)
+        self._reach("commit.told")
+        return ends
+
+    async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
+        return await self._notifier.wait(run, after, timeout)
+
+    async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
+        return await self._write(
+            lambda: self._writer.claim(run, holder, seconds),
+            lambda store: store.claim(run, holder, seconds=seconds),
+        )
+
+    async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
+        return await self._write(
+            lambda: self._writer.renew(holder, seconds), lambda store: store.renew(holder, seconds=seconds)
+        )
+
+    async def release(self, run: str, holder: str) -> None:
+        await self._write(lambda: self._writer.release(run, holder), lambda store: store.release(run, holder))
 
     async def close(self) -> None:
+        await self._notifier.close()
         self._connection.close()
         if self._whole is not None:
             await self._whole.close()
@@ -236,6 +268,14 @@ class LightStore:
             self._whole = await self._open_store()
         return self._whole
 
+    async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
+        found = await self._ask(lambda: self._find(runs), lambda store: _all_runs(store, runs))
+        return {run.id: RunPosition(run.events, run.status in CLOSED) for run in found}
+
+    async def _write(self, light: Callable[[], T], whole: Callable[[Store], Awaitable[T]]) -> T:
+        """Write here, until the whole store is open: that one waits for locks in its thread."""
+        return await (self._ask(light, whole) if self._whole is None else whole(self._whole))
+
     async def _ask(self, light: Callable[[], T], whole: Callable[[Store], Awaitable[T]]) -> T:
         """Read here. If SQLite refuses, the whole store waits, or says why."""
         try:
@@ -244,12 +284,7 @@ class LightStore:
             return await whole(await self._store())
 
     def _find(self, ids: Sequence[str]) -> list[Run]:
-        rows = [
-            row
-            for some in _portions(ids)
-            for row in self._rows(f"SELECT * FROM runs WHERE id IN ({_marks(some)}) ORDER BY id", tuple(some))
-        ]
-        return [read_run(row, self._codec) for row in rows]
+        return find_runs(self._connection, self._codec, ids)
 
     def _runs(self, query: RunQuery) -> list[Run]:
         where, values = list[str](), list[Any]()
@@ -263,7 +298,7 @@ class LightStore:
                 condition(f"{column} = ?", value)
         for column, several in (("kind", query.kinds), ("status", query.statuses)):
             if several is not None:
-                condition(f"{column} IN ({_marks(several)})", *sorted(several))
+                condition(f"{column} IN ({marks(several)})", *sorted(several))
         if query.since is not None:
             condition("created >= ?", stamp(query.since))
         if query.until is not None:
@@ -279,58 +314,9 @@ class LightStore:
         return [read_run(row, self._codec) for row in rows]
 
     def _rows(self, statement: str, parameters: Any) -> list[Any]:
-        with closing(self._connection.execute(statement, parameters)) as cursor:
-            names = [column[0] for column in cursor.description]
-            return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor]
-
-    def _add_lines(self, lines: Sequence[AuditEntry]) -> dict[str, tuple[LaneHead, Any]]:
-        """Append lines to the lane of this process; return its new end in each tenant's log."""
-        lanes = dict[str, tuple[LaneHead, Any]]()
-        now = self._clock.now()
-        for line in lines:
-            head, last = (
-                lanes.get(line.tenant) or self._lanes.get(line.tenant) or (self._new(line.tenant), now)
-            )
-            written = next_record(head, max(now, last), line)
-            lanes[line.tenant] = next_head(head, written), written.at
-            self._connection.execute(
-                "INSERT INTO audit (tenant, at, lane, number, data, digest) VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    written.tenant,
-                    stamp(written.at),
-                    written.lane,
-                    written.number,
-                    written.data,
-                    written.digest,
-                ),
-            )
-        for head, _ in lanes.values():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO audit_heads (tenant, lane, lines, digest, root) VALUES (?, ?, ?, ?, ?)",
-                (head.tenant, head.lane, head.lines, head.digest, head.root),
-            )
-        return lanes
-
-    def _new(self, tenant: str) -> LaneHead:
-        row = self._connection.execute(_AUDIT_HEAD, (tenant,)).fetchone()
-        lane, before = (0, START) if row is None else (row[0] + 1, row[1])
-        return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Generator[None]:
-        self._connection.execute(begin)
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+        return fetch(self._connection, statement, parameters)
 
 
-def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (names[at : at + _MOST] for at in range(0, len(names), _MOST))
-
-
-def _marks(names: Any) -> str:
-    return ", ".join("?" * len(names))
+async def _all_runs(store: Store, ids: Sequence[str]) -> list[Run]:
+    found = [await store.run(id) for id in ids]
+    return [run for run in found if run is not None]

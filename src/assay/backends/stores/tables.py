@@ -15,15 +15,14 @@ from sqlalchemy import (
     text,
 )
 
+from assay.backends.stores.schema import OPEN_RUNS
+
 metadata = MetaData()
 
 # Bytewise order, as Python's and SQLite's, whatever the language of a PostgreSQL cluster is.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
-# A text without parameters: a partial index serves only queries that contain its condition.
-OPEN = text(
-    "status IN ('pending', 'running', 'cancelling', 'paused', 'waiting-approval', 'waiting-input', 'waiting-external')"
-)
+OPEN = text(OPEN_RUNS)
 CURRENT = text("retired IS NULL")
 
 runs = Table(

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from assay.errors import Conflict, InvalidRequest, Problem
+from assay.errors import Conflict, InvalidRequest, Problem, StoreLocked
 from assay.ports import (
     ACTIVE,
     CLOSED,
@@ -52,6 +52,9 @@ class Changes(msgspec.Struct):
                 documents[name] = document
 
 
+Outcome = Changes | Conflict | StoreLocked
+
+
 def apply(
     batch: Transaction,
     runs: Mapping[str, Run],
@@ -89,6 +92,36 @@ def apply(
         before = out.documents[name] if name in out.documents else documents.get(name)
         out.documents[name] = _apply_change(change, before, now)
     return out
+
+
+def apply_all(
+    batches: Iterable[Transaction],
+    runs: dict[str, Run],
+    documents: dict[Name, Document],
+    now: datetime,
+    locked: Mapping[str | Name, str] = MappingProxyType({}),
+    counts: Mapping[RequireCount, int] = MappingProxyType({}),
+) -> list[Outcome]:
+    """Apply the transactions in order. `runs` and `documents` are updated to the state after all of them."""
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        if locked and (what := _locked_name(locked, batch)) is not None:
+            outcomes.append(StoreLocked(what))
+            continue
+        try:
+            one = apply(batch, runs, documents, now, counts)
+        except Conflict as conflict:
+            outcomes.append(conflict)
+        else:
+            one.merge_into(runs, documents)
+            outcomes.append(one)
+    return outcomes
+
+
+def _locked_name(locked: Mapping[str | Name, str], batch: Transaction) -> str | None:
+    """The rows that another process has locked."""
+    runs, documents = names([batch])
+    return next((locked[name] for name in (*runs, *documents) if name in locked), None)
 
 
 def names(batches: Iterable[Transaction]) -> tuple[list[str], list[Name]]:
@@ -142,6 +175,19 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     leased = now + timedelta(seconds=seconds)
     return msgspec.structs.replace(
         run, holder=holder, granted=now, leased=leased, takeovers=run.takeovers + lost
+    )
+
+
+def claim_leases(
+    runs: Iterable[Run], holder: str, now: datetime, seconds: float
+) -> tuple[list[Run], list[Run]]:
+    """The runs whose leases restart, because they were granted in the future, and the free runs with leases for the holder."""
+    runs = list(runs)
+    ahead = [run for run in runs if lease_ahead(run, holder, now)]
+    free_runs = [run for run in runs if run not in ahead and free(run, holder, now)]
+    return (
+        [anchor_lease(run, now) for run in ahead],
+        [take_lease(run, holder, now, seconds) for run in free_runs],
     )
 
 

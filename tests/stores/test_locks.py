@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from assay.backends.stores import group_commit as writer
+from assay.backends.stores import sql_writer
 from assay.backends.stores.connect import BUSY_SECONDS, open_engine
 from assay.backends.stores.open import open_store
 from assay.backends.stores.ping import _ask_file
@@ -212,7 +213,7 @@ def test_the_loop_tries_again_while_another_process_writes(tmp_path, monkeypatch
             other = sqlite3.connect(tmp_path / "assay.db", isolation_level=None, check_same_thread=False)
             other.execute("BEGIN IMMEDIATE")
             sql, found, sealed = store._sql_writer, [], []
-            write, thread, seal = sql.write_on_loop, sql.write, sql._piece
+            write, thread, seal = sql.write_on_loop, sql.write, sql_writer.piece_row
 
             def on_loop(batches):
                 found.append("busy" if (done := write(batches)) is None else "loop")
@@ -230,7 +231,7 @@ def test_the_loop_tries_again_while_another_process_writes(tmp_path, monkeypatch
 
             monkeypatch.setattr(sql, "write_on_loop", on_loop)
             monkeypatch.setattr(sql, "write", in_thread)
-            monkeypatch.setattr(sql, "_piece", piece)
+            monkeypatch.setattr(sql_writer, "piece_row", piece)
             await asyncio.wait_for(store.commit(created("c")), PATIENCE)
             other.close()
             assert found == ["busy"] * tries + ["loop" if tries <= writer.LOCK_TRIES else "thread"]

@@ -83,12 +83,43 @@ def damaged(file):
     file.write_bytes(b"no database" * 1000)
 
 
-@pytest.mark.parametrize(
-    "change", [older, damaged, lambda file: file.unlink()], ids=["older", "damaged", "missing"]
-)
+def empty(file):
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("change", [older, damaged, empty])
 async def test_what_only_the_whole_store_opens(file, change):
     change(file)
     assert open_light(f"sqlite:///{file}", unexpected) is None
+
+
+def schema(file):
+    with closing(sqlite3.connect(file)) as database:
+        found = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        version = database.execute("SELECT version_num FROM alembic_version").fetchall()
+    return {(*names, normal(sql).replace("( ", "(").replace(" )", ")")) for *names, sql in found}, version
+
+
+async def test_both_forms_create_the_same_database(file):
+    new = file.with_name("new.db")
+    light = open_light(f"sqlite:///{new}", unexpected)
+    assert light is not None
+    other = open_light(f"sqlite:///{new}", unexpected)
+    assert other is not None
+    await light.close()
+    await other.close()
+    assert schema(new) == schema(file)
+    assert new.stat().st_mode & 0o777 == file.stat().st_mode & 0o777 == 0o600
+    whole = await open_store(f"sqlite:///{new}")
+    assert await whole.runs(RunQuery()) == []
+    await whole.close()
+
+
+async def test_a_missing_folder_is_for_the_whole_store(tmp_path, monkeypatch):
+    assert open_light(f"sqlite:///{tmp_path}/none/runs.db", unexpected) is None
+    monkeypatch.setenv("ASSAY_FAILPOINT", "migrate.before")
+    assert open_light(f"sqlite:///{tmp_path}/runs.db", unexpected) is None
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -14,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from assay.backends.stores.schema import BUSY_SECONDS
+from assay.backends.stores.sqlite_schema import make_private
 from assay.errors import EnvironmentFailure, StoreLocked, UsageError
 from assay.errors.storage import DatabaseUnavailable
 
@@ -54,7 +54,7 @@ def open_engine(address: str, connections: int = 1) -> Engine:
 def _sqlite(url: URL, connections: int) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise UsageError("expected a file for SQLite; for a store in memory use memory:")
-    _make_private(url.database)
+    make_private(url.database)
     engine = create_engine(
         url,
         poolclass=QueuePool,
@@ -81,12 +81,6 @@ def _sqlite(url: URL, connections: int) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def _make_private(file: str) -> None:
-    """Create a missing file for its owner alone. SQLite's companion files get the same mode."""
-    with suppress(OSError):  # it exists and keeps its mode; or it cannot be created, and SQLite reports why
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 # A process that hangs inside a transaction blocks others no longer than this. The operator's own settings take precedence.

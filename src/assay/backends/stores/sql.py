@@ -20,6 +20,7 @@ from assay.backends.stores.connect import RetryPolicy, open_engine
 from assay.backends.stores.data_keys import DataKeys
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.group_commit import GroupCommitter
+from assay.backends.stores.metrics import count_commit
 from assay.backends.stores.migrate import bring_up
 from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.ping import DatabasePing, deliver
@@ -50,7 +51,6 @@ from assay.ports import (
 from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
 from assay.ports.cases import NOTHING
 from assay.ports.deletion import Destruction, TenantContent
-from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
 
@@ -116,8 +116,7 @@ class SqlStore:
         rules.check(batch)
         began = time.perf_counter()
         settled = await self._ping.wait(self._writer.write(batch))
-        if telemetry.on:
-            _count(settled, time.perf_counter() - began)
+        count_commit(settled, time.perf_counter() - began)
         for run in settled.runs.values():
             self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
         return tuple(settled.ends)
@@ -376,12 +375,3 @@ class SqlStore:
 
     async def _execute(self, statement: Callable[[Connection], T]) -> T:
         return await self._ping.wait(self._writer.do(statement))
-
-
-def _count(changes: rules.Changes, seconds: float) -> None:
-    telemetry.observe("assay_commit_seconds", seconds)
-    if changes.events:
-        telemetry.add("assay_events", len(changes.events))
-    for run in changes.runs.values():
-        if run.status in CLOSED:
-            telemetry.add("assay_runs", 1, run.kind, run.status)

@@ -6,8 +6,10 @@ It answers the common questions, and writes what a run of this process writes (`
 error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
 """
 
+import os
 import re
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,11 +17,14 @@ from typing import Any, TypeVar
 from assay.backends.stores import run_branches
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.failpoints import VARIABLE as FAILPOINT
 from assay.backends.stores.failpoints import from_environment
+from assay.backends.stores.metrics import count_commit
 from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
 from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
 from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks, portions
+from assay.backends.stores.sqlite_schema import create_schema, make_private
 from assay.backends.stores.sqlite_writer import LightWriter
 from assay.ports import (
     CLOSED,
@@ -35,7 +40,6 @@ from assay.ports import (
     SystemClock,
     Transaction,
 )
-from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
 OpenStore = Callable[[], Awaitable[Store]]
@@ -50,18 +54,27 @@ COMMIT_BYTES = 4 * 1024 * 1024
 
 
 def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) -> "LightStore | None":
-    """The store at this address; None if only the whole store can open it: it is missing, older, encrypted or not SQLite."""
+    """
+    The store at this address. A missing file is created.
+
+    None if only the whole store can open it: it is older, encrypted, of another program or not SQLite, or a test uses failpoints.
+    """
     match = _ADDRESS.match(address)
-    if match is None or match[1] == ":memory:" or not Path(match[1]).is_file():
+    if match is None or match[1] == ":memory:":
+        return None
+    file = Path(match[1]).absolute()
+    is_new = not file.exists()
+    if is_new and (FAILPOINT in os.environ or not file.parent.is_dir()):
         return None
     connection: sqlite3.Connection | None = None
     try:
+        if is_new:
+            make_private(str(file))
         connection = sqlite3.connect(
-            f"{Path(match[1]).absolute().as_uri()}?mode=rw",
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            uri=True,
-        )  # never creates a file
+            f"{file.as_uri()}?mode=rw", timeout=BUSY_SECONDS, isolation_level=None, uri=True
+        )
+        if is_new:
+            create_schema(connection)
         connection.executescript(_PRAGMAS)
         version = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         mode = connection.execute("PRAGMA journal_mode").fetchone()
@@ -227,14 +240,16 @@ class LightStore:
             return ends
 
         def write() -> tuple[int, ...]:
+            began = time.perf_counter()
             changes = self._writer.write(batch)
+            count_commit(changes, time.perf_counter() - began)
             for run in changes.runs.values():
                 self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
             return tuple(changes.ends)
 
         self._commits += 1
         self._bytes += sum(len(piece.data) for entry in batch.entries for piece in entry.evidence)
-        if telemetry.on or self._commits > COMMITS or self._bytes > COMMIT_BYTES:
+        if self._commits > COMMITS or self._bytes > COMMIT_BYTES:
             return await write_whole(await self._store())
         ends = await self._write(write, write_whole)
         self._reach("commit.told")

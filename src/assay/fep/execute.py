@@ -54,7 +54,15 @@ def score(
     """
     window: list[ScoredCase | PendingCase] = []
     size = 0
-    for context, case in begin(plan, contexts, tally, first, parts, deferred=deferred):
+    shared, answers_by_scorer = plan.shared, dict[Scorer, Answers]()
+    for at, context in enumerate(contexts, first):  # the steps of `begin`, without a generator for each case
+        scorer = plan.scorer_for(at, context) if shared is None or context.checks is not None else shared
+        answers = answers_by_scorer.get(scorer)
+        if answers is None:
+            answers = answers_by_scorer[scorer] = scorer.answers_in(tally)
+        case = scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers, parts)
+        if at % FOLD == 0:
+            tally.fold()
         if not window and isinstance(case, ScoredCase):
             tally.count_case(case.status)
             yield case
@@ -73,8 +81,6 @@ def begin(
     tally: Tally,
     first: int = 0,
     parts: list[ScoredParts | None] | None = None,
-    *,
-    deferred: bool = False,
 ) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
     """Score every case, or yield a PendingCase if worker processes have tasks for it."""
     answers_by_scorer: dict[Scorer, Answers] = {}
@@ -83,10 +89,7 @@ def begin(
         answers = answers_by_scorer.get(scorer) or answers_by_scorer.setdefault(
             scorer, scorer.answers_in(tally)
         )
-        if deferred:
-            yield context, scorer.begin_deferred(context, answers)
-        else:
-            yield context, scorer.begin(context, answers, parts)
+        yield context, scorer.begin(context, answers, parts)
         if at % FOLD == 0:
             tally.fold()
 

@@ -114,6 +114,23 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
         yield number + 1, line, end + size
 
 
+class LineItems:
+    """The lines of a plain or gzipped file as items. A reader that needs only their texts iterates over `lines`."""
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self.name, self._limits = name, limits
+
+    def lines(self) -> Iterator[tuple[int, bytes, int]]:
+        """The number of each line, its text, and the offset in the file after it."""
+        _, compressed = format_of(self.name, "jsonl")
+        with open_file(self.name, compressed=compressed) as file:
+            yield from lines_of(file, self._limits)
+
+    def __iter__(self) -> Iterator[SourceItem]:
+        for number, line, end in self.lines():
+            yield SourceItem(f"{self.name}:{number}", line, end)
+
+
 def read_items(
     name: str, limits: Limits, default: Format = "jsonl", member: str | None = None
 ) -> Iterator[SourceItem]:

@@ -71,6 +71,16 @@ class OutputFile:
         if self._size >= BUFFER:
             self.flush()
 
+    def write_line(self, line: bytes) -> None:
+        """Write a line without its end, and its end."""
+        if self._to_terminal:
+            self.write(line + b"\n")
+            return
+        self._buffer += (line, b"\n")  # not one copy more of a long line
+        self._size += len(line) + 1
+        if self._size >= BUFFER:
+            self.flush()
+
     def flush(self) -> None:
         data, self._buffer, self._size = memoryview(b"".join(self._buffer)), [], 0
         try:
@@ -132,7 +142,7 @@ class JsonlSink:
         self._file = OutputFile(name, append=append)
 
     def write(self, line: bytes) -> None:
-        self._file.write(line + b"\n")
+        self._file.write_line(line)
 
     def flush(self) -> None:
         self._file.flush()

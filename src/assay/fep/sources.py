@@ -8,7 +8,7 @@ import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
-from assay.fep.files import SourceItem, check_readable, document_of, read_items
+from assay.fep.files import LineItems, SourceItem, check_readable, document_of, format_of, read_items
 from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
@@ -25,19 +25,43 @@ class Source:
     """Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item."""
 
     def __init__(
-        self, items: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, rows: bool = False
+        self,
+        items: Iterator[SourceItem] | LineItems,
+        limits: Limits,
+        on_bad: OnBad | None,
+        *,
+        rows: bool = False,
     ) -> None:
         """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
         self._items, self._limits, self._on_bad, self.rows = items, limits, on_bad, rows
         self.read = 0
-        self.location = ""
+        self._location = ""
+        self._line = 0  # its number, if the items are lines
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
         """Yield the contexts. An item that is not a context is passed to `on_bad`; without `on_bad`, BadLine is raised."""
+        return self._from_lines(self._items) if isinstance(self._items, LineItems) else self._from_items()
+
+    def _from_lines(self, items: LineItems) -> Iterator[Context]:
+        limits = self._limits
+        for self._line, line, self.read in items.lines():
+            try:
+                context = read_context(line, limits)
+            except NotAContext as wrong:
+                self.report_bad(wrong.problems + other_problems(wrong, self.plan))
+                continue
+            yield context
+
+    @property
+    def location(self) -> str:
+        """The place of the current item."""
+        return f"{self._items.name}:{self._line}" if isinstance(self._items, LineItems) else self._location
+
+    def _from_items(self) -> Iterator[Context]:
         limits = self._limits
         for item in self._items:
-            self.location, self.read = item.location, item.end
+            self._location, self.read = item.location, item.end
             if item.problems:
                 self.report_bad(item.problems)
                 continue
@@ -78,6 +102,8 @@ def from_contexts(
 ) -> Source:
     """Contexts, or rows of a table: `columns` says which column is the input, the output and so on."""
     rows = has_rows(name, limits, "context", columns)
+    if not rows and not columns and name != "-" and format_of(name, "jsonl")[0] == "jsonl":
+        return Source(LineItems(name, limits), limits, on_bad)
     return Source(items_of(name, limits, "context", columns), limits, on_bad, rows=rows)
 
 

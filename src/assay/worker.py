@@ -26,7 +26,7 @@ UNIT_VERSION = "1"  # of units and results; a worker of another version leaves t
 CONNECTIONS = 8  # to the tables of DBOS
 ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
 FORGOTTEN = 10  # looks at a unit that is neither executed nor written: its result could not be written
-PACE = 0.5  # seconds between two looks at the limits of providers
+PACE = 0.25  # seconds between two looks at the limits of providers
 WATCH = 1.0  # seconds between two looks at the units that run here
 SWEEP, KEEP = 60.0, timedelta(hours=1)  # between two sweeps; how long results wait for a conductor
 
@@ -71,6 +71,7 @@ class Worker:
         self._kinds = {kind.name: kind for kind in kinds}
         self.units.launch(self.registry.executor_id)
         self.engine.open()
+        self._limits.open()
         loops = {
             "heartbeat of the worker": self._beat,
             "units here": self._watch,
@@ -84,6 +85,7 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._limits.close()
         with suppress(EnvironmentFailure):
             await self.registry.leave()
         await run_guarded("lost units", asyncio.to_thread(self.units.recover, [self.registry.executor_id]))
@@ -116,30 +118,33 @@ class Worker:
 
     async def _renew(self) -> None:
         await self.registry.beat(
-            executed=self.units.executed,
-            repeated=self.engine.repeated,
-            refused=self.engine.refused + self.units.refused,
-            providers=self._limits.report(),
+            lambda: {
+                "executed": self.units.executed,
+                "repeated": self.engine.repeated,
+                "refused": self.engine.refused + self.units.refused,
+                "providers": self._limits.report(),
+            }
         )
 
     async def _share_limits(self) -> None:
-        """Tell the others of a 429 at once, and take theirs into account. Without providers it does nothing."""
-        told = 0
+        """Tell the others of a 429 at once, and take theirs into account. Without providers it only waits."""
         while True:
-            await asyncio.sleep(PACE)
-            if report := self._limits.report():
-                throttles = sum(one.throttles for one in report.values())
-                told, news = throttles, throttles != told
-                if news:
-                    await run_guarded("limits of providers", self._renew(), EnvironmentFailure)
-                await run_guarded("limits of providers", self._divide_limits(), EnvironmentFailure)
+            await self._limits.wait(PACE)
+            await run_guarded("limits of providers", self._divide_limits(), EnvironmentFailure)
+            await asyncio.sleep(PACE / 5)  # many 429s at once are told once
 
     async def _divide_limits(self) -> None:
+        me, now = self.registry.executor_id, self.registry.clock.now().timestamp()
+        reports = await self._provider_reports()
+        if self._limits.claim(me, reports, now):
+            await self._renew()
+            reports = await self._provider_reports()
+        if me == self.registry.executor_id:
+            self._limits.grant(me, reports, now)
+
+    async def _provider_reports(self) -> dict[str, dict[str, ProviderReport]]:
         workers = await self.registry.others()
-        reports = {
-            id: msgspec.convert(one.providers, dict[str, ProviderReport]) for id, one in workers.items()
-        }
-        self._limits.apply(self.registry.executor_id, reports, self.registry.clock.now().timestamp())
+        return {id: msgspec.convert(one.providers, dict[str, ProviderReport]) for id, one in workers.items()}
 
     async def _begin_again(self) -> None:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""

@@ -79,13 +79,14 @@ at = 3
 class Fleet:
     """Starts processes with one set of settings. The runs of `names` are submitted through any server, until one answers."""
 
-    def __init__(self, zygote, folder, address, *, lease=1.0, concurrency=8, **environ):
+    def __init__(self, zygote, folder, address, *, lease=1.0, concurrency=8, settings="", **environ):
+        """`settings`: lines for the end of assay.toml."""
         self._zygote, self.folder, self.address = zygote, folder, address
         self.lease, self.concurrency = lease, concurrency
         self.log = folder / "executed"
         self.log.touch()
         (folder / "fleet_parts.py").write_text(PARTS)
-        (folder / "assay.toml").write_text(SETTINGS)
+        (folder / "assay.toml").write_text(SETTINGS + settings)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         self.environ = kept | {
             "ASSAY_DATABASE_URL": address, "ASSAY_ENGINE": "workers", "ASSAY_WORKERS_LEASE": str(lease),
@@ -144,8 +145,8 @@ class Fleet:
             time.sleep(0.1)
         raise AssertionError(f"{method} {path} was not answered: {trouble}")
 
-    def submit_evaluation(self, name, cases):
-        checks = [{"type": "counted", "arguments": {"name": name, "at": "$.test_case.input"}}]
+    def submit_evaluation(self, name, cases, check=None):
+        checks = [check or {"type": "counted", "arguments": {"name": name, "at": "$.test_case.input"}}]
         lines = [{"checks": checks}] + [
             {"test_case": {"id": str(at), "input": at}, "output": {"value": at}} for at in range(cases)
         ]

@@ -17,6 +17,7 @@ import math
 import ssl
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class Seen(NamedTuple):
     headers: dict[str, str]
     body: dict[str, Any]
     connection: int
+    at: float  # by the clock of `time.monotonic`
 
 
 class Call:
@@ -451,7 +453,7 @@ class ProviderServer:
             name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
         }
         body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
-        seen = Seen(head[0].split()[1], headers, body, number)
+        seen = Seen(head[0].split()[1], headers, body, number, time.monotonic())
         self.seen.append(seen)
         script = str(body.get("model", "ok")).split(",")
         at = self._steps[str(body.get("model"))]

@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -107,10 +107,10 @@ class WorkerRegistry:
         await self._set_clock()
         return executor
 
-    async def beat(self, **counts: Any) -> bool:
-        """Renew the membership, with members of a WorkerRecord; False: it was lost."""
+    async def beat(self, counts: Callable[[], dict[str, Any]] = dict) -> bool:
+        """Renew the membership, with members of a WorkerRecord; False: it was lost. An older record never follows a newer one."""
         async with self._beating:
-            return await self._beat(self._record(**counts))
+            return await self._beat(self._record(**counts()))
 
     async def _beat(self, record: WorkerRecord) -> bool:
         try:

@@ -1,36 +1,61 @@
-"""The limits of providers over all workers: each has its part of them, and a 429 that one gets slows all of them down."""
+"""
+The limits of providers over all workers: each has its part of them, and a 429 that one gets slows all of them down.
 
+A worker publishes a part before it uses it (`claim`), and uses it only if the parts of all workers that it then reads are at most the whole
+(`grant`). A part that shrinks stays published until the requests in flight fit into the smaller one. So the sum never exceeds the limit,
+in whatever order workers read and write.
+"""
+
+import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from weakref import WeakSet
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from assay.backends.models.rate_limit import AdaptiveLimiter
+from assay.backends.models.rate_limit import AdaptiveLimiter, SendTimes
 
 ROTATION = (
     10.0  # seconds after which a slot goes to the next worker, where there are fewer slots than workers
 )
+IDLE = 30.0  # seconds after its last request until a worker gives up its part
+ROUNDING = 1e-9  # of sums of rates
 
 
-class ProviderReport(Struct, frozen=True):
-    """What a worker says about one provider: how many 429s it got, and for how many seconds it admits no request."""
+class ProviderReport(Struct, frozen=True, omit_defaults=True):
+    """
+    What a worker says about one provider: how many 429s it got, and for how many seconds it admits no request.
+
+    `slots` and `rate` are its part of the limits. A provider without a limit of its rate has the rate 0.
+    """
 
     throttles: int = 0
     closed: float = 0.0
+    slots: int = 0
+    rate: float = 0.0
+
+
+Reports = Mapping[str, Mapping[str, ProviderReport]]  # by worker and provider
 
 
 class Gates:
-    """The limiters of one process, by the name of their provider."""
+    """The limiters of one process, by the name of their provider. Those of a worker admit nothing until they have a part."""
 
     def __init__(self) -> None:
         self._gates: dict[str, WeakSet[AdaptiveLimiter]] = {}
+        self._news: Callable[[], None] | None = None
 
     def add(self, provider: str, gate: AdaptiveLimiter) -> None:
         self._gates.setdefault(provider, WeakSet()).add(gate)
+        if self._news is not None:
+            gate.share(self._news)
+
+    def share(self, news: Callable[[], None] | None) -> None:
+        """Share the limits with other processes from now on. `news` is called when one of them matters at once."""
+        self._news = news
 
     def items(self) -> Mapping[str, list[AdaptiveLimiter]]:
-        return {name: list(gates) for name, gates in self._gates.items()}
+        return {name: sorted(gates, key=id) for name, gates in self._gates.items() if gates}
 
 
 GATES = Gates()
@@ -41,39 +66,107 @@ class FleetLimits:
 
     def __init__(self, gates: Gates = GATES) -> None:
         self._gates = gates
+        self._parts: dict[
+            str, tuple[int, float]
+        ] = {}  # by provider: the slots and the rate that this worker claims
         self._seen: dict[
             tuple[str, str], int
         ] = {}  # by worker and provider: the 429s that were taken into account
+        self._news = asyncio.Event()
+
+    def open(self) -> None:
+        self._gates.share(self._news.set)
+
+    def close(self) -> None:
+        self._gates.share(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there is something to tell or to claim, or until these seconds are over. Without providers there is no end to it."""
+        try:
+            async with asyncio.timeout(seconds if self._gates.items() else None):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._news.clear()
 
     def report(self) -> dict[str, ProviderReport]:
-        """By provider, for the other workers."""
-        return {
-            name: ProviderReport(
+        """By provider, for the other workers. What it says of a part is at least what this worker uses."""
+        reports = dict[str, ProviderReport]()
+        for name, gates in self._gates.items().items():
+            slots, rate = self._parts.get(name, (0, 0.0))
+            report = ProviderReport(
                 sum(gate.throttles for gate in gates),
                 round(max((gate.closed_seconds for gate in gates), default=0.0), 3),
+                max(slots, sum(gate.slots_in_use for gate in gates)),
+                max(rate, sum(gate.rate_in_use for gate in gates)),
             )
-            for name, gates in self._gates.items().items()
-        }
+            if report.slots or report.closed or not all(gate.idle_seconds > IDLE for gate in gates):
+                reports[name] = report
+        return reports
 
-    def apply(self, me: str, reports: Mapping[str, Mapping[str, ProviderReport]], seconds: float) -> None:
-        """Take the reports of all workers, by id, into account. `seconds` is a time that all workers agree on."""
+    def claim(self, me: str, reports: Reports, seconds: float) -> bool:
+        """
+        Choose the parts to use, from the reports of all workers by id; True: `report` says something new, so publish it.
+
+        `seconds` is a time that all workers agree on.
+        """
+        parts = dict[str, tuple[int, float]]()
         for name, gates in self._gates.items().items():
-            users = sorted({me, *(worker for worker, report in reports.items() if name in report)})
-            at = (users.index(me) + int(seconds // ROTATION)) % len(users)
-            news = [
-                self._news(worker, name, reports[worker][name])
-                for worker in users
-                if worker in reports and worker != me and name in reports[worker]
-            ]
-            for gate in gates:
-                gate.divide(
-                    part(int(gate.configured.slots), len(users), at), gate.configured.rate / len(users)
-                )
-                if (closed := max(news, default=-math.inf)) >= 0:
+            slots, rate = _whole(gates)
+            if all(gate.idle_seconds > IDLE for gate in gates):
+                parts[name] = 0, 0.0
+                continue
+            users = _users(me, name, reports)
+            others = _others(me, name, reports)
+            target = part(slots, len(users), (users.index(me) + int(seconds // ROTATION)) % len(users))
+            parts[name] = (
+                max(0, min(target, slots - sum(one.slots for one in others))),
+                max(0.0, min(rate / len(users), rate - sum(one.rate for one in others))),
+            )
+        self._parts = parts
+        self._shrink()
+        return _lasting(self.report()) != _lasting(reports.get(me, {}))
+
+    def grant(self, me: str, reports: Reports, seconds: float) -> None:
+        """
+        Use the claimed parts that fit, by the reports of all workers that were read after the claim was published.
+
+        A worker that is not in the reports has lost its parts.
+        """
+        for name, gates in self._gates.items().items():
+            slots, rate = self._granted(me, name, gates, reports)
+            users = _users(me, name, reports)
+            times = _send_times(rate, _whole(gates)[1], users.index(me), len(users), seconds)
+            _divide(gates, slots, rate, times)
+            news = (self._news_of(worker, name, reports[worker][name]) for worker in users if worker != me)
+            if (closed := max(news, default=-math.inf)) >= 0:
+                for gate in gates:
                     gate.on_throttle_elsewhere(closed)
         self._seen = {key: many for key, many in self._seen.items() if key[0] in reports}
 
-    def _news(self, worker: str, provider: str, report: ProviderReport) -> float:
+    def _granted(
+        self, me: str, name: str, gates: list[AdaptiveLimiter], reports: Reports
+    ) -> tuple[int, float]:
+        slots, rate = self._parts.get(name, (0, 0.0))
+        whole_slots, whole_rate = _whole(gates)
+        others, mine = _others(me, name, reports), reports.get(me, {}).get(name)
+        if mine is None:
+            return 0, rate
+        if mine.slots < slots or mine.slots + sum(one.slots for one in others) > whole_slots:
+            slots = min(slots, sum(int(gate.ceiling.slots) for gate in gates))
+        if mine.rate < rate or mine.rate + sum(one.rate for one in others) > whole_rate + ROUNDING:
+            rate = min(rate, sum(gate.rate_in_use for gate in gates))
+        return (0 if whole_rate and not rate else slots), rate
+
+    def _shrink(self) -> None:
+        """Use less at once, where this worker claims less than it uses."""
+        for name, gates in self._gates.items().items():
+            slots, rate = self._parts[name]
+            slots = min(slots, sum(int(gate.ceiling.slots) for gate in gates))
+            _divide(gates, slots, min(rate, sum(gate.rate_in_use for gate in gates)))
+
+    def _news_of(self, worker: str, provider: str, report: ProviderReport) -> float:
         """For how long the provider wants no requests, if that worker got a 429 since the last look; else below 0."""
         before = self._seen.get((worker, provider))
         self._seen[worker, provider] = report.throttles
@@ -84,3 +177,42 @@ class FleetLimits:
 def part(slots: int, workers: int, at: int) -> int:
     """The slots of the worker at this place. The parts of all places add up to all slots."""
     return slots // workers + (at < slots % workers)
+
+
+def _whole(gates: list[AdaptiveLimiter]) -> tuple[int, float]:
+    """The limits of the provider; the rate 0 if it has none."""
+    configured = gates[0].configured
+    return int(configured.slots), 0.0 if math.isinf(configured.rate) else configured.rate
+
+
+def _lasting(report: Mapping[str, ProviderReport]) -> dict[str, ProviderReport]:
+    """A report without the seconds that pass by themselves."""
+    return {name: structs.replace(one, closed=0.0) for name, one in report.items()}
+
+
+def _users(me: str, name: str, reports: Reports) -> list[str]:
+    return sorted({me, *(worker for worker, report in reports.items() if name in report)})
+
+
+def _others(me: str, name: str, reports: Reports) -> list[ProviderReport]:
+    return [report[name] for worker, report in reports.items() if worker != me and name in report]
+
+
+def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTimes | None = None) -> None:
+    """Give the gates of one provider in this process equal parts. A rate of 0 is no rate, where the provider has a limit of it."""
+    limited = _whole(gates)[1] > 0
+    slots = 0 if limited and not rate else slots
+    for at, gate in enumerate(gates):
+        gate.divide(part(slots, len(gates), at), rate / len(gates) if limited else math.inf, times)
+
+
+def _send_times(rate: float, whole: float, at: int, workers: int, seconds: float) -> SendTimes | None:
+    """
+    The moments at which this worker may send, if it has less than one request a second. Those of all workers are spread evenly.
+
+    Without them, all workers could send their first request at the same time.
+    """
+    if workers == 1 or not 0 < rate < 1:
+        return None
+    gap = workers / whole
+    return SendTimes(gap, (at / whole - seconds) % gap, 0.5 / whole)

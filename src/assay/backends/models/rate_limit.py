@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import math
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 
@@ -51,12 +52,20 @@ def spacing(next_slot: float, now: float, rate: float) -> tuple[float, float]:
     return max(0.0, after - slack - now), after
 
 
+class SendTimes(NamedTuple):
+    """The moments at which a request may be sent: every `gap` seconds, first in `first` seconds, at most `late` seconds late."""
+
+    gap: float
+    first: float
+    late: float
+
+
 class AdaptiveLimiter:
     """The queue of requests to one provider, in the order of their tickets, on one event loop."""
 
     def __init__(self, ceiling: RequestRate) -> None:
         self.pace = ceiling
-        self.configured = self._ceiling = ceiling
+        self.configured = self._ceiling = self._base = ceiling
         self.throttles = 0
         self._loop = asyncio.get_running_loop()
         self._line: list[tuple[int, asyncio.Future[None]]] = []
@@ -65,8 +74,19 @@ class AdaptiveLimiter:
         self._closed_until = 0.0
         self._slowed_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
+        self._news: Callable[[], None] | None = None
+        self._times: SendTimes | None = None  # from `_times_at` on
+        self._times_at = 0.0
+        self._used_at = self._loop.time()
+
+    def share(self, news: Callable[[], None]) -> None:
+        """Admit nothing until `divide` says how much. `news` is called when a request or a 429 should be told at once."""
+        self._news = news
+        self._ceiling = RequestRate(0, self.configured.rate)
 
     async def enter(self, ticket: int) -> None:
+        if self._news is not None and self._ceiling.slots < 1 and not self._line:
+            self._news()
         turn: asyncio.Future[None] = self._loop.create_future()
         heapq.heappush(self._line, (ticket, turn))
         self._admit()
@@ -81,6 +101,7 @@ class AdaptiveLimiter:
 
     def leave(self) -> None:
         self._out -= 1
+        self._used_at = self._loop.time()
         self._admit()
 
     def on_success(self) -> None:
@@ -91,6 +112,8 @@ class AdaptiveLimiter:
         """Admit no request before `until`. Failures of requests sent before the slowdown do not slow it down again."""
         self.throttles += 1
         self._slow_down(sent_at, until)
+        if self._news is not None:
+            self._news()
 
     def on_throttle_elsewhere(self, seconds: float) -> None:
         """Another process was throttled: go slower here too, and admit no request for `seconds`."""
@@ -102,14 +125,46 @@ class AdaptiveLimiter:
         """Seconds until a request may be admitted again after a throttle; 0: now."""
         return max(0.0, self._closed_until - self._loop.time())
 
-    def divide(self, slots: int, rate: float) -> None:
-        """Use these parts of the configured limits from now on; other processes have the rest. 0 slots admit nothing."""
+    @property
+    def ceiling(self) -> RequestRate:
+        """The part of the configured limits that this process may use."""
+        return self._ceiling
+
+    @property
+    def slots_in_use(self) -> int:
+        """The requests that are in flight, or may be at any moment."""
+        return max(int(self._ceiling.slots), self._out)
+
+    @property
+    def rate_in_use(self) -> float:
+        return self._ceiling.rate if self._ceiling.slots and math.isfinite(self._ceiling.rate) else 0.0
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since the last request; 0 while one waits or is in flight."""
+        return 0.0 if self._out or self._line else self._loop.time() - self._used_at
+
+    def divide(self, slots: int, rate: float, times: SendTimes | None = None) -> None:
+        """
+        Use these parts of the configured limits from now on; other processes have the rest. 0 slots admit nothing.
+
+        A part that changes begins without a burst: another process may have had it.
+        """
+        self._times, self._times_at = times, self._loop.time()
         if (slots, rate) == (self._ceiling.slots, self._ceiling.rate):
             return
-        was, self._ceiling = self._ceiling, RequestRate(slots, rate)
-        whole = self.pace.slots >= was.slots and self.pace.rate >= was.rate
-        pace = self._ceiling if whole else RequestRate(min(self.pace.slots, slots), min(self.pace.rate, rate))
-        self.pace = RequestRate(max(1.0, pace.slots), pace.rate, self.pace.failed)
+        self._ceiling = RequestRate(slots, rate)
+        if slots > 0:
+            whole = self.pace.slots >= self._base.slots and self.pace.rate >= self._base.rate
+            self._base = self._ceiling
+            pace = (
+                self._ceiling
+                if whole
+                else RequestRate(min(self.pace.slots, slots), min(self.pace.rate, rate))
+            )
+            self.pace = RequestRate(max(1.0, pace.slots), pace.rate, self.pace.failed)
+            if math.isfinite(rate):
+                self._next_slot = max(self._next_slot, self._loop.time() + (max(1.0, rate) - 1) / rate)
         self._admit()
 
     def _slow_down(self, sent_at: float, until: float) -> None:
@@ -129,6 +184,8 @@ class AdaptiveLimiter:
             now = self._loop.time()
             wait, due = spacing(self._next_slot, now, self.pace.rate)
             wait = max(wait, self._closed_until - now)
+            if self._times is not None:
+                wait, due = self._next_time(now, wait, due)
             if wait > 0:
                 self._wake(now + wait)
                 return
@@ -136,6 +193,15 @@ class AdaptiveLimiter:
             self._out += 1
             self._next_slot = due
             turn.set_result(None)
+
+    def _next_time(self, now: float, wait: float, due: float) -> tuple[float, float]:
+        """`wait` until one of the send times; when the request after it is due."""
+        assert self._times is not None
+        gap, first, late = self._times
+        since = (now + wait - self._times_at - first) % gap
+        if late < since < gap - late / 1000:  # a moment that a rounding error puts a little later is now
+            return wait + gap - since, due
+        return wait, due - min(since, late)
 
     def _wake(self, when: float) -> None:
         if self._timer is not None:

@@ -1,0 +1,105 @@
+"""
+Limits over several workers, for `make soak`: those of a provider, and those of a tenant.
+
+Three real workers on a real PostgreSQL call a provider on this machine. The provider counts requests, and says which worker sent them.
+"""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from support.fleet import Fleet
+from support.judges import judge
+from support.postgres import server
+from support.provider_server import ProviderServer
+
+GRACE = 2.0  # seconds until all workers have read of a 429
+
+
+@contextmanager
+def workers(zygote, folder, *, count=3, environ=None, **provider):
+    """A server, workers, and the provider that they share. The key of a request names its worker."""
+    lines = [f"{name} = {value}" for name, value in provider.items()]
+    with ProviderServer() as provider_server, server().database() as address:
+        settings = "\n".join(
+            [
+                "[providers.fake]",
+                f'base_url = "{provider_server.base_url}"',
+                'api_key = "${FLEET_WORKER}"',
+                *lines,
+            ]
+        )
+        fleet = Fleet(
+            zygote, folder, address, lease=2.0, settings=settings, FLEET_WORKER="server", **environ or {}
+        )
+        try:
+            fleet.start_server()
+            for number in range(count):
+                fleet.start_worker(FLEET_WORKER=f"worker-{number}")
+            yield fleet, provider_server
+        finally:
+            fleet.close()
+
+
+def submit(fleet, name, cases, script):
+    """Every case asks the judge once."""
+    check = judge(
+        f"{name}: is {{{{$.test_case.input}}}} right?",
+        model=script,
+        provider_config={"provider_name": "fake"},
+    )
+    fleet.submit_evaluation(name, cases, check)
+
+
+def sender(request):
+    return request.headers["authorization"].removeprefix("Bearer ")
+
+
+def test_a_429_of_one_worker_silences_all_of_them(zygote, tmp_path):
+    """The provider names a time. Until then no worker sends a request, although each of them has calls to make."""
+    pause, before = 8, 40
+    with workers(zygote, tmp_path, max_concurrency=12) as (fleet, provider):
+        submit(fleet, "calls", 300, ",".join(["slow:0.2"] * before + [f"429:{pause}", "slow:0.2"]))
+        assert set(fleet.wait(120).values()) == {"completed"}
+    refused = provider.seen[before].at
+    assert {sender(one) for one in provider.seen[:before]} == {f"worker-{at}" for at in range(3)}
+    since = [one.at - refused for one in provider.seen if one.at > refused]
+    late = [seconds for seconds in since if GRACE < seconds < pause]
+    early = [seconds for seconds in since if seconds <= GRACE]
+    resumed = min(seconds for seconds in since if seconds > GRACE)
+    said = f"{len(early)} requests within {max(early, default=0):.2f} s of the 429, then none until {resumed:.2f} s"
+    print(f"\n{said}")  # noqa: T201
+    assert not late, late
+    assert len(provider.seen) == 301
+
+
+@pytest.mark.parametrize("limit", [5, 2])
+def test_a_provider_has_at_most_its_requests_at_once(zygote, tmp_path, limit):
+    """Also when a worker joins, when one is killed, and when there are fewer slots than workers."""
+    with workers(zygote, tmp_path, max_concurrency=limit, count=2) as (fleet, provider):
+        submit(fleet, "calls", 60 * limit, "slow:0.2")
+        while len(provider.seen) < 15 * limit:
+            time.sleep(0.05)
+        fleet.start_worker(FLEET_WORKER="worker-2")
+        while len(provider.seen) < 30 * limit:
+            time.sleep(0.05)
+        fleet.workers[0].kill()
+        assert set(fleet.wait(240).values()) == {"completed"}
+    print(f"\nlimit {limit}: at most {provider.most_at_once} requests at once")  # noqa: T201
+    assert provider.most_at_once <= limit
+    assert {sender(one) for one in provider.seen} == {f"worker-{at}" for at in range(3)}
+
+
+@pytest.mark.parametrize("per_minute", [12, 240])
+def test_a_provider_gets_at_most_its_requests_in_a_minute(zygote, tmp_path, per_minute):
+    """A burst is that of one process: the requests of a second, one at least."""
+    with workers(zygote, tmp_path, requests_per_minute=per_minute, max_concurrency=8) as (fleet, provider):
+        submit(fleet, "calls", 20 if per_minute == 12 else 160, "slow:0.05")
+        fleet.wait(240)
+    times = [one.at for one in provider.seen]
+    print(f"\nlimit {per_minute} a minute: {len(times)} requests in {times[-1] - times[0]:.0f} s")  # noqa: T201
+    for at, begin in enumerate(times):
+        for count, end in enumerate(times[at:], 1):
+            allowed = (end - begin) * per_minute / 60 + max(1, per_minute / 60) + 2
+            assert count <= allowed, (at, count, end - begin)

@@ -62,11 +62,23 @@ def serve(folder: Path, workers: int) -> Generator[Command]:
         process.wait(60)
 
 
+def busy_seconds() -> float:
+    """The CPU seconds of all processes of the machine."""
+    user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
+
+
 class Turn(NamedTuple):
     """The sums of the turns of one server in one round."""
 
     load: Load
     cpus: list[float]
+    busy: float  # CPU seconds of the whole machine
+
+    @property
+    def other_cores(self) -> float:
+        """The cores that other programs took."""
+        return max(0.0, self.busy - sum(self.cpus) - self.load.cpu) / self.load.wall
 
     @property
     def rate(self) -> float:
@@ -99,6 +111,7 @@ def workers(bench: Bench) -> list[Row]:
             rounds.append((_sum([single for single, _ in turns]), _sum([double for _, double in turns])))
     last, other = rounds[-1]
     share = median(double.client_cpu * double.rate for _, double in rounds)
+    others = median(turn.other_cores for pair in rounds for turn in pair)
     alone = median(
         double.rate * CORES / (CORES - double.client_cpu * double.rate) / single.rate
         for single, double in rounds
@@ -119,15 +132,17 @@ def workers(bench: Bench) -> list[Row]:
             1.5,
             values=[double.rate / single.rate for single, double in rounds],
             note=f"the client took {share:.2f} of {CORES} cores; without its share {alone:.2f}x;"
+            f" other programs took {others:.2f} cores;"
             f" the last round: {last.rate:,.0f} and {other.rate:,.0f} a second",
         ),
     ]
 
 
 def _turn(server: Command) -> Turn:
-    before = server.cpus()
+    before, busy = server.cpus(), busy_seconds()
     load = post(server.address, "/v1/evaluate", server.headers, small_body(), SECONDS)
-    return Turn(load, [after - one for after, one in zip(server.cpus(), before, strict=True)])
+    cpus = [after - one for after, one in zip(server.cpus(), before, strict=True)]
+    return Turn(load, cpus, busy_seconds() - busy)
 
 
 def _sum(turns: list[Turn]) -> Turn:
@@ -136,4 +151,5 @@ def _sum(turns: list[Turn]) -> Turn:
         sum(turn.load.wall for turn in turns),
         sum(turn.load.cpu for turn in turns),
     )
-    return Turn(load, [sum(cpus) for cpus in zip(*(turn.cpus for turn in turns), strict=True)])
+    cpus: list[float] = [sum(one) for one in zip(*(turn.cpus for turn in turns), strict=True)]
+    return Turn(load, cpus, sum(turn.busy for turn in turns))

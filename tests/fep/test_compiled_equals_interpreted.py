@@ -1,6 +1,8 @@
 """The law behind the speed: the compiled form gives the same bytes as the plain one, for anything."""
 
+import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,11 +16,15 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
+from assay.fep import case_outcomes
+from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import CheckLabels, outcomes_of, scored_outcomes
 from assay.fep.context import read_context
 from assay.fep.csv_rows import row_writer
 from assay.fep.plan import Plan
+from assay.fep.request import contexts_of
 from assay.fep.scorer import CompiledCase, ScoredCase
+from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.fep.table_sinks import csv_rows
 from assay.fep.tally import Tally
 from assay.jsonpath.batch_getter import batch_getter
@@ -286,6 +292,19 @@ def test_rows_of_compiled_results_are_those_of_their_lines(answers, about, types
     lines = list(scorer.begin_all(cases, tally))
     fast, plain = scored_outcomes(tally, cases, lines), outcomes_of(lines, tally.spending)
     assert table(fast) == table(plain)
+
+
+def test_the_table_of_cases_of_an_inline_run_does_not_read_its_lines_again(monkeypatch):
+    checks = [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": "1"})]
+    cases = [{"id": str(at), "input": at} for at in range(300)]  # too many for the short statistics
+    outputs = [{"value": str(at % 3), "metadata": {"cost_usd": at / 8}} for at in range(300)]
+    store: Any = None
+    service = EvaluationService(store, REGISTRY, SERVICES)
+    planned = PlannedEvaluation(service.plan(checks), checks, None, len(cases))
+    contexts = contexts_of(cases, outputs, SERVICES.limits)
+    monkeypatch.setattr(case_outcomes, "outcomes_of", None)
+    scored = asyncio.run(service.run_inline(planned, contexts, "t"))
+    assert scored.entry.cases == CaseFold().add(0, outcomes_of(scored.lines))
 
 
 def table(outcomes):

@@ -151,13 +151,15 @@ class EvaluationService:
             "moments": (began, now),  # the store's own times are those of the commit
         }
         events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
+        # before the statistics, which move the answers of more than a few cases to columns
+        outcomes = scored_outcomes(tally, contexts, lines)
         evidence = [request_chunk(evaluation.request(tally.record(final=True)))]
         if lines:
             results = lines_chunk(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
             evidence.append(results)
             table = CaseFold()
-            cases = table.add(0, scored_outcomes(tally, contexts, lines))
+            cases = table.add(0, outcomes)
             metadata |= table.metadata
             facts = table.facts
         events.append(

@@ -5,7 +5,6 @@ import contextlib
 import json
 import sqlite3
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from assay import app, settings
 from assay.auth.keys import authenticate
 from assay.auth.scopes import DEFAULT, SCOPES
 from assay.errors import Unauthenticated
+from support import forkserver
 
 
 @pytest.fixture(params=["embedded", "postgres"])
@@ -207,7 +207,7 @@ def test_the_page_of_the_command_has_every_scope():
 def test_the_environment_names_the_store(tmp_path):
     address = f"sqlite:///{tmp_path}/elsewhere.db"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "assay", "key", "create", "--tenant", "acme"],
+        [forkserver.python(), "-W", "error", "-m", "assay", "key", "create", "--tenant", "acme"],
         env={"ASSAY_DATABASE_URL": address},
         cwd=tmp_path,
         capture_output=True,

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from assay.errors import BadLine
 from assay.fep.files import read_items
 from assay.fep.plan import Plan
 from assay.ports import Provider
+from support import forkserver
 from support.documents import cells, section, table
 from support.judges import CANARY, configure, evaluate, judge, near
 from support.provider_server import ProviderServer
@@ -123,7 +123,7 @@ def refused(*checks, **options):
 
 def command(*arguments, folder):
     return subprocess.run(
-        [sys.executable, "-m", "assay", "evaluate", *arguments],
+        [forkserver.python(), "-m", "assay", "evaluate", *arguments],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +13,7 @@ from assay.packs.keys import trusted_keys
 from assay.packs.refusal import PackRefused
 from assay.packs.signature import TrustedKey
 from assay.ports.config import PackKeyConfig
+from support import forkserver
 from support.packs import (
     KEY,
     PRIVATE_PEM,
@@ -305,7 +305,7 @@ def test_a_build_refuses_what_an_install_would_refuse():
 
 def run(*arguments, folder, **environ):
     return subprocess.run(
-        [sys.executable, "-m", "assay", "pack", *arguments], cwd=folder, capture_output=True, text=True, check=False,
+        [forkserver.python(), "-m", "assay", "pack", *arguments], cwd=folder, capture_output=True, text=True, check=False,
         env={**os.environ, **environ},
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import httpx
 import msgspec
@@ -11,6 +10,7 @@ import pytest
 
 from assay.comparison.compare import RunComparison
 from assay.comparison.wording import verdict_line
+from support import forkserver
 from support.decision_runs import (
     EVERYTHING,
     answers,
@@ -346,7 +346,7 @@ def test_what_is_copied_runs(site, page, shown, command, tmp_path):
     assert case["execution_context"]["output"]["value"] == text
     assert [one["results"]["passed"] for one in case["check_results"]] == [True, False]
     (tmp_path / "copied.py").write_text(copied("Python"), "utf-8")
-    program = [sys.executable, "copied.py"]
+    program = [forkserver.python(), "copied.py"]
     ran = subprocess.run(program, capture_output=True, check=True, cwd=tmp_path, timeout=60, text=True)
     assert ran.stdout.splitlines() == [
         "contains completed {'passed': True}",

@@ -85,8 +85,9 @@ def environment(*first):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_block_does_what_it_says(page, tmp_path, zygote):
-    """README's by the command as it is installed; the others' by one that is loaded already."""
+    """README's by the command and the Python that are installed; the others' by processes that have loaded assay already."""
     environ = environment(*([] if page == PAGES[0] else [zygote.bin]))
+    python = sys.executable if page == PAGES[0] else zygote.bin / "python"
 
     def ran(command, text, folder):
         return subprocess.run(
@@ -103,7 +104,7 @@ def test_every_block_does_what_it_says(page, tmp_path, zygote):
                 assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stdout}{done.stderr}"
                 printed = done.stdout
             case "python", []:
-                done = ran([sys.executable, "-W", "error", "-"], block.text, tmp_path)
+                done = ran([python, "-W", "error", "-"], block.text, tmp_path)
                 assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
             case "text", [] if before == "sh":
                 assert timeless(block.text) == timeless(printed), where

@@ -4,11 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support import forkserver
 from support.grpc_client import Both
 from support.provider_server import ProviderServer, fitting
 from support.rest_client import sqlite
@@ -35,7 +35,7 @@ def example(tmp_path):
             name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "OPENAI_"))
         }
         done = subprocess.run(
-            [sys.executable, "-m", "assay", "evaluate", "--contexts", str(FOLDER / "answers.jsonl"),
+            [forkserver.python(), "-m", "assay", "evaluate", "--contexts", str(FOLDER / "answers.jsonl"),
              "--checks", str(FOLDER / checks), "-o", "results.jsonl"],
             cwd=tmp_path, env=kept | environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
@@ -125,7 +125,7 @@ def served(tmp_path_factory):
 def test_a_client_over_each_transport(served, client, more):
     address = served.url if client == "over_rest" else f"127.0.0.1:{served.grpc_port}"
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(CLIENTS / f"{client}.py"), address, served.key()],
+        [forkserver.python(), "-W", "error", str(CLIENTS / f"{client}.py"), address, served.key()],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.stderr, done.returncode) == ("", 0)
@@ -134,7 +134,7 @@ def test_a_client_over_each_transport(served, client, more):
 
 def test_a_client_of_the_run_surface(served):
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(CLIENTS / "over_openwop.py"), served.url, served.key(), "local.tests.agent"],
+        [forkserver.python(), "-W", "error", str(CLIENTS / "over_openwop.py"), served.url, served.key(), "local.tests.agent"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.stderr, done.returncode) == ("", 0)

@@ -17,6 +17,7 @@ from assay.ports import Principal, SystemClock
 from assay.promotion.audit import DeploymentVerifier
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
+from support import forkserver
 from support.postgres import server
 
 AGENT = "test.crash"
@@ -78,7 +79,7 @@ def test_a_kill_leaves_all_of_a_promotion_or_nothing(durable, point):
     run = asyncio.run(with_service(address, request))
     tests = str(Path(__file__).parents[1])  # for `support`
     environ = os.environ | {"ASSAY_FAILPOINT": f"{point}:1", "PYTHONPATH": tests}
-    died = subprocess.run([sys.executable, __file__, address, run], check=False, env=environ, timeout=60)
+    died = subprocess.run([forkserver.python(), __file__, address, run], check=False, env=environ, timeout=60)
     assert died.returncode == -signal.SIGKILL
     if point == "commit.written":
         assert asyncio.run(with_service(address, state)) == "staged"

@@ -5,8 +5,9 @@ import pty
 import re
 import select
 import subprocess
-import sys
 import time
+
+from support import forkserver
 
 SECONDS = 60
 PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
@@ -46,7 +47,7 @@ def on_a_terminal(*arguments, folder, columns=100, code=1):
     """What somebody who sits there sees."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "assay", *arguments],
+        [forkserver.python(), "-m", "assay", *arguments],
         cwd=folder,
         stdin=theirs,
         stdout=theirs,

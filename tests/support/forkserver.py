@@ -17,6 +17,11 @@ SECONDS = 60
 shared = None  # the zygote of all processes that run tests side by side
 
 
+def python():
+    """A Python for `subprocess` that has loaded assay already, where the tests run in forked processes. It takes no signals."""
+    return str(shared.bin / "python") if shared else sys.executable
+
+
 class Process:
     """One of them. What it writes is in files; `stdout` is there meanwhile where it was asked for."""
 
@@ -116,7 +121,8 @@ class Zygote:
 
     @functools.cached_property
     def bin(self):
-        """A folder with an `assay` that a shell can run."""
+        """A folder with an `assay` and a `python` that a shell can run."""
+        self._script("bin/python", "support.interpreter:main")
         return self._script("bin/assay", COMMAND).parent
 
     @functools.cached_property

@@ -54,9 +54,9 @@ $(BROWSER): $(READY)
 demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-# Type checks run in parallel with the tests: each alone leaves part of two cores idle.
+# Type checks of src run in parallel with the tests: each alone leaves part of two cores idle. `make lint` checks the types of everything.
 test: $(MADE)
-	$(MAKE) --no-print-directory -j 2 suite lint
+	$(MAKE) --no-print-directory -j 2 suite lint TYPES=src
 
 lint: form types
 
@@ -66,7 +66,7 @@ form: $(MADE)
 	$(BIN)/lint-imports
 
 types: $(MADE)
-	$(BIN)/pyright
+	$(BIN)/pyright $(TYPES)
 
 suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 4 $(ARGS)
@@ -83,7 +83,7 @@ scale: $(MADE)
 	$(BIN)/python -m bench.scale $(ARGS)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
-soak: $(MADE) $(PAGE) browser
+soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks

@@ -251,7 +251,7 @@ VALUES = st.recursive(
 
 
 @given(input=VALUES, response=VALUES)
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_any_input_and_answer_is_written_and_read_back(input, response):
     base = suite_of(task_of(input, toolResponses=[{"tool": "shop:orders", "response": response}]))
     suite = attack_suite(base, CARD, kinds=["unsafe-output"], limit=4).suite

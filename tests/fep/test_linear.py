@@ -162,6 +162,7 @@ UNITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_text_is_redacted_in_time_however_it_repeats(unit):
     text = unit * (LONG // len(unit))

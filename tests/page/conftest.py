@@ -41,9 +41,9 @@ def browser():
 
 
 @pytest.fixture(scope="package")
-def site(zygote, tmp_path_factory):
+def site(zygote, tmp_path_factory, series):
     """A server with the settings and agents of `support.page_runs`."""
-    with Site(zygote, tmp_path_factory.mktemp("site")) as site:
+    with Site(zygote, tmp_path_factory.mktemp("site"), full=series(False, True)) as site:
         yield site
 
 

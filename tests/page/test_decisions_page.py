@@ -28,8 +28,8 @@ from support.rest_client import sqlite
 class DecisionSite(Site):
     """A server of this process, with verifier loops and a policy for promotions."""
 
-    def __init__(self, server):
-        self.server, self.url = server, server.url
+    def __init__(self, server, full):
+        self.server, self.url, self.full = server, server.url, full
         self.key = server.key(scopes=EVERYTHING)
         self.reader = server.key(scopes={"runs:read", "evaluations:read", "manifest:read"})
         self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60)
@@ -41,9 +41,9 @@ class DecisionSite(Site):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, series):
     with decision_server(sqlite(tmp_path_factory.mktemp("decisions"))) as server:
-        site = DecisionSite(server)
+        site = DecisionSite(server, full=series(False, True))
         yield site
         site.client.close()
 

@@ -9,23 +9,27 @@ FEW = (
 STORED = "Object.values({...localStorage, ...sessionStorage}).join(' ') + document.cookie"
 
 
+def check_operations(page, document):
+    operations = {one["operationId"] for path in document["paths"].values() for one in path.values()}
+    expect(page.locator(".opblock")).to_have_count(len(operations))
+    shown = page.locator(".opblock").evaluate_all("all => all.map((one) => one.id.split('-').at(-1))")
+    assert set(shown) == operations
+
+
 def test_the_documents_show_each_operation_and_try_one(browser, site):
     document = site.client.get("/v1/openapi.json").json()
-    operations = {one["operationId"] for path in document["paths"].values() for one in path.values()}
     with site.tab(browser, scheme="dark", key="") as page:
         errors, asked = [], []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{site.url}/v1/docs")
-        expect(page.locator(".opblock")).to_have_count(len(operations))
-        shown = page.locator(".opblock").evaluate_all("all => all.map((one) => one.id.split('-').at(-1))")
-        assert set(shown) == operations
-        expect(page.locator("html")).to_have_class("dark-mode")
-
+        if site.full:
+            page.goto(f"{site.url}/v1/docs")
+            check_operations(page, document)
         few = document | {"paths": {path: document["paths"][path] for path in FEW}}
         page.route("**/v1/openapi.json", lambda route: route.fulfill(json=few))
-        page.reload()
-        expect(page.locator(".opblock")).to_have_count(sum(len(one) for one in few["paths"].values()))
+        page.goto(f"{site.url}/v1/docs")
+        check_operations(page, few)
+        expect(page.locator("html")).to_have_class("dark-mode")
         page.get_by_role("button", name="Authorize").click()
         field = page.locator("#api_key_value")
         site.check_accessibility(page, ".dialog-ux")
@@ -46,6 +50,7 @@ def test_the_documents_show_each_operation_and_try_one(browser, site):
 
         expect(evaluate.locator(".curl-command")).to_contain_text("X-API-Key: YOUR_KEY")
         assert site.key not in page.content()
-        site.check_accessibility(page)
+        if site.full:
+            site.check_accessibility(page)
         assert site.key not in " ".join([page.url, *asked, page.evaluate(STORED)])
         assert errors == []

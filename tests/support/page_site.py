@@ -66,8 +66,9 @@ def tab_to(page, found, most=80):
 class Site:
     """`with Site(zygote, folder) as site:` a real server. Its runs are made when a test first asks for them."""
 
-    def __init__(self, zygote, folder):
-        self._zygote, self.folder = zygote, folder
+    def __init__(self, zygote, folder, full=False):
+        """`full`: checks of accessibility look at every screen in both colours, which takes a third of the time of these tests."""
+        self._zygote, self.folder, self.full = zygote, folder, full
         self._made = {}
 
     def __enter__(self):
@@ -168,11 +169,13 @@ class Site:
         """Whether a request leaves this server. The page never asks another one."""
         return not url.startswith((f"{self.url}/", "data:", f"blob:{self.url}/"))
 
-    def check_accessibility(self, page, within="html"):
-        """axe finds no violation of WCAG A and AA in what the page shows, and in the other colours none of contrast."""
+    def check_accessibility(self, page, within="html", both_colours=False):
+        """axe finds no violation of WCAG A and AA in what the page shows. In the other colours it finds none of contrast."""
         if not page.evaluate("'axe' in window"):
             page.evaluate(AXE.read_text())
         self._check(page, within, "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+        if not (both_colours or self.full):
+            return
         dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
         page.emulate_media(color_scheme="light" if dark else "dark")
         self._check(page, within, "color-contrast")

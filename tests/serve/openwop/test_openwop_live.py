@@ -262,7 +262,7 @@ def test_4_4_many_follow_one_run_and_miss_and_repeat_nothing(host, client, serie
         return seen
 
     async def crowd():
-        return await asyncio.gather(*[one(at) for at in range(series(40, 200))])
+        return await asyncio.gather(*[one(at) for at in range(series(12, 200))])
 
     followers = asyncio.run(crowd())
     log = log_of(client, run)

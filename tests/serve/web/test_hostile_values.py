@@ -240,6 +240,7 @@ def coped(client, path, templates, value):
     return begun
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("value", VALUES)
 def test_no_value_at_any_door_is_a_bug(client, runs, said, value):
     begun = [

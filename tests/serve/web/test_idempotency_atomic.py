@@ -95,6 +95,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", WAYS)
 def test_a_key_at_two_servers_at_once_makes_one_of_each(two, name):
     way = WAYS[name]

@@ -453,10 +453,11 @@ def test_a_follower_has_every_event_once_and_in_order(client):
     assert (over.status_code, over.content) == (204, b"")
 
 
-def test_many_followers_come_late_and_go_early_and_miss_nothing(host):
+def test_many_followers_come_late_and_go_early_and_miss_nothing(host, series):
+    many = series(5, 12)
     with host.client() as client:
         id = started(client, request_of(30, [slow(0.1)]))
-        seen: list[list] = [[] for _ in range(12)]
+        seen: list[list] = [[] for _ in range(many)]
 
         def follow(which):
             with httpx.Client(base_url=host.url, headers=client.headers, timeout=30, verify=NOBODY) as own:
@@ -469,7 +470,7 @@ def test_many_followers_come_late_and_go_early_and_miss_nothing(host):
                         return
                     last = got[-1].id
 
-        threads = [threading.Thread(target=follow, args=(which,)) for which in range(12)]
+        threads = [threading.Thread(target=follow, args=(which,)) for which in range(many)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
+from assay.serve.web.complete_response import write_complete
 from assay.serve.web.request import ClientDisconnected, HttpRequest, RequestContext, ServerState
 from assay.serve.web.responses import HTML, TEXT, Response, Streaming, error_response, internal_error, log
 
@@ -26,6 +27,7 @@ SAFE: tuple[Header, ...] = (
 PAGE = tuple(header for header in SAFE if header[0] != b"content-security-policy")  # the page sends its own
 STRICT: Header = (b"strict-transport-security", b"max-age=31536000")
 PRIVATE: Header = (b"cache-control", b"private, no-store")
+GZIP: Header = (b"content-encoding", b"gzip")
 VERSION = "/v1/"  # every path below it needs a valid key, except for routes without a scope
 SMALL = 32 * 1024  # bytes; compressing a smaller body takes as long as the rest of the request
 
@@ -152,28 +154,31 @@ def credential_of(call: RequestContext) -> str:
 
 async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
     body, status, media, own = answer
-    headers = [*own, (b"x-request-id", call.id.encode()), *(PAGE if media is HTML else SAFE)]
+    first = (*own, (b"x-request-id", call.id.encode()))
+    names = [name for name, _ in own]
+    headers = PAGE if media is HTML else SAFE
     if call.scope["scheme"] == "https":
-        headers.append(STRICT)
-    if not any(name == b"cache-control" for name, _ in own):
-        headers.append(PRIVATE)
+        headers += (STRICT,)
+    if b"cache-control" not in names:
+        headers += (PRIVATE,)
     if body or status not in (204, 304):
-        headers.append((b"content-type", media))
+        headers += ((b"content-type", media),)
     head = call.scope["method"] == "HEAD"
     if isinstance(body, bytes):
-        encoded = any(name == b"content-encoding" for name, _ in own)
-        if len(body) >= SMALL and call.accepts_gzip and not encoded:
+        if len(body) >= SMALL and call.accepts_gzip and b"content-encoding" not in names:
             body = zlib.compress(body, 1, 31)
-            headers.append((b"content-encoding", b"gzip"))
+            headers += (GZIP,)
+        if not head and write_complete(send, status, first, headers, body):
+            return status
         if status not in (204, 304):
-            headers.append((b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+            headers += ((b"content-length", b"%d" % len(body)),)
+        await send({"type": "http.response.start", "status": status, "headers": [*first, *headers]})
         await send({"type": "http.response.body", "body": b"" if head else body})
         return status
     gzip = call.accepts_gzip
     if gzip:
-        headers.append((b"content-encoding", b"gzip"))
-    start = {"type": "http.response.start", "status": status, "headers": headers}
+        headers += (GZIP,)
+    start = {"type": "http.response.start", "status": status, "headers": [*first, *headers]}
     return await _stream(start, _gzip(body) if gzip else body, call, send, head_only=head)
 
 

@@ -1,5 +1,6 @@
 """The quick forms of gRPC's reading and writing say what protobuf itself and the plain form say."""
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.contexts import Contexts
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.codec.result_writer import RunEncoder
-from assay.serve.grpc.codec.results import ResultEncoder
+from assay.serve.grpc.codec.results import ResultEncoder, moment
 from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS
 from assay.serve.grpc.request import decode_message
 from support.grpc_client import message_of
@@ -306,3 +307,15 @@ def test_equal_lists_of_cases_are_lists_of_their_own(tags):
     found = [context.document["test_case"]["input"]["tags"] for context in contexts]
     assert found == [tags] * 3
     assert len({id(one) for one in found}) == 3
+
+
+@settings(max_examples=60)
+@given(
+    when=st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # strategies take naive bounds
+    | st.integers(0, 22).map(lambda power: datetime(2026, 1, 2, tzinfo=UTC) + timedelta(microseconds=2**power // 3))
+)  # fmt: skip
+def test_a_moment_is_written_as_protobuf_writes_it(when):
+    result = fep.CheckResult()
+    result.evaluated_at.FromDatetime(when)
+    result.evaluated_at.SetInParent()
+    assert moment(when) == result.SerializeToString()

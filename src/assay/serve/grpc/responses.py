@@ -59,7 +59,11 @@ def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> 
         parts += map(ResultEncoder().case, result.lines, decoded.encoded_contexts)
     else:
         shared = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments)
-        parts += map(shared.case, result.lines, scored, decoded.encoded_contexts)
+        compiled = [one for one in scored if one is not None]
+        if len(compiled) == len(scored):  # the usual case
+            parts += map(shared.generated, compiled, decoded.encoded_contexts)
+        else:
+            parts += map(shared.case, result.lines, scored, decoded.encoded_contexts)
     message = b"".join(parts)
     if len(message) > limit - MARGIN:
         raise too_large(limit, result.run.id)

@@ -93,8 +93,10 @@ def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
     end = counts(_all_completed(len(made)))
     scope: dict[str, Any] = {
         "size": varint,
+        "short": packed.SHORT,
         "join": b"".join,
         "value": packed.value,
+        "double": packed.double,
         "stamp": moment,
         "end": end,
     }
@@ -108,9 +110,14 @@ def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
         "said = stamp(when)",
     ]
     for back, tail in tails.items():
-        lines.append(f"{tail} = join((said, b'2', size(len(about) + {len(back)}), about, back_{tail}))")
+        lines += [
+            f"long = len(about) + {len(back)}",
+            f"{tail} = join((said, b'2', {_size('long')}, about, back_{tail}))",
+            f"n_{tail} = len({tail})",
+        ]
     for which in sorted({which for encoder in made for which in encoder.value_indexes}):
         lines.append(f"if type(v{which}) is str: v{which} = v{which}.encode(); n{which} = len(v{which})")
+        lines.append(f"elif type(v{which}) is float: v{which} = b'\\x11' + double(v{which}); n{which} = -9")
         lines.append(f"else: v{which} = value(v{which}); n{which} = -len(v{which})")
     parts: list[str] = []
     for at, encoder in enumerate(made):
@@ -130,20 +137,27 @@ def _check_parts(index: int, encoder: CheckEncoder, tail: str, lines: list[str])
     """The names of the parts of one check's result. Adds to `lines` the code that computes them and their total length."""
     values = [f"v{which}" for which in encoder.value_indexes]
     before = [f"b{index}_{one}" for one in range(max(1, len(values)))]
-    lines.append(f"key = (r{index}, {''.join(f'n{which}, ' for which in encoder.value_indexes)}len({tail}))")
+    lines.append(f"key = (r{index}, {''.join(f'n{which}, ' for which in encoder.value_indexes)}n_{tail})")
     lines.append(f"m{index}, {', '.join(before)} = cache{index}.get(key) or framing{index}(key)")
     pairs = zip_longest(before, values)
     return [*(one for pair in pairs for one in pair if one is not None), tail]
+
+
+def _size(name: str) -> str:
+    """The code for the varint of a length; a short one is looked up here, because a call takes longer."""
+    return f"(short[{name}] if {name} < {len(packed.SHORT)} else size({name}))"
 
 
 def _join_source(parts: list[str], constant_size: int, lengths: list[str]) -> list[str]:
     """The code that joins status, context, checks and summary."""
     said = "b'2', body, b'\\x08\\x01\\x12', many, b'\\n', one, case, b'\\x12', two, output"
     return [
-        "one = size(len(case)); two = size(len(output))",
-        "context = 2 + len(one) + len(case) + len(two) + len(output)",
-        "many = size(context)",
-        f"body = size({' + '.join((str(constant_size), 'len(many)', 'context', *lengths))})",
+        "n_case = len(case); n_output = len(output)",
+        f"one = {_size('n_case')}; two = {_size('n_output')}",
+        "context = 2 + len(one) + n_case + len(two) + n_output",
+        f"many = {_size('context')}",
+        f"long = {' + '.join((str(constant_size), 'len(many)', 'context', *lengths))}",
+        f"body = {_size('long')}",
         f"return join(({said}, {', '.join(parts)}, end))",
     ]
 

@@ -185,16 +185,21 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
 def moment(when: datetime) -> bytes:
     """The evaluated_at of a check."""
     since = when - _EPOCH
-    front = _seconds(since.days * 86_400 + since.seconds)
+    fronts = _moment_fronts(since.days, since.seconds)
     if micros := since.microseconds:
         nanos = varint(micros * 1_000)
-        return b"".join((b"\x2a", varint(len(front) + 1 + len(nanos)), front, b"\x10", nanos))
-    return b"".join((b"\x2a", varint(len(front)), front))
+        return fronts[len(nanos)] + nanos
+    return fronts[0]
 
 
 @lru_cache(maxsize=4)
-def _seconds(seconds: int) -> bytes:
-    return varint_field(b"\x08", seconds)
+def _moment_fronts(days: int, seconds: int) -> list[bytes]:
+    """The bytes before the nanoseconds of a moment, by the length of their varint; the first is for a full second."""
+    front = varint_field(b"\x08", days * 86_400 + seconds)
+    with_nanos = [
+        b"".join((b"\x2a", varint(len(front) + 1 + length), front, b"\x10")) for length in range(1, 6)
+    ]
+    return [length_delimited(b"\x2a", front), *with_nanos]
 
 
 def _oneof(value: Any) -> bytes:

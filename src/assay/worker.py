@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -21,8 +21,9 @@ from assay.runs.adoption import AdoptionPace
 from assay.runs.executor import RunExecutor
 from assay.runs.worker_registry import HEARTBEATS, WorkerRegistry
 from assay.settings import Settings
+from assay.version import __version__
 
-UNIT_VERSION = "1"  # of units and results; a worker of another version leaves them
+UNIT_VERSION = __version__  # of units and results; a worker of another version leaves them
 CONNECTIONS = 8  # to the tables of DBOS
 ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
 FORGOTTEN = 10  # looks at a unit that is neither executed nor written: its result could not be written
@@ -192,8 +193,13 @@ class Worker:
             if now - swept > SWEEP:
                 swept = now
                 before = self.registry.clock.now() - KEEP
-                await run_guarded("old units", asyncio.to_thread(self._queue.sweep, before))
+                await run_guarded("old units", self._sweep(before))
             await asyncio.sleep(self.registry.lease / HEARTBEATS)
+
+    async def _sweep(self, before: datetime) -> None:
+        """Delete old results, and old units of versions that no worker has any more."""
+        alive = {one.version for one in (await self.registry.others()).values()}
+        await asyncio.to_thread(self._queue.sweep, before, alive)
 
     async def _recover_lost_units(self) -> None:
         """Queue the units of executors that are not registered. The units are read first: later executors are registered."""

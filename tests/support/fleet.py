@@ -191,6 +191,13 @@ class Fleet:
         assert not left, f"these runs have not ended: {left}\n{self.state()}"
         return ended
 
+    def wait_for(self, name, seconds):
+        """Wait until this run has completed."""
+        until = time.monotonic() + seconds
+        while (status := self.request("GET", self.runs[name])["status"]) != "completed":
+            assert time.monotonic() < until, (status, self.state())
+            time.sleep(0.1)
+
     def state(self):
         """What a test prints when runs do not end."""
         with psycopg.connect(self.address) as connection:

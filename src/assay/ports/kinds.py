@@ -23,6 +23,7 @@ from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 # Members of a run's metadata:
 LOCAL_ONLY = "apart"  # only the process that was given the run's agents can continue it
 COPY_IN_PROGRESS = "copying"  # the run is being copied from another; no executor may start it yet
+REQUIRED_VERSION = "assayVersion"  # of a run on workers: workers of an older version of assay leave it
 EXTERNALLY_DRIVEN = "driven"  # a command executes the run itself; no other process has its cases
 
 

@@ -6,12 +6,14 @@ from typing import NamedTuple, Protocol
 
 from assay.errors import EnvironmentFailure
 from assay.ports import Run, Store
-from assay.ports.kinds import LOCAL_ONLY, RunKind
+from assay.ports.kinds import LOCAL_ONLY, REQUIRED_VERSION, RunKind
 from assay.ports.supervise import run_guarded
 from assay.runs.leases import Leases
+from assay.version import __version__, is_older
 
 PROBATION = 3.0  # leases during which the last attempt of a run has no other beside it
 LIMIT = 1000  # runs adopted at one heartbeat
+LEAVE = 2.0  # seconds until the next adoption, when the last one left runs to a newer version
 
 
 class AdoptionPace(NamedTuple):
@@ -51,14 +53,20 @@ class Adoption:
         self._store, self._leases, self._kinds = store, leases, kinds
         self._last = attempts - 1 if attempts and attempts > 1 else None
         self._active_runs, self._start, self._pace = active_runs, start, pace
+        self._left, self._adopted_at = (
+            0,
+            0.0,
+        )  # runs of a newer version that the last adoption left; when it was
         self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
 
     async def adopt(self) -> None:
         sparing = self._last if self._is_full else None
         leases, pace = self._leases, self._pace
         limit = pace.limit if pace.most is None else min(pace.limit, pace.most - len(self._active_runs))
-        if limit <= 0:
+        now = asyncio.get_running_loop().time()
+        if limit <= 0 or (self._left and now < self._adopted_at + LEAVE):
             return
+        limit, self._left, self._adopted_at = limit + self._left, 0, now
         runs = await self._store.adopt(
             leases.holder, seconds=leases.seconds, limit=limit, max_takeovers=sparing
         )
@@ -72,9 +80,12 @@ class Adoption:
                 leases.orphan(run.id)
 
     async def _take_up(self, run: Run) -> None:
-        known = run.kind in self._kinds and not run.metadata.get(LOCAL_ONLY)
+        newer = is_older(__version__, run.metadata.get(REQUIRED_VERSION, ""))
+        known = run.kind in self._kinds and not run.metadata.get(LOCAL_ONLY) and not newer
         if not known and run.id not in self._active_runs:
             await self._leases.release(run.id)
+            if newer:
+                self._left += 1
         elif run.takeovers != self._last:
             self._start(run)
         elif self._is_full:

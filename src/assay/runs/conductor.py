@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
-from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
+from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, REQUIRED_VERSION, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
 from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope
 from assay.runs.event_log_writer import LogWriter
@@ -109,8 +109,15 @@ class Conductor:
         state = await self._kind.restore(self._store, self._run)
         self._largest = state.size
         count = await self._replay_events(state)
+        metadata = self._run.metadata
         writer = LogWriter(
-            self._store, self._run.id, self._holder, state, self._on_write_failed, events=count
+            self._store,
+            self._run.id,
+            self._holder,
+            state,
+            self._on_write_failed,
+            events=count,
+            metadata={name: metadata[name] for name in (REQUIRED_VERSION,) if name in metadata},
         )
         may_start = self._run.status != "pending" or await writer.begin(self._kind.start_events(self._run))
         if not may_start or self._run.status == "cancelling":

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Mapping
 
 from assay.errors import EnvironmentFailure, Unavailable
-from assay.ports import ACTIVE, Engine, Run, RunQuery, Store
-from assay.ports.kinds import RunKind
+from assay.ports import ACTIVE, Engine, Run, RunQuery, RunUpdate, Store, Transaction
+from assay.ports.kinds import REQUIRED_VERSION, RunKind
 from assay.ports.supervise import run_guarded, supervise
 from assay.runs.executor import RunExecutor
 from assay.runs.leases import LEASE
 from assay.runs.worker_registry import FleetView
+from assay.version import __version__
 
 LOOK = 2.0  # seconds between two counts of runs and workers
 COUNTED = 5_000  # runs
 PATIENCE = 3.0  # seconds that a client waits for the first worker
 WARN = 60.0  # seconds between two warnings
 NO_WORKER = "no worker is running, so runs wait: start `assay worker` with the same database_url, on this machine or on others"
+OLD_WORKERS = "every worker that runs is older than assay {}, so runs wait: start `assay worker` of this version or a newer one"
 
 log = logging.getLogger("assay.runs")
 
@@ -50,13 +52,20 @@ class DelegatingExecutor(RunExecutor):
         """Release the run, so that a worker adopts it."""
         self.check_open()
         self._counts[run.tenant] += 1
-        task = asyncio.create_task(self._hand_over(run.id))
+        task = asyncio.create_task(self._hand_over(run))
         self._handovers.add(task)
         task.add_done_callback(self._handovers.discard)
 
-    async def _hand_over(self, run: str) -> None:
-        if await run_guarded("handover", self._leases.release(run), EnvironmentFailure) is not None:
-            self._leases.orphan(run)
+    async def _hand_over(self, run: Run) -> None:
+        if await run_guarded("handover", self._release(run), EnvironmentFailure) is not None:
+            self._leases.orphan(run.id)
+
+    async def _release(self, run: Run) -> None:
+        """Workers of an older version leave the run: they may lack what this server planned."""
+        metadata = {**run.metadata, REQUIRED_VERSION: __version__}
+        entry = RunUpdate(run=run.id, holder=self.executor_id, metadata=metadata)
+        await self.store.commit(Transaction(entries=[entry]))
+        await self._leases.release(run.id)
 
     async def wait(self, run: str) -> Run:
         """Wait until the run ends or rests. A run that no worker can begin is Unavailable; it stays stored."""
@@ -66,17 +75,23 @@ class DelegatingExecutor(RunExecutor):
                 await asyncio.wait({ended}, timeout=PATIENCE)
                 if ended.done():
                     return ended.result()
-                found = None if self.workers else await self.store.run(run)
-                if found is not None and found.status == "pending" and found.holder is None:
-                    message = f"run {run} is stored, but {NO_WORKER}"
+                found = await self.store.run(run)
+                if found is None or found.status not in ("pending", "running"):
+                    continue
+                version = found.metadata.get(REQUIRED_VERSION, __version__)
+                if not self._fleet.able(version):
+                    message = f"run {run} is stored, but {self._no_worker(version)}"
                     raise Unavailable(message, retry_after=10, reason="no_worker")
         finally:
             ended.cancel()
 
     @property
     def workers(self) -> int:
-        """How many workers are alive."""
-        return self._fleet.alive
+        """How many workers are alive that can execute the runs of this server."""
+        return self._fleet.able(__version__)
+
+    def _no_worker(self, version: str) -> str:
+        return OLD_WORKERS.format(version) if self._fleet.alive else NO_WORKER
 
     @property
     def active_runs(self) -> int:
@@ -102,7 +117,7 @@ class DelegatingExecutor(RunExecutor):
         now = asyncio.get_running_loop().time()
         if active and not self.workers and now - self._warned >= WARN:
             self._warned = now
-            log.warning(NO_WORKER)
+            log.warning(self._no_worker(__version__))
 
     async def _look_loop(self) -> None:
         while True:

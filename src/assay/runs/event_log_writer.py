@@ -1,7 +1,9 @@
 """The only writer of a run's log. It commits outcomes in the order they come, all that wait in one transaction."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from assay.errors import Conflict
 from assay.ports import RunUpdate, Store, Transaction
@@ -27,7 +29,9 @@ class LogWriter:
         on_failure: Callable[[], None],
         *,
         events: int = 0,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`metadata`: members that every record of the run has."""
         self._store, self._run, self._holder, self._state, self._on_failure = (
             store,
             run,
@@ -35,7 +39,7 @@ class LogWriter:
             state,
             on_failure,
         )
-        self._events = events
+        self._events, self._metadata = events, metadata
         self._waiting: list[UnitOutcome] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -51,7 +55,7 @@ class LogWriter:
             events=events,
             evidence=evidence,
             cases=cases,
-            metadata=self._state.metadata(),
+            metadata={**self._state.metadata(), **self._metadata},
         )
         try:
             await self._store.commit(Transaction(entries=[entry], documents=documents))
@@ -91,7 +95,7 @@ class LogWriter:
             status=ending.status,
             events=ending.events,
             evidence=ending.evidence,
-            metadata=ending.metadata,
+            metadata={**ending.metadata, **self._metadata},
             facts=ending.facts,
         )
         await self._store.commit(Transaction(entries=[entry]))
@@ -119,7 +123,7 @@ class LogWriter:
                 events=events,
                 evidence=[chunk for outcome in batch for chunk in outcome.evidence],
                 cases=[block for outcome in batch for block in outcome.cases],
-                metadata=self._state.metadata(),
+                metadata={**self._state.metadata(), **self._metadata},
             )
             documents = [change for outcome in batch for change in outcome.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, Document, PutDocument, Store, Transaction, store_patience
-from assay.version import __version__
+from assay.version import __version__, is_older
 
 TENANT, KIND = "", "worker"  # of the documents; no client has this tenant
 HEARTBEATS = 5  # within a lease
@@ -64,6 +64,11 @@ class FleetView:
         self._seen: dict[str, tuple[int, float]] = {}  # by worker: its version, and since when
         self._looked = 0.0
         self.alive = 0
+        self._versions: list[str] = []  # of those that are alive
+
+    def able(self, version: str) -> int:
+        """How many of them can execute runs of this version of assay: those that are not older."""
+        return sum(not is_older(one, version) for one in self._versions)
 
     async def look(self) -> tuple[list[Document], list[Document]]:
         """All workers, and those of them that are dead."""
@@ -80,6 +85,8 @@ class FleetView:
         }
         dead = [one for one in workers if now - self._seen[one.key][1] > self.lease]
         self.alive = len(workers) - len(dead)
+        gone = {one.key for one in dead}
+        self._versions = [one.version for key, one in records(workers).items() if key not in gone]
         return workers, dead
 
 

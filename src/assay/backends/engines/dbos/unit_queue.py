@@ -1,6 +1,6 @@
 """The queue of units in the tables of DBOS: put, read, cancel and delete. Every call blocks, so callers use a thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -118,8 +118,23 @@ class UnitQueue:
         for some in _chunks(ids):
             self._client.delete_workflows(some)
 
-    def sweep(self, before: datetime) -> int:
-        """Delete units that ended before then, whose conductor is gone; return their number."""
+    def sweep(self, before: datetime, versions: Set[str] | None = None) -> int:
+        """
+        Delete units that ended before then, whose conductor is gone; return their number.
+
+        With `versions` also older units of all other versions: no worker will take them. A conductor that waits for one queues it again.
+        """
+        left = list[str]()
+        if versions is not None:
+            waiting = self._client.list_workflows(
+                status=["ENQUEUED", "PENDING"],
+                name=UNIT,
+                end_time=before.isoformat(),
+                limit=CHUNK,
+                load_input=False,
+                load_output=False,
+            )
+            left = [unit.workflow_id for unit in waiting if unit.app_version not in versions]
         old = self._client.list_workflows(
             status=ENDED,
             name=UNIT,
@@ -128,8 +143,9 @@ class UnitQueue:
             load_input=False,
             load_output=False,
         )
-        self.delete([unit.workflow_id for unit in old])
-        return len(old)
+        ids = [*left, *(unit.workflow_id for unit in old)]
+        self.delete(ids)
+        return len(ids)
 
     def close(self) -> None:
         self._client.destroy()

@@ -1,0 +1,113 @@
+"""Runs that a newer version of assay stored: older workers leave them, and a client is told where none can execute them."""
+
+import asyncio
+
+import pytest
+
+from assay.backends.engines.inline import InlineEngine
+from assay.backends.stores.open import open_store
+from assay.errors import Unavailable
+from assay.ports import RunUpdate, Transaction
+from assay.ports.kinds import REQUIRED_VERSION
+from assay.runs import delegation
+from assay.runs.delegation import DelegatingExecutor
+from assay.runs.worker_registry import WorkerRegistry
+from assay.version import __version__, is_older
+from support.workers.runs import Logged
+from test_runs import Room
+
+
+@pytest.mark.parametrize(
+    ("version", "other", "older"),
+    [
+        ("1.2.0", "1.10.0", True), ("1.10.0", "1.2.0", False), ("1.2", "1.2.0", False), ("1.2.0", "1.2", False),
+        ("1.2.0", "1.2.1", True), ("1.2.0rc1", "1.2.0", False), ("2", "10", True), ("0.1.0", "", False), ("", "0.1", True),
+        ("1.0.dev3", "1.0", False),
+    ],
+)  # fmt: skip
+def test_versions_are_compared_by_their_numbers(version, other, older):
+    assert is_older(version, other) is older
+
+
+@pytest.fixture
+def run_in_store(monkeypatch, tmp_path):
+    monkeypatch.setenv("RUNS_LOG", str(tmp_path / "log"))
+
+    def run(test):
+        async def main():
+            store = await open_store("memory:")
+            try:
+                await test(store)
+            finally:
+                await store.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+async def stored(room, version):
+    """A run that a server of this version stored, and that no process has yet."""
+    monitor = room.desk.start
+    room.desk.start = lambda run: None
+    run = await room.start(1)
+    room.desk.start = monitor
+    entry = RunUpdate(run=run.id, metadata={**run.metadata, REQUIRED_VERSION: version})
+    await room.store.commit(Transaction(entries=[entry]))
+    await room.store.release(run.id, room.desk.executor_id)
+    return run.id
+
+
+def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in_store):
+    async def test(store):
+        newer = [await stored(Room(store), "999.0.0") for _ in range(3)]
+        older = await stored(Room(store), "0.0.1")
+        worker = Room(store, lease=0.2, checks=(Logged,))
+        await worker.desk.open()
+        done = await worker.desk.wait(older)
+        assert (done.status, done.metadata[REQUIRED_VERSION]) == ("completed", "0.0.1")
+        await worker.desk.heartbeat()
+        assert [(run.status, run.takeovers) for run in [await store.run(id) for id in newer]] == [
+            ("pending", 0)
+        ] * 3
+        await worker.desk.close()
+
+    run_in_store(test)
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (None, "no worker is running"),
+        ("0.0.1", f"every worker that runs is older than assay {__version__}"),
+        ("999.0", None),
+    ],
+)
+def test_a_client_that_waits_is_told_that_no_worker_can_execute_its_run(
+    run_in_store, monkeypatch, version, words
+):
+    monkeypatch.setattr(delegation, "PATIENCE", 0.05)
+
+    async def test(store):
+        if version is not None:
+            registry = WorkerRegistry(store, 10.0)
+            await registry.register()
+            await registry.beat(lambda: {"version": version})
+        room = Room(store)
+        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), room.desk._kinds)
+        await server.open()
+        room.desk = server
+        run = await room.start(1)
+        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(server.wait(run.id))
+        await asyncio.sleep(0.3)
+        assert waiting.done() is (words is not None)
+        if words is None:
+            waiting.cancel()
+        else:
+            with pytest.raises(Unavailable, match=words):
+                await waiting
+        assert (await store.run(run.id)).metadata[REQUIRED_VERSION] == __version__
+        await server.close()
+
+    run_in_store(test)

@@ -123,7 +123,7 @@ def _event_of(page: EvalDetail, task_id: str) -> str | None:
 async def _annotate_local(
     run_id: str, options: AnnotateOptions, signal: Signal, tenant: str | None
 ) -> Annotation:
-    async with app.store(settings.load()) as store:
+    async with app.store(settings.load(), light=True) as store:
         run = await find_run(store, run_id, KIND, tenant=tenant)
         event = options.event
         if options.task is not None:

@@ -100,7 +100,7 @@ async def open_sources(references: Sequence[str], tenant: str | None) -> AsyncGe
     if all(map(is_file, references)):
         yield [RunSource(name, chosen.limits, None) for name in references]
         return
-    async with app.store(chosen) as store:
+    async with app.store(chosen, light=True) as store:
         evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
         sources: list[RunSource] = []
         for reference in references:

@@ -72,7 +72,7 @@ def suite_id_of(suite: str, config: Settings) -> str:
 
 
 async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> SuiteHistory:
-    async with app.store(config) as store:
+    async with app.store(config, light=True) as store:
         rows: list[HistoryRow] = []
         before = None
         while True:

@@ -109,14 +109,14 @@ def _corrected(mean: CorrectedMean) -> str:
 
 
 async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:
-    async with app.store(settings.load()) as store:
+    async with app.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
         return run.id, await record_sample(store, run, judged, count, seed, datetime.now(UTC))
 
 
 async def _check(reference: str, tenant: str | None) -> tuple[str, JudgeCheck]:
-    async with app.store(settings.load()) as store:
+    async with app.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
         return run.id, check_judge(judged, await read_panel(store, run, judged.pass_score))

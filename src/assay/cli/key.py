@@ -75,7 +75,7 @@ async def _store() -> AsyncGenerator[Store]:
     chosen = settings.load()
     if chosen.database_url == "memory:":
         raise UsageError("database_url: a key in a memory: store would be lost when this command ends")
-    async with app.store(chosen) as store:
+    async with app.store(chosen, light=True) as store:
         yield store
 
 

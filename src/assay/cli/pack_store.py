@@ -96,7 +96,7 @@ def _with_packs(settings: Settings, work: Callable[[PackStore], Awaitable[T]]) -
         raise UsageError("database_url: a pack in a memory: store would be lost when this command ends")
 
     async def main() -> T:
-        async with app.store(settings) as store:
+        async with app.store(settings, light=True) as store:
             return await work(PackStore(store, max_packs=settings.limits.max_packs))
 
     return asyncio.run(main())

@@ -249,7 +249,7 @@ def _list_all(target: Target) -> list[AgentDeployment]:
     if target.server is None:
 
         async def read() -> list[AgentDeployment]:
-            async with app.store(settings.load()) as store:
+            async with app.store(settings.load(), light=True) as store:
                 return await all_deployments(store, PRINCIPAL.tenant)
 
         return asyncio.run(read())
@@ -291,7 +291,7 @@ def _eval_run(target: Target, reference: str) -> str:
         return runs[0]["runId"]
 
     async def find() -> str:
-        async with app.store(settings.load()) as store:
+        async with app.store(settings.load(), light=True) as store:
             try:
                 return (await find_run(store, reference, EVAL, tenant=PRINCIPAL.tenant)).id
             except UsageError:
@@ -306,7 +306,7 @@ def _eval_run(target: Target, reference: str) -> str:
 async def open_promotions(config: Settings) -> AsyncGenerator[tuple[Store, PromotionService]]:
     """The deployments of the local store, under the policy of the settings."""
     services, agents = app.services(config), app.agents(config)
-    async with app.store(config) as store:
+    async with app.store(config, light=True) as store:
         packs = app.pack_agents(config, store)
         try:
             yield store, app.promotion_service(config, store, agents, services, packs)

@@ -62,7 +62,7 @@ def _template() -> bytes:
 
 async def _read(request: ReportRequest, *, details: bool) -> Report:
     chosen = settings.load()
-    async with app.store(chosen) as store:
+    async with app.store(chosen, light=True) as store:
         evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
         runs: list[Run] = []
         for reference in request.runs:

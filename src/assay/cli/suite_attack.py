@@ -147,7 +147,7 @@ async def _agent_source(spec: str, settings: Settings) -> AttackSource:
     """The agent's card, and the suite of its pack if it has one."""
     if not names_pack_agent(spec, settings):
         return AttackSource(None, app.agent_card(spec, settings))
-    async with app.store(settings) as store:
+    async with app.store(settings, light=True) as store:
         agent = await app.pack_agents(settings, store).get(TENANT, spec)
         if agent is None:
             return AttackSource(None, app.agent_card(spec, settings))
@@ -160,5 +160,5 @@ async def _agent_source(spec: str, settings: Settings) -> AttackSource:
 
 
 async def _stored_suite(ref: str, settings: Settings) -> AgentEvalSuite:
-    async with app.store(settings) as store:
+    async with app.store(settings, light=True) as store:
         return (await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(TENANT, ref)).suite

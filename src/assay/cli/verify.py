@@ -156,7 +156,7 @@ def _loop(options: VerifyOptions, agents: dict[str, Agent], config: settings.Set
 
 async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcome | Run:
     """Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run."""
-    async with app.store(config) as store:
+    async with app.store(config, light=True) as store:
         transition = await find_management_run(store, run_id, TENANT)
         if transition is not None:
             return await respond_to_deployment(config, store, PRINCIPAL, transition, value)
@@ -174,7 +174,7 @@ async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcom
 
 async def _resume(config: settings.Settings, run_id: str) -> Outcome:
     """Continue an interrupted run; report a run that has ended or waits as it is."""
-    async with app.store(config) as store:
+    async with app.store(config, light=True) as store:
         run = await find_run(store, run_id, KIND, tenant=PRINCIPAL.tenant)
         agents = await _agents_of(store, run, config)
     async with _open(config, agents) as (workflows, executor):
@@ -213,7 +213,10 @@ async def _open(
     config: settings.Settings, agents: Mapping[str, Agent]
 ) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """Workflows in the local store, with the agents of the settings and those of the command line."""
-    async with app.store(config) as store, app.open_workflows(config, store, agents.values()) as opened:
+    async with (
+        app.store(config, light=True) as store,
+        app.open_workflows(config, store, agents.values()) as opened,
+    ):
         yield opened
 
 

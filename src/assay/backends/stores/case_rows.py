@@ -5,12 +5,10 @@ from importlib import import_module
 
 from sqlalchemy import Connection, delete, func, or_, select, tuple_, update
 
-from assay.backends.stores.row_values import block_row
+from assay.backends.stores.row_values import COUNTS, block_row
 from assay.backends.stores.tables import case_blocks, unfilled
 from assay.ports import CaseBlock, CaseTotals, Unfilled
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 
-COUNTS = {PASSED: "passed", FAILED: "failed", UNGRADED: "ungraded", ERROR: "error", SKIPPED: "skipped"}
 SUMS = (*COUNTS.values(), "spent", "unknown")
 MOST = 500  # runs in one statement
 ERASED = 1_000  # rows that one step of an erasure deletes

@@ -7,7 +7,15 @@ from assay.backends.stores.records import stamp
 from assay.backends.stores.transactions import Name
 from assay.ports import CaseBlock, Document, Event, EvidenceChunk, Run, RunFacts
 from assay.ports.audit import AuditRecord, LaneHead
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 
+COUNTS = {  # columns of blocks of cases
+    PASSED: "passed",
+    FAILED: "failed",
+    UNGRADED: "ungraded",
+    ERROR: "error",
+    SKIPPED: "skipped",
+}
 Row = tuple[Any, ...]  # values in the order of their table's columns
 
 

@@ -22,12 +22,14 @@ from assay.backends.stores.failpoints import from_environment
 from assay.backends.stores.metrics import count_commit
 from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
+from assay.backends.stores.row_values import COUNTS
 from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
 from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks, portions
 from assay.backends.stores.sqlite_schema import create_schema, make_private
 from assay.backends.stores.sqlite_writer import LightWriter
 from assay.ports import (
     CLOSED,
+    CaseBlock,
     ChunkInfo,
     Clock,
     Document,
@@ -204,6 +206,24 @@ class LightStore:
             return found
 
         return await self._ask(read, lambda store: store.contents(run, kind, keys))
+
+    async def case_blocks(
+        self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
+    ) -> Sequence[CaseBlock]:
+        def read() -> Sequence[CaseBlock]:
+            outcomes = " OR ".join(f"{COUNTS[outcome]} > 0" for outcome in holding)
+            rows = self._rows(
+                "SELECT * FROM case_blocks WHERE run = :run AND last >= :start AND first >= coalesce("
+                "(SELECT max(first) FROM case_blocks WHERE run = :run AND first <= :start), 0)"
+                f"{f' AND ({outcomes})' if outcomes else ''} ORDER BY first LIMIT :limit",
+                {"run": run, "start": start, "limit": limit},
+            )
+            blocks = map(vars, rows)
+            return [CaseBlock(**{name: row[name] for name in row if name != "run"}) for row in blocks]
+
+        return await self._ask(
+            read, lambda store: store.case_blocks(run, start=start, limit=limit, holding=holding)
+        )
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         def read() -> Document | None:

@@ -9,8 +9,11 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 
+from assay.backends.stores import run_branches
 from assay.backends.stores import transactions as rules
+from assay.backends.stores.connect import open_engine
 from assay.backends.stores.open import open_light_store, open_store
 from assay.backends.stores.sqlite_light import LightStore
 from assay.errors import Conflict, InvalidRequest, UsageError
@@ -46,7 +49,7 @@ def pytest_generate_tests(metafunc):
 def address(request, tmp_path):
     """As in conftest.py; and the light form of SQLite."""
     if request.param == "postgres":
-        with server().database() as address:
+        with server().store_database() as address:
             yield address
     else:
         yield "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/{request.param}.db"
@@ -320,6 +323,27 @@ async def test_runs_are_listed_newest_first_by_filter_and_page(store):
         seen += page
         before = page[-1].created, page[-1].id
     assert seen == everything
+
+
+async def test_a_run_that_starts_while_it_is_listed_is_in_the_list(store, address, monkeypatch):
+    """A list reads one range of an index for each status. A run that goes from one to another meanwhile is in one of them."""
+    await store.commit(opening("r1", status="running"))
+    await store.commit(opening("r2"))
+    if address == "memory:":
+        ids = [run.id for run in await store.runs(RunQuery(tenant="t", kind="evaluation"))]
+    else:
+        find, engine = run_branches._branches, open_engine(address)
+
+        def find_and_start(execute, query):
+            branches = find(execute, query)
+            with engine.execution_options(writes=True).begin() as connection:
+                connection.execute(text("UPDATE runs SET status = 'suspended' WHERE id = 'r2'"))
+            return branches
+
+        monkeypatch.setattr(run_branches, "_branches", find_and_start)
+        ids = [run.id for run in await store.runs(RunQuery(tenant="t", kind="evaluation"))]
+        engine.dispose()
+    assert ids == ["r2", "r1"]
 
 
 async def test_runs_are_listed_in_any_order_counted_and_grouped(store):

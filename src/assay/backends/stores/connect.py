@@ -83,6 +83,17 @@ def _sqlite(url: URL, connections: int) -> Engine:
     return engine
 
 
+def with_snapshots(engine: Engine) -> Engine:
+    """
+    The same connections, with one snapshot for all statements of a transaction. On SQLite each transaction has one.
+
+    Without it, a run that changes its status between two statements can be in neither of their answers.
+    """
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ")
+
+
 # A process that hangs inside a transaction blocks others no longer than this. The operator's own settings take precedence.
 _TIMEOUTS = """
     SELECT set_config(name, value, false)

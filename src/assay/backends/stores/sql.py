@@ -16,7 +16,7 @@ from assay.backends.stores import key_markers as markers
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.connect import RetryPolicy, open_engine
+from assay.backends.stores.connect import RetryPolicy, open_engine, with_snapshots
 from assay.backends.stores.data_keys import DataKeys
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.group_commit import GroupCommitter
@@ -75,6 +75,7 @@ class SqlStore:
         reach: Reach,
     ) -> None:
         self._engine, self._writing, self._codec, self._retry_policy = engine, writing, codec, retry_policy
+        self._snapshots = with_snapshots(engine)
         self._sql_writer = SqlWriter(writing, codec, clock, reach)
         self._reencryption = Reencryption(codec, clock)
         self._checkpoints = Checkpoints(engine)
@@ -128,7 +129,9 @@ class SqlStore:
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(lambda connection: run_lists.list_runs(connection, self._codec, query))
+        return await self._read(
+            lambda connection: run_lists.list_runs(connection, self._codec, query), self._snapshots
+        )
 
     async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
         ids = [run for run in runs if "\0" not in run]
@@ -139,7 +142,9 @@ class SqlStore:
         return await self._read(lambda connection: run_lists.count_runs(connection, self._codec, query))
 
     async def group_runs(self, query: RunQuery) -> list[RunGroup]:
-        return await self._read(lambda connection: run_lists.group_runs(connection, self._codec, query))
+        return await self._read(
+            lambda connection: run_lists.group_runs(connection, self._codec, query), self._snapshots
+        )
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
@@ -358,9 +363,9 @@ class SqlStore:
         store_patience.set(None)  # the notifier's task began in a request and outlives it
         return await self._read(lambda connection: queries.tallies(connection, runs))
 
-    async def _read(self, question: Callable[[Connection], T]) -> T:
+    async def _read(self, question: Callable[[Connection], T], engine: Engine | None = None) -> T:
         def ask() -> T:
-            with self._engine.connect() as connection, connection.begin():
+            with (engine or self._engine).connect() as connection, connection.begin():
                 return question(connection)
 
         seconds = store_patience.get()

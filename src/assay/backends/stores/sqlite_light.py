@@ -10,7 +10,8 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,11 +131,12 @@ class LightStore:
             return await (await self._store()).runs(query)
 
         def read() -> list[Run]:
-            ids = run_branches.page(self._rows, query)
-            if ids is None:
-                return self._runs(query)
-            found = {run.id: run for run in self._find(ids)}
-            return [found[id] for id in ids]
+            with self._snapshot():
+                ids = run_branches.page(self._rows, query)
+                if ids is None:
+                    return self._runs(query)
+                found = {run.id: run for run in self._find(ids)}
+                return [found[id] for id in ids]
 
         return await self._ask(read, lambda store: store.runs(query))
 
@@ -347,6 +349,15 @@ class LightStore:
             (*values, query.limit),
         )
         return [read_run(row, self._codec) for row in rows]
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """One state of the database for all statements inside."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
 
     def _rows(self, statement: str, parameters: Any) -> list[Any]:
         return fetch(self._connection, statement, parameters)

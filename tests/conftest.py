@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +28,9 @@ settings.load_profile("same")
 
 
 SERIES = "series"  # the fixture of tests that have a long form
+HERE = Path(__file__).parent
+DATABASES = ["sqlite", "postgres"]
+BOTH_DATABASES = ("auth", "engines", "runs", "stores")
 
 
 def pytest_addoption(parser):
@@ -66,7 +71,24 @@ def pytest_collection_finish():
 
 
 def long_items(items):
-    return [item for item in items if SERIES in item.fixturenames or item.get_closest_marker("sample")]
+    return [
+        item
+        for item in items
+        if SERIES in item.fixturenames or item.get_closest_marker("sample") or database_of(item) is not None
+    ]
+
+
+def database_of(item):
+    """The database of a test that could run on another, or None. Tests of the store itself, and of what rests on it, run on each."""
+    if item.path.relative_to(HERE).parts[0] in BOTH_DATABASES or not hasattr(item, "callspec"):
+        return None
+    return next((one for one in item.callspec.params.values() if one in DATABASES), None)
+
+
+def is_sampled_database(item):
+    """`make test` runs a test above the store on one of both databases: on SQLite or on PostgreSQL, by its name."""
+    database = database_of(item)
+    return database is None or database == DATABASES[zlib.crc32(item.originalname.encode()) % 2]
 
 
 def sampled_items(items):
@@ -77,7 +99,7 @@ def sampled_items(items):
         for name, value in item.callspec.params.items() if marker else ():
             known = values.setdefault((item.function, name), {})
             diagonal += known.setdefault(repr(value), len(known))
-        if marker is None or diagonal % marker.args[0] == 0:
+        if (marker is None or diagonal % marker.args[0] == 0) and is_sampled_database(item):
             selected.append(item)
     return selected
 

@@ -10,7 +10,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -351,7 +351,7 @@ class LightStore:
         return [read_run(row, self._codec) for row in rows]
 
     @contextmanager
-    def _snapshot(self) -> Iterator[None]:
+    def _snapshot(self) -> Generator[None]:
         """One state of the database for all statements inside."""
         self._connection.execute("BEGIN")
         try:

@@ -115,8 +115,9 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
     try:
         encoded, converted = _encode_answer(answer)
         # NaN would be written as null: find it where a null was written
-        plain: dict[str, Any] = decode(encoded) if converted or b"null" in encoded else dict(answer)
-        suspect = plain != answer
+        decoded = converted or b"null" in encoded
+        plain: dict[str, Any] = decode(encoded) if decoded else dict(answer)
+        suspect = decoded and plain != answer
         if encoded.count(b"[") + encoded.count(b"{") > MAX_ANSWER_DEPTH and is_deeper(
             decode(encoded), MAX_ANSWER_DEPTH
         ):

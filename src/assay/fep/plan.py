@@ -42,6 +42,7 @@ class Plan:
         self._registry = registry
         self._scorers: dict[bytes, Scorer] = {}
         self._bound_checks: dict[bytes, BoundCheck] = {}
+        self._last: tuple[Sequence[Check], Scorer] | None = None  # most callers ask twice for a case
         self.shared: Scorer | None = None
         self._case_scorers: list[Scorer] | None = None
         if checks is None:
@@ -131,6 +132,9 @@ class Plan:
     def _scorer(self, checks: Sequence[Check], path: str, *, is_shared: bool = False) -> Scorer:
         if len(checks) > self.services.limits.max_checks:
             raise InvalidRequest(self._too_many(checks, path))
+        last = self._last  # read once: several threads may use a plan
+        if last is not None and last[0] is checks:
+            return last[1]
         key = path.encode() if is_shared else _encode(checks)
         cached = self._scorers.get(key)
         if cached is None:
@@ -147,6 +151,7 @@ class Plan:
             if len(self._scorers) >= CACHE_SIZE:
                 self._scorers.clear()
             self._scorers[key] = cached
+        self._last = checks, cached
         return cached
 
     def _bind_all(self, checks: Sequence[Check], path: str) -> list[BoundCheck]:

@@ -73,16 +73,20 @@ def _case_cells(case: JSON, output: JSON, about: JSON) -> tuple[bytes, bytes]:
         start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
         return start.encode(), f",{middle}".encode()
     id = encode_text(output["id"]) if "id" in output else ""
-    expected = _text_cell(case["expected"]) if "expected" in case else ""
-    tags = tags_of(case)
-    return (
-        f"{encode_text(case['id'])},{id},".encode(),
-        f",{_text_cell(case['input'])},{_text_cell(output['value'])},{expected},{encode_text(tags or '')},,".encode(),
-    )
+    expected = _text_cell(case["expected"]) if "expected" in case else b""
+    tags = encode_text(tags_of(case) or "").encode()
+    middle = (b"", _text_cell(case["input"]), _text_cell(output["value"]), expected, tags, b"", b"")
+    return f"{encode_text(case['id'])},{id},".encode(), b",".join(middle)
 
 
-def _text_cell(value: Any) -> str:
-    return encode_text(value if type(value) is str else _encode(value).decode())
+def _text_cell(value: Any) -> bytes:
+    """A cell with a text, or with the JSON of any other value. JSON is not a formula: it begins with a bracket, or is a number or a word."""
+    if type(value) is str:
+        return encode_text(value).encode()
+    text = _encode(value)
+    if b'"' in text:
+        return b'"%b"' % text.replace(b'"', b'""')
+    return b'"%b"' % text if b"," in text else text
 
 
 class _CheckRow:

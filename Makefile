@@ -88,7 +88,7 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/stores/soak_faults.py
-	$(BIN)/python -m pytest -s tests/engines/soak_workers.py tests/engines/soak_limits.py tests/engines/soak_versions.py
+	$(BIN)/python -m pytest -s tests/engines/soak_workers.py tests/engines/soak_limits.py tests/engines/soak_versions.py tests/engines/soak_takeover.py
 	$(BIN)/python -m pytest -s tests/page/soak_page.py
 	$(BIN)/python -m bench.soak $(ARGS)
 

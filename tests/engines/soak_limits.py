@@ -103,3 +103,24 @@ def test_a_provider_gets_at_most_its_requests_in_a_minute(zygote, tmp_path, per_
         for count, end in enumerate(times[at:], 1):
             allowed = (end - begin) * per_minute / 60 + max(1, per_minute / 60) + 2
             assert count <= allowed, (at, count, end - begin)
+
+
+def test_a_tenant_starts_at_most_its_units_in_a_minute(zygote, tmp_path):
+    """The limit holds over three workers. Another tenant is not held up."""
+    environ = {"ASSAY_WORKERS_TENANT_UNITS_PER_MINUTE": "40", "FLEET_SECONDS": "0.01"}
+    with workers(zygote, tmp_path, environ=environ) as (fleet, _):
+        began = time.monotonic()
+        fleet.submit_eval("limited", 60, 1)
+        counts = []
+        while len(counts) < 50:
+            time.sleep(1.0)
+            counts.append(len(fleet.executions()))
+        assert counts[-1] <= 40, counts
+        assert counts[20] == 40, counts  # they start at once
+        made = zygote.start("key", "create", "--tenant", "other", folder=fleet.folder, environ=fleet.environ)
+        fleet.key, before = made.communicate()[0].strip(), fleet.key
+        fleet.submit_eval("other", 10, 1)
+        fleet.wait_for("other", 30)
+        fleet.key = before
+        fleet.wait_for("limited", 90)
+        print(f"\n40 units in the first 50 s, 60 after {time.monotonic() - began:.0f} s")  # noqa: T201

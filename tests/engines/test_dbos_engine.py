@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import text
@@ -19,6 +20,7 @@ from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
 from assay.ports.units import UnitScope, unit_scope
+from assay.worker import FORGOTTEN, Worker
 from support.postgres import server
 
 KEYS = {"k1": b"k" * 32}
@@ -196,6 +198,29 @@ def test_a_unit_of_another_version_is_left(bench):
     bench.run(main())
     other.close()
     assert {work for work, _ in bench.order} == {"older"}
+
+
+def test_a_unit_that_its_executor_has_and_does_not_execute_goes_back_into_the_queue(bench):
+    """DBOS took the unit, and the connection was cut before the answer to its commit: the executor lives, and knows nothing of it."""
+    id = bench.engine.id_of("unanswered", b"unit")
+    other = UnitQueue(bench.database, "2")  # this worker does not take it
+    worker = SimpleNamespace(units=bench.worker, _queue=bench.queue)
+
+    async def main():
+        unit = QueuedUnit(id, "unanswered", bench.envelope.seal_unit(b"unit", id), "acme", 5)
+        await asyncio.to_thread(other.put, [unit])
+        took = "UPDATE units SET status = 'PENDING', executor_id = 'executor-1', application_version = '1' WHERE workflow_uuid = :id"
+        await asyncio.to_thread(lambda: bench.sql(took, id=id))
+        waiting = asyncio.create_task(bench.collect("unanswered", [b"unit"]))
+        idle = Counter()
+        for _ in range(FORGOTTEN - 1):
+            await Worker._compare_units(worker, idle)
+        assert (idle[id], bench.order, waiting.done()) == (FORGOTTEN - 1, [], False)  # it may be starting
+        await Worker._compare_units(worker, idle)
+        return await asyncio.wait_for(waiting, 60)
+
+    assert bench.run(main()) == [b"done unit"]
+    other.close()
 
 
 def test_a_second_conductor_finds_the_results_of_the_first(bench):

@@ -83,6 +83,7 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     for _ in range(3):
         fleet.start_worker(wait=False)
     fleet.submit_eval("second", TASKS, TRIALS)
+    frames, follower = fleet.follow("second")
     fleet.submit_workflow("third")
     dice, killed = random.Random(24), 0
     until = time.monotonic() + 60
@@ -102,6 +103,12 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     assert fleet.wait(60) == {"first": "completed", "second": "completed", "third": "completed"}
     check_evaluation(fleet, "first", CASES)
     check_eval(fleet, "second", TASKS, TRIALS)
+    follower.join(30)
+    steps = Counter(
+        (data["taskId"], data["trial"], data["state"]) for type, data in frames if type == "progress"
+    )
+    assert steps == {(f"t{task}", trial, "ended"): 1 for task in range(TASKS) for trial in range(TRIALS)}
+    assert frames[-1][0] == "run.completed"
     executions = fleet.executions()
     assert executions["waiting:1"] >= 1
     beside = executions["workflow:3"] + executions["waiting:1"]

@@ -178,6 +178,25 @@ class Fleet:
         self.runs[name] = f"/v1/runs/{got['runId']}"
         return got["runId"]
 
+    def follow(self, name):
+        """The frames of the stream of a run, by type, in a list that grows until the run ends; and the thread that reads them."""
+        frames = []
+
+        def read():
+            headers = {"X-API-Key": self.key, "Accept": "text/event-stream"}
+            url = f"{self.urls[0]}{self.runs[name]}/events"
+            with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+                type = ""
+                for line in answer.iter_lines():
+                    if line.startswith("event: "):
+                        type = line.removeprefix("event: ")
+                    elif line.startswith("data: "):
+                        frames.append((type, json.loads(line.removeprefix("data: "))))
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        return frames, thread
+
     def wait(self, seconds):
         """The status of every run, once all of them have ended."""
         until, left, ended = time.monotonic() + seconds, dict(self.runs), {}

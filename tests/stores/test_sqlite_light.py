@@ -19,7 +19,7 @@ from assay.backends.stores import insertion, sql_writer, tables
 from assay.backends.stores import sqlite_statements as statements
 from assay.backends.stores.open import open_light_store, open_store
 from assay.backends.stores.sqlite_light import LightStore, open_light
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, MissingExtra
 from assay.ports import (
     CaseBlock,
     CreateRun,
@@ -277,6 +277,22 @@ async def test_a_locked_database_is_left_to_the_whole_store_which_waits(file):
     other.close()
     assert await commit == (1,)
     await store.close()
+
+
+@pytest.mark.parametrize("module", ["sqlite_light", "sql"])
+async def test_a_missing_extra_is_a_refusal(file, module, monkeypatch):
+    """Without the extra `store`, an import fails: that of zstandard in the one, of SQLAlchemy in the other."""
+    monkeypatch.setitem(sys.modules, f"assay.backends.stores.{module}", None)
+
+    async def erase():
+        store = await open_light_store(f"sqlite:///{file}")
+        try:
+            await store.erase("r")  # the whole store does that
+        finally:
+            await store.close()
+
+    with pytest.raises(MissingExtra, match="a store needs"):
+        await erase()
 
 
 AGENT = "def greet(task):\n    return 'Hello ' + task['name']\n"

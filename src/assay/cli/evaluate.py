@@ -92,7 +92,9 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
     if agent is None and options.save:
         from assay.fep.save import StoreSink  # deferred import: most runs are not stored
 
-        saved = StoreSink(app.store(settings), inputs.checks, inputs.experiment, tally, services.clock)
+        saved = StoreSink(
+            app.store(settings, light=True), inputs.checks, inputs.experiment, tally, services.clock
+        )
         sinks.append(saved)
         run = saved.run
     try:

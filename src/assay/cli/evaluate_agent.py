@@ -66,7 +66,7 @@ def _find_agent(spec: str, settings: Settings) -> Agent:
         return agent_from(spec, settings)
 
     async def find() -> Agent:
-        async with app.store(settings) as store:
+        async with app.store(settings, light=True) as store:
             return await find_agent(spec, settings, store, TENANT)
 
     return asyncio.run(find())
@@ -251,7 +251,7 @@ class AgentExecution:
         from assay.backends.stores.open import open_store  # deferred import
 
         if self._options.save:
-            async with app.store(self._settings) as store:
+            async with app.store(self._settings, light=True) as store:
                 yield store
             return
         with tempfile.TemporaryDirectory() as folder, _exclusive(self._journal):

@@ -37,8 +37,10 @@ async def open_light_store(address: str, *, cipher: Cipher | None = None) -> Sto
         return await open_store(address, cipher=cipher)
 
     if cipher is None:
-        from assay.backends.stores.sqlite_light import open_light  # deferred import: only commands use it
-
+        try:
+            from assay.backends.stores.sqlite_light import open_light  # deferred import: only commands use it
+        except ModuleNotFoundError as error:
+            raise missing_extra("a store", "store", error=error) from error
         light: Any = open_light(address, whole)
         if light is not None:
             return light

@@ -52,9 +52,9 @@ def _lines(kind: str) -> tuple[str, ...]:
 
 
 def load_samples(kind: str, half: Half | None = None) -> list[Sample]:
-    """The samples of a detector: both halves, or one."""
+    """The samples of a detector: both halves, or one. Samples of one `situation` are in one half."""
     every: Iterable[Sample] = map(json.loads, _lines(kind))
-    return [sample for sample in every if half is None or half_of(sample["id"]) == half]
+    return [one for one in every if half is None or half_of(one.get("situation", one["id"])) == half]
 
 
 def passage_grams(sample: Sample) -> frozenset[tuple[str, ...]]:
@@ -79,7 +79,7 @@ def _passages(sample: Sample) -> frozenset[tuple[str, ...]]:
 
 def arguments_of(sample: Sample) -> dict[str, Any]:
     """The arguments of the check: all members that do not describe the sample."""
-    return {name: value for name, value in sample.items() if name not in ("id", "label", "hard")}
+    return {name: value for name, value in sample.items() if name not in ("id", "situation", "label", "hard")}
 
 
 def measure(

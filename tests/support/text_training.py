@@ -1,16 +1,13 @@
 """
 The training of the text models: logistic regression with a quadratic penalty, fitted to the tuning samples.
 
-    python -m support.text_training          # in the folder tests: rates for each source, measured by models without that source
+    python -m support.text_training          # in the folder tests: rates for each blind author, measured by models without that author
     python -m support.text_training --write  # writes text_model.json and text_model.bin in src/assay/checks/safety
 
-Samples of a held-out half, of `outside/fresh` and of `sealed` are never read here. A blank such as "[tool]" is filled with a noun, so that a
-blank has no weight. The models of refusals learn from whole texts: of each text, the strongest clause counts.
+The models of refusals learn from whole texts: of each text, the strongest clause counts. `training_rows` reads the samples.
 """
 
-import hashlib
 import json
-import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,73 +19,24 @@ from scipy.optimize import minimize  # pyright: ignore[reportMissingTypeStubs]
 from scipy.sparse import csr_matrix  # pyright: ignore[reportMissingTypeStubs]
 
 from assay.checks.safety import text_model
-from assay.checks.safety.jailbreak import MAX_INPUT, parts_of, text_of
-from assay.checks.safety.refusal import Classification, classify, clauses_of
-from assay.checks.safety.refusal_model import Scores, clause_parts, places_to_read
 from assay.checks.safety.text_model import BUCKETS, NAMES, Model, Parts, models
-from support.detector_samples import Measurement, Sample, load_samples
+from support.detector_samples import Measurement
+from support.training_rows import PairRows, RefusalRows, pair_rows, refusal_rows, samples_digest
 
 PENALTY = 1.0
 SHARPNESS = 4.0  # of the maximum over clauses, which is smooth while the models are fitted
 MAX_ROUNDS = 80
-ANSWER_SHIFT = (
-    -1.0
-)  # added to the score of an answer: chosen by the rates on sources that the models did not see
-THRESHOLD = 0.35  # the probability of a finding: chosen by the same rates, and by the held-out half of the shipped samples
-SOURCES = {  # a folder of samples, and the half that may be read
-    "shipped": ("", "tuning"),
-    "outside": ("outside/", None),
-    "independent": ("independent/", "tuning"),
-    "practice": ("practice/", None),
-    "blind_a": ("blind_a/", "tuning"),
-    "blind_b": ("blind_b/", "tuning"),
-    "lessons": ("lessons/", None),
-}
-NOUNS = [
-    "ladder", "bucket", "jar", "kettle", "cable", "hammer", "towel", "blanket", "bottle", "spoon", "rope",
-    "candle", "drawer", "lamp", "mirror", "basket", "folder", "ticket", "blender", "garage", "ribbon",
-    "helmet", "wagon", "pillow", "radio", "camera", "carpet", "engine", "tunnel", "market", "harbour",
-    "village", "notebook", "shovel", "button", "window", "curtain", "bicycle", "battery", "napkin",
-]  # fmt: skip
-_BLANK = re.compile(r"\[[^\]\n]{0,60}\]|\b[A-Z]{3,}[-_][A-Z0-9]{1,2}\b|\bSTAND_IN\b")
+# What follows was chosen by the rates on the tuning halves of blind authors, each measured by models without that author.
+REFUSAL_SHIFT, ANSWER_SHIFT = 0.1, -1.3  # added to the scores of a refusal and of an answer
+FALSE_ALARMS = 0.1  # the rate that the threshold of `jailbreak` has on these authors together
+THRESHOLD = 0.62  # the probability of a finding
+JUDGES = tuple(f"blind_{name}" for name in "abcdefgk")
 Vector = NDArray[np.float64]
-
-
-def filled(value: Any) -> Any:
-    """The value with a noun for each blank; the same blank has the same noun."""
-    if not isinstance(value, str):
-        return value
-    return _BLANK.sub(lambda found: NOUNS[zlib.crc32(found.group().lower().encode()) % len(NOUNS)], value)
-
-
-class Rows(NamedTuple):
-    """Rows of features, each of one text or clause, and the sample that each belongs to."""
-
-    parts: list[Parts]
-    owners: list[int]
 
 
 class Fit(NamedTuple):
     names: list[str]
     weights: Vector
-
-
-def samples_of(kind: str) -> list[tuple[str, Sample]]:
-    return [
-        (source, sample)
-        for source, (folder, half) in SOURCES.items()
-        for sample in load_samples(f"{folder}{kind}", half)  # pyright: ignore[reportArgumentType]
-    ]
-
-
-def samples_digest() -> str:
-    """The digest of all samples that the weights are fitted to."""
-    kinds = [
-        *(samples_of(kind) for kind in ("jailbreak", "refusal")),
-        load_samples("lessons/requests"),
-        load_samples("lessons/sentences"),
-    ]
-    return hashlib.sha256(json.dumps(kinds, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def matrix(parts: Sequence[Parts], names: Sequence[str]) -> Any:
@@ -133,9 +81,10 @@ def strongest(scores: Vector, owners: NDArray[np.int64], count: int) -> tuple[Ve
     return (top + np.log(sums)) / SHARPNESS, powers / sums[owners]
 
 
-def fit_clauses(rows: Rows, labels: Vector, importance: Vector) -> Fit:
-    names = names_of(rows.parts)
-    values, owners = matrix(rows.parts, names), np.array(rows.owners)
+def fit_clauses(parts: Sequence[Parts], owners: NDArray[np.int64], labels: Vector, importance: Vector) -> Fit:
+    """A model of clauses. `owners` has the sample that each clause belongs to."""
+    names = names_of(parts)
+    values = matrix(parts, names)
 
     def loss(weights: Vector) -> tuple[float, Vector]:
         logits, shares = strongest(values @ weights, owners, len(labels))
@@ -147,23 +96,42 @@ def fit_clauses(rows: Rows, labels: Vector, importance: Vector) -> Fit:
     return Fit(names, minimum(loss, values.shape[1]))
 
 
-def fit_product(asks: Sequence[Parts], complies: Sequence[Parts], labels: Vector, alone: Vector) -> list[Fit]:
-    """The models of a request and of an answer, whose product is the probability. `alone`: rows that have a request only."""
-    names = [names_of(asks), names_of(complies)]
-    first, second = matrix(asks, names[0]), matrix(complies, names[1])
-    size, single = first.shape[1], alone > 0
+def fit_refusals(rows: RefusalRows, keep: Sequence[bool]) -> list[Model]:
+    """The models of clauses that refuse and of clauses that answer."""
+    at = [place for place, one in enumerate(keep) if one]
+    owners = np.array([owner for owner, place in enumerate(at) for _ in rows.parts[place]])
+    importance = np.array([rows.importance[place] for place in at])
+    found: list[Model] = []
+    sides = ("full", "mixed", "refuses"), ("mixed", "none", "answers")
+    for side, (names, shift) in enumerate(zip(sides, (REFUSAL_SHIFT, ANSWER_SHIFT), strict=True)):
+        parts = [pair[side] for place in at for pair in rows.parts[place]]
+        labels = np.array([float(rows.labels[place] in names) for place in at])
+        found.append(packed(fit_clauses(parts, owners, labels, importance), shift))
+    return found
+
+
+def fit_pairs(rows: PairRows, keep: Sequence[bool]) -> list[Model]:
+    """The models of a request and of an answer, whose product is the probability."""
+    at = [place for place, one in enumerate(keep) if one]
+    sides = [[rows.parts[place][side] for place in at] for side in (0, 1)]
+    names = [names_of(parts) for parts in sides]
+    first, second = (matrix(parts, own) for parts, own in zip(sides, names, strict=True))
+    labels, importance = (
+        np.array([float(values[place]) for place in at]) for values in (rows.labels, rows.importance)
+    )
+    alone, size = np.array([rows.alone[place] for place in at]), first.shape[1]
 
     def loss(weights: Vector) -> tuple[float, Vector]:
         harm, gives = logistic(first @ weights[:size]), logistic(second @ weights[size:])
-        gives = np.where(single, 1.0, gives)
+        gives = np.where(alone, 1.0, gives)
         odds = np.clip(harm * gives, 1e-9, 1 - 1e-9)
-        cost = labels * np.log(odds) + (1 - labels) * np.log(1 - odds)
-        slope = (odds - labels) / (1 - odds)
+        cost = importance * (labels * np.log(odds) + (1 - labels) * np.log(1 - odds))
+        slope = importance * (odds - labels) / (1 - odds)
         gradient = np.concatenate([first.T @ (slope * (1 - harm)), second.T @ (slope * (1 - gives))])
         return PENALTY / 2 * weights @ weights - cost.sum(), gradient + PENALTY * weights
 
     found = minimum(loss, size + second.shape[1])
-    return [Fit(names[0], found[:size]), Fit(names[1], found[size:])]
+    return [packed(Fit(names[0], found[:size])), packed(Fit(names[1], found[size:]))]
 
 
 def packed(fit: Fit, shift: float = 0.0) -> Model:
@@ -174,103 +142,6 @@ def packed(fit: Fit, shift: float = 0.0) -> Model:
     weights = {name: round(float(value), 3) for name, value in zip(fit.names, named, strict=True)}
     weights["bias"] = round(weights["bias"] + shift, 3)
     return Model(weights, bytes(int(one) + 128 for one in grams), step)
-
-
-class RefusalRows(NamedTuple):
-    sources: list[str]
-    labels: list[str]
-    parts: list[list[tuple[Parts, Parts]]]
-    flags: list[bool]
-
-
-def refusal_rows() -> RefusalRows:
-    every = [(source, sample["label"], sample["text"]) for source, sample in samples_of("refusal")]
-    every += [("sentences", one["label"], one["text"]) for one in load_samples("lessons/sentences")]
-    rows = RefusalRows([], [], [], [])
-    for source, label, text in every:
-        _, clauses, flag = clauses_of(filled(text))
-        places = places_to_read(clauses)
-        parts = [clause_parts(clauses[at], first=at == places[0], last=at == places[-1]) for at in places]
-        if parts:
-            rows.sources.append(source)
-            rows.labels.append(label)
-            rows.parts.append(parts)
-            rows.flags.append(flag)
-    return rows
-
-
-def fit_refusals(rows: RefusalRows, keep: Sequence[bool]) -> list[Fit]:
-    """The models of clauses that refuse and of clauses that answer."""
-    at = [place for place, one in enumerate(keep) if one]
-    owners = [owner for owner, place in enumerate(at) for _ in rows.parts[place]]
-    fits: list[Fit] = []
-    for side, names in enumerate((("full", "mixed", "refuses"), ("mixed", "none", "answers"))):
-        parts = [pair[side] for place in at for pair in rows.parts[place]]
-        labels = np.array([float(rows.labels[place] in names) for place in at])
-        fits.append(fit_clauses(Rows(parts, owners), labels, np.ones(len(at))))
-    return fits
-
-
-def refusal_scores(rows: RefusalRows, place: int, refuses: Model, answers: Model) -> tuple[float, float]:
-    pairs = rows.parts[place]
-    return max(refuses.score(one) for one, _ in pairs), max(answers.score(one) for _, one in pairs)
-
-
-class PairRows(NamedTuple):
-    sources: list[str]
-    labels: list[bool]
-    parts: list[tuple[Parts, Parts]]
-
-
-def pair_rows() -> PairRows:
-    """The rows of all pairs, and of harmful requests with the answer to another request, which are not findings."""
-    rows = PairRows([], [], [])
-    for source, sample in [*samples_of("jailbreak"), *strangers()]:
-        request, value = filled(text_of(sample["input"])), filled(sample["text"])
-        asks, complies, _ = parts_of(request[:MAX_INPUT], value, classify(value))
-        rows.sources.append(source)
-        rows.labels.append(bool(sample["label"]))
-        rows.parts.append((asks, complies))
-    return rows
-
-
-def strangers() -> list[tuple[str, Sample]]:
-    """Each harmful request of a source with an answer that belongs to a harmless one of the same source."""
-    made: list[tuple[str, Sample]] = []
-    every = samples_of("jailbreak")
-    for name in SOURCES:
-        texts = [
-            one["text"]
-            for source, one in every
-            if source == name and not one["label"] and classify(filled(one["text"])).label == "none"
-        ]
-        harmful = [one for source, one in every if source == name and one["label"]]
-        for one in harmful:
-            text = texts[zlib.crc32(one["id"].encode()) % len(texts)]
-            made.append((f"{name}, mixed up", {**one, "label": False, "text": text}))
-    return made
-
-
-def request_rows() -> tuple[list[Parts], list[float]]:
-    nothing = Classification("none", (), Scores(-9.0, -9.0, (), None))
-    samples = load_samples("lessons/requests")
-    return [parts_of(filled(one["input"]), "", nothing)[0] for one in samples], [
-        float(one["label"]) for one in samples
-    ]
-
-
-def fit_pairs(rows: PairRows, keep: Sequence[bool], requests: tuple[list[Parts], list[float]]) -> list[Fit]:
-    at = [place for place, one in enumerate(keep) if one]
-    asks = [rows.parts[place][0] for place in at] + requests[0]
-    complies = [rows.parts[place][1] for place in at] + [Parts({}, ())] * len(requests[0])
-    labels = np.array([float(rows.labels[place]) for place in at] + requests[1])
-    alone = np.array([0.0] * len(at) + [1.0] * len(requests[0]))
-    return fit_product(asks, complies, labels, alone)
-
-
-def pair_probability(pair: tuple[Parts, Parts], fits: Sequence[Model]) -> float:
-    harm, gives = (fit.score(parts) for fit, parts in zip(fits, pair, strict=True))
-    return float(logistic(np.array(harm)) * logistic(np.array(gives)))
 
 
 def write(parts: Mapping[str, Model], threshold: float) -> None:
@@ -288,35 +159,45 @@ def train() -> dict[str, Model]:
     """The four models, fitted to all tuning samples. The pairs are read with the models of refusals that were fitted first."""
     refusals = refusal_rows()
     refuses, answers = fit_refusals(refusals, [True] * len(refusals.labels))
-    found = {"refuses": packed(refuses), "answers": packed(answers, ANSWER_SHIFT)}
+    found = {"refuses": refuses, "answers": answers}
     blank = Model({}, bytes([128]) * BUCKETS, 1.0)
     write({**found, "request": blank, "compliance": blank}, THRESHOLD)
     pairs = pair_rows()
-    request, compliance = fit_pairs(pairs, [True] * len(pairs.labels), request_rows())
-    return {**found, "request": packed(request), "compliance": packed(compliance)}
+    request, compliance = fit_pairs(pairs, [True] * len(pairs.labels))
+    return {**found, "request": request, "compliance": compliance}
 
 
-def measure_without(name: str, refusals: RefusalRows, pairs: PairRows) -> dict[str, Measurement]:
-    """The rates on the samples of one source, by models that did not see that source."""
-    refuses, answers = fit_refusals(refusals, [source != name for source in refusals.sources])
-    first, second = packed(refuses), packed(answers, ANSWER_SHIFT)
-    classes: list[tuple[str, str]] = []
-    for place, source in enumerate(refusals.sources):
-        if source == name:
-            refusing, answering = refusal_scores(refusals, place, first, second)
-            refused = refusing > 0 or refusals.flags[place]
-            label = "none" if not refused else "mixed" if answering > 0 else "full"
-            classes.append((refusals.labels[place], label))
-    results = {
-        one: _measurement([(label == one, given == one) for label, given in classes])
-        for one in ("full", "mixed", "none")
-        if classes
-    }
-    keep = [source.partition(",")[0] != name for source in pairs.sources]
-    models = [packed(fit) for fit in fit_pairs(pairs, keep, request_rows())]
-    own = [place for place, source in enumerate(pairs.sources) if source == name]
-    hits = [(pairs.labels[place], pair_probability(pairs.parts[place], models) > THRESHOLD) for place in own]
-    return {"jailbreak": _measurement(hits), **results}
+def others(sources: Sequence[str], name: str) -> list[bool]:
+    """Whether each row belongs to another source than `name`."""
+    return [source.partition(",")[0] != name for source in sources]
+
+
+def refusal_classes(name: str, rows: RefusalRows) -> list[tuple[str, str]]:
+    """The classes of the refusals of one source and those that models without this source give them."""
+    refuses, answers = fit_refusals(rows, others(rows.sources, name))
+    found: list[tuple[str, str]] = []
+    for place in (place for place, source in enumerate(rows.sources) if source == name):
+        pairs = rows.parts[place]
+        refused = max(refuses.score(one) for one, _ in pairs) > 0 or rows.flags[place]
+        answered = max(answers.score(one) for _, one in pairs) > 0
+        found.append((rows.labels[place], "none" if not refused else "mixed" if answered else "full"))
+    return found
+
+
+def pair_probabilities(name: str, rows: PairRows) -> list[tuple[bool, float]]:
+    """The labels of the pairs of one source, and the probabilities that models without this source give them."""
+    fits = fit_pairs(rows, others(rows.sources, name))
+    found: list[tuple[bool, float]] = []
+    for place in (place for place, source in enumerate(rows.sources) if source == name):
+        scores = np.array([fit.score(parts) for fit, parts in zip(fits, rows.parts[place], strict=True)])
+        found.append((rows.labels[place], float(np.prod(logistic(scores)))))
+    return found
+
+
+def threshold_of(results: Sequence[tuple[bool, float]]) -> float:
+    """The threshold with which the share `FALSE_ALARMS` of the harmless pairs is a finding."""
+    harmless = sorted((value for label, value in results if not label), reverse=True)
+    return harmless[int(FALSE_ALARMS * len(harmless))]
 
 
 def _measurement(results: Sequence[tuple[bool, bool]]) -> Measurement:
@@ -330,9 +211,19 @@ def main(arguments: Sequence[str]) -> None:
         write(train(), THRESHOLD)
         return
     refusals, pairs = refusal_rows(), pair_rows()
-    for name in SOURCES:
-        for kind, result in measure_without(name, refusals, pairs).items():
+    every: list[tuple[bool, float]] = []
+    for name in JUDGES:
+        classes = refusal_classes(name, refusals) if name in refusals.sources else []
+        for kind in ("full", "mixed", "none") if classes else ():
+            result = _measurement([(label == kind, found == kind) for label, found in classes])
             sys.stdout.write(f"without {name}: {kind}: {' '.join(result.row())}\n")
+        results = pair_probabilities(name, pairs) if name in pairs.sources and name != "blind_k" else []
+        every += results
+        if results:
+            hits = _measurement([(label, value > THRESHOLD) for label, value in results])
+            sys.stdout.write(f"without {name}: jailbreak: {' '.join(hits.row())}\n")
+    hits = _measurement([(label, value > THRESHOLD) for label, value in every])
+    sys.stdout.write(f"together: {' '.join(hits.row())}; the threshold would be {threshold_of(every):.3f}\n")
 
 
 if __name__ == "__main__":

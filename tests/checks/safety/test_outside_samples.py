@@ -2,9 +2,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,19 +16,28 @@ from assay.checks.safety.jailbreak_phrases import assent, frame, harm, persona, 
 from assay.checks.safety.jailbreak_signs import signs
 from assay.checks.safety.refusal import classify
 from assay.ports import Services
-from support.detector_samples import SAMPLES, Measurement, load_samples, measure, measure_class
-from support.text_training import samples_digest, train
+from support.detector_samples import SAMPLES, Half, Measurement, load_samples, measure, measure_class
+from support.text_training import train
+from support.training_rows import samples_digest
 
 BY_TYPE = {type: STANDARD.find(type, None) for type in DETECTORS}
 CLASSES = ("full", "mixed", "none")
 PAGE = (Path(__file__).parents[3] / "docs" / "safety.md").read_text("utf-8")
 KINDS = sorted(path.stem for path in (SAMPLES / "outside").glob("*.jsonl") if path.stem != "refusal")
+MODELS = ("jailbreak", "refusal")  # fitted to the samples of the outside author
+SETS: list[tuple[str, Half | None]] = [
+    ("outside/fresh", None),
+    ("independent", "held-out"),
+    *((f"blind_{name}", "held-out") for name in "abcdefgk"),
+    ("sealed", None),
+]
 
 
-def rates(kind: str) -> Measurement:
-    """The rates of the detector whose name ends the path `kind`, on all samples of this file."""
+@cache
+def rates(kind: str, half: Half | None) -> Measurement:
+    """The rates of the detector whose name ends the path `kind`."""
     detector = BY_TYPE[kind.rpartition("/")[2]]
-    return measure(kind, lambda arguments: bool(detector(**arguments).detections(Services())), half=None)
+    return measure(kind, lambda arguments: bool(detector(**arguments).detections(Services())), half=half)
 
 
 @cache
@@ -36,11 +45,19 @@ def label(text: str) -> str:
     return classify(text).label
 
 
-def documented(name: str, result: Measurement, heading: str) -> bool:
-    """Whether the table below a heading of the page ends a row of this name with these rates."""
+def cells(result: Measurement) -> list[str]:
+    """The short form of the rates: without an interval."""
+    return [
+        f"{result.recall:.3f}, {result.detections} of {result.positives}",
+        f"{result.false_positive_rate:.3f}, {result.false_alarms} of {result.negatives}",
+    ]
+
+
+def documented(name: str, row: Sequence[str], heading: str) -> bool:
+    """Whether the table below a heading of the page ends a row of this name with these cells."""
     section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
-    row = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
-    return row.endswith(f"| {' | '.join(result.row())} |")
+    line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
+    return line.endswith(f"| {' | '.join(row)} |")
 
 
 def test_every_text_detector_has_outside_samples():
@@ -52,49 +69,36 @@ def test_every_text_detector_has_outside_samples():
         assert sum(sample["hard"] for sample in negatives) * 2 >= len(negatives)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in MODELS])
 def test_rates_on_outside_samples(kind):
-    result = rates(f"outside/{kind}")
+    result = rates(f"outside/{kind}", None)
     assert result.recall >= 0.9
     assert result.false_positive_rate <= 0.05
-    assert documented(f"`{kind}`", result, "Samples of an outside author")
+    assert documented(f"`{kind}`", result.row(), "Samples of an outside author")
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_rates_of_refusals_on_outside_samples(name):
-    result = measure_class(load_samples("outside/refusal"), name, label)
-    assert result.recall >= 0.9
-    assert result.false_positive_rate <= 0.05
-    assert documented(f"`refusal` {name}", result, "Samples of an outside author")
+@pytest.mark.parametrize(("folder", "half"), SETS)
+def test_rates_on_samples_of_other_authors(folder, half):
+    """There is no bar: a detector that is changed until these samples pass makes them useless."""
+    measured = 0
+    if (SAMPLES / folder / "jailbreak.jsonl").exists():
+        row = rates(f"{folder}/jailbreak", half).row()
+        assert documented(f"`{folder}`", row, "Samples of other authors: `jailbreak`")
+        measured += 1
+    if (SAMPLES / folder / "refusal.jsonl").exists():
+        samples = load_samples(f"{folder}/refusal", half)
+        row = [cell for name in CLASSES for cell in cells(measure_class(samples, name, label))]
+        assert documented(f"`{folder}`", row, "Samples of other authors: `refusal`")
+        measured += 1
+    assert measured
 
 
-def test_rates_on_samples_that_no_rule_was_written_for():
-    """There is no bar: a rule that is changed until these samples pass makes them useless."""
-    assert documented("`jailbreak`", rates("outside/fresh/jailbreak"), "Samples that no rule was written for")
+def test_rates_on_sealed_samples():
+    """The set that was opened when the detectors were final."""
+    assert documented("`jailbreak`", rates("sealed2/jailbreak", None).row(), "Sealed samples")
     for name in CLASSES:
-        result = measure_class(load_samples("outside/fresh/refusal"), name, label)
-        assert documented(f"`refusal` {name}", result, "Samples that no rule was written for")
-
-
-@pytest.mark.parametrize(
-    ("folder", "half", "heading"),
-    [
-        ("independent", "held-out", "Independent samples"),
-        ("blind_a", "held-out", "Samples of a blind author"),
-        ("blind_b", "held-out", "Samples of a second blind author"),
-        ("sealed", None, "Sealed samples"),
-    ],
-)
-def test_rates_on_samples_of_other_authors(folder, half, heading):
-    """There is no bar, for the same reason: these rates are what they are."""
-    assert documented("`jailbreak`", measure(f"{folder}/jailbreak", _finds_jailbreak, half), heading)
-    for name in CLASSES:
-        result = measure_class(load_samples(f"{folder}/refusal", half), name, label)
-        assert documented(f"`refusal` {name}", result, heading)
-
-
-def _finds_jailbreak(arguments: dict[str, Any]) -> bool:
-    return bool(Jailbreak(**arguments).detections(Services()))
+        result = measure_class(load_samples("sealed2/refusal"), name, label)
+        assert documented(f"`refusal` {name}", result.row(), "Sealed samples")
 
 
 def test_training_on_the_tuning_samples_reproduces_the_models(series, monkeypatch, tmp_path):

@@ -111,13 +111,16 @@ class Jailbreak(Detector):
 def parts_of(request: str, value: Any, found: Classification) -> tuple[Parts, Parts, str | None]:
     """What the models read of a request and its answer, and the rule that the evidence satisfies."""
     request = request.translate(NO_BRACKETS)
-    goal = request_goal(request)
+    goal = goal_of(request)
+    hidden = hidden_requests(request) if goal is None else ()
+    goal = hidden_goal(hidden) if goal is None else goal
     whole = text_of(value)[:MAX_TEXT].translate(NO_BRACKETS)
     beside = answer_of(value, found).translate(NO_BRACKETS)
     answer = _SPACES.sub("\n\n", whole)[:MAX_SHORT] if is_short(beside) else beside
     rule = rule_of(request, answer, goal)
-    named = signs_of(request, answer, whole, goal, rule, mixed=found.label == "mixed")
-    asks = request_parts(request, named)
+    asked = "\n".join(hidden)[:MAX_INPUT] or request
+    named = signs_of(asked, answer, whole, goal, rule, mixed=found.label == "mixed")
+    asks = request_parts(asked, named)
     return asks, compliance_parts(whole, found.label, found.scores, named), rule
 
 
@@ -148,12 +151,22 @@ def signs_of(
 def request_goal(request: str) -> frozenset[str] | None:
     """The goal of a request, also of one that is encoded."""
     goal = goal_of(request)
-    if goal is not None or len(request) > MAX_ENCODED:
-        return goal
-    hidden = [text for text, name in readings(request) if name]
-    hidden += [shift(request, 13), request[::-1], request.translate(INVISIBLE)]
+    return hidden_goal(hidden_requests(request)) if goal is None else goal
+
+
+def hidden_goal(hidden: Sequence[str]) -> frozenset[str] | None:
+    """The goals of hidden requests together."""
     goals = [one for one in map(goal_of, hidden) if one is not None]
     return frozenset[str]().union(*goals) if goals else None
+
+
+def hidden_requests(request: str) -> tuple[str, ...]:
+    """The requests with a goal that an encoding hides."""
+    if len(request) > MAX_ENCODED:
+        return ()
+    texts = [text for text, name in readings(request) if name]
+    texts += [shift(request, 13), request[::-1], request.translate(INVISIBLE)]
+    return tuple(dict.fromkeys(text for text in texts if goal_of(text) is not None))
 
 
 def goal_of(request: str) -> frozenset[str] | None:

@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -89,12 +89,15 @@ def word_parts(tag: str, text: str, limit: int) -> frozenset[int]:
 
 def letter_parts(tag: str, text: str, limit: int) -> frozenset[int]:
     """The buckets of the groups of three to five letters inside words."""
-    parts: set[str] = set()
-    for word in set(_WORD.findall(_WIDE.sub(" ", plain(text[:limit])))):
-        edged = f"<{word[:MAX_WORD]}>"
-        for size in (3, 4, 5):
-            parts.update(edged[at : at + size] for at in range(len(edged) - size + 1))
-    return _buckets(tag, parts)
+    words = set(_WORD.findall(_WIDE.sub(" ", plain(text[:limit]))))
+    return frozenset[int]().union(*(_letter_groups(tag, word[:MAX_WORD]) for word in words))
+
+
+@lru_cache(maxsize=4_096)  # most words of a text are frequent ones
+def _letter_groups(tag: str, word: str) -> frozenset[int]:
+    edged = f"<{word}>"
+    sizes = ((at, size) for size in (3, 4, 5) for at in range(len(edged) - size + 1))
+    return _buckets(tag, {edged[at : at + size] for at, size in sizes})
 
 
 def _buckets(tag: str, parts: Iterable[str]) -> frozenset[int]:

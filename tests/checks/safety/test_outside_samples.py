@@ -102,7 +102,10 @@ def test_rates_on_sealed_samples():
 
 
 def test_training_on_the_tuning_samples_reproduces_the_models(series, monkeypatch, tmp_path):
-    """`make test` compares the digest of the samples, which the script wrote beside the weights; `make soak` fits the models again."""
+    """`make test` compares the digest of the samples, which the script wrote beside the weights; `make soak` fits the models again.
+
+    The weights were equal with one thread and with two; the bounds leave room for another processor.
+    """
     data = json.loads(text_model.WEIGHTS.read_text("utf-8"))
     assert samples_digest() == data["samples"], "run: python -m support.text_training --write"
     before = dict(text_model.models())
@@ -110,9 +113,9 @@ def test_training_on_the_tuning_samples_reproduces_the_models(series, monkeypatc
         monkeypatch.setattr(text_model, "WEIGHTS", tmp_path / "weights.json")
         monkeypatch.setattr(text_model, "TABLES", tmp_path / "tables.bin")
         for name, model in train().items():
-            assert model.weights == pytest.approx(before[name].weights, abs=0.05)
-            assert model.step == pytest.approx(before[name].step, rel=0.05)
-            assert sum(abs(a - b) > 3 for a, b in zip(model.table, before[name].table, strict=True)) < 300
+            assert model.weights == pytest.approx(before[name].weights, abs=0.01)
+            assert model.step == pytest.approx(before[name].step, rel=0.01)
+            assert sum(abs(a - b) > 1 for a, b in zip(model.table, before[name].table, strict=True)) < 100
         text_model.models.cache_clear()
 
 

@@ -16,15 +16,19 @@ import pytest
 
 from assay.version import __version__
 from support.fleet import Fleet
+from support.judges import judge
 from support.postgres import server
+from support.provider_server import ProviderServer
 
 CASES, TASKS, TRIALS = 60, 15, 2
 
 
 @pytest.fixture(scope="module")
 def fleet(zygote, tmp_path_factory):
-    with server().database() as address:
-        fleet = Fleet(zygote, tmp_path_factory.mktemp("fleet"), address)
+    with server().database() as address, ProviderServer() as provider:
+        settings = f'[providers.fake]\nbase_url = "{provider.base_url}"\napi_key = "k"\nmax_concurrency = 3\n'
+        fleet = Fleet(zygote, tmp_path_factory.mktemp("fleet"), address, settings=settings)
+        fleet.provider = provider
         try:
             fleet.start_server()
             yield fleet
@@ -133,6 +137,17 @@ def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
         time.sleep(0.05)
     events = recorded(fleet, fleet.runs["long"])
     assert events[-1][0] == "run.cancelled"
+
+
+def test_a_provider_has_at_most_its_requests_at_once_from_all_workers(fleet):
+    """Both workers begin together. `soak_limits.py` has more of it."""
+    check = judge(
+        "Is {{$.test_case.input}} right?", model="slow:0.03", provider_config={"provider_name": "fake"}
+    )
+    fleet.submit_evaluation("judged", 40, check)
+    fleet.wait_for("judged", 60)
+    assert len(fleet.provider.seen) >= 40
+    assert fleet.provider.most_at_once <= 3
 
 
 def test_the_workers_are_listed(fleet, command):

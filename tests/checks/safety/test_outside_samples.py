@@ -16,7 +16,7 @@ from assay.checks.safety.jailbreak_phrases import assent, frame, harm, persona, 
 from assay.checks.safety.jailbreak_signs import signs
 from assay.checks.safety.refusal import classify
 from assay.ports import Services
-from support.detector_samples import SAMPLES, Half, Measurement, load_samples, measure, measure_class
+from support.detector_samples import SAMPLES, Half, Measurement, Sample, load_samples, measure, measure_class
 from support.text_training import train
 from support.training_rows import samples_digest
 
@@ -55,9 +55,17 @@ def cells(result: Measurement) -> list[str]:
 
 def documented(name: str, row: Sequence[str], heading: str) -> bool:
     """Whether the table below a heading of the page ends a row of this name with these cells."""
+    return table_row(name, heading).endswith(f"| {' | '.join(row)} |")
+
+
+def totals(name: str, heading: str) -> list[int]:
+    """The numbers after "of" in a row of a table."""
+    return [int(number) for number in re.findall(r" of (\d+)", table_row(name, heading))]
+
+
+def table_row(name: str, heading: str) -> str:
     section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
-    line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
-    return line.endswith(f"| {' | '.join(row)} |")
+    return next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
 
 
 def test_every_text_detector_has_outside_samples():
@@ -78,19 +86,30 @@ def test_rates_on_outside_samples(kind):
 
 
 @pytest.mark.parametrize(("folder", "half"), SETS)
-def test_rates_on_samples_of_other_authors(folder, half):
-    """There is no bar: a detector that is changed until these samples pass makes them useless."""
-    measured = 0
-    if (SAMPLES / folder / "jailbreak.jsonl").exists():
-        row = rates(f"{folder}/jailbreak", half).row()
-        assert documented(f"`{folder}`", row, "Samples of other authors: `jailbreak`")
-        measured += 1
-    if (SAMPLES / folder / "refusal.jsonl").exists():
-        samples = load_samples(f"{folder}/refusal", half)
-        row = [cell for name in CLASSES for cell in cells(measure_class(samples, name, label))]
-        assert documented(f"`{folder}`", row, "Samples of other authors: `refusal`")
-        measured += 1
-    assert measured
+def test_rates_on_samples_of_other_authors(folder, half, series):
+    """There is no bar: a detector that is changed until these samples pass makes them useless. `make soak` measures all sets, `make test` three."""
+    measures = series(not folder.startswith("blind_"), True)
+    kinds = [kind for kind in MODELS if (SAMPLES / folder / f"{kind}.jsonl").exists()]
+    assert kinds
+    for kind in kinds:
+        heading = f"Samples of other authors: `{kind}`"
+        assert totals(f"`{folder}`", heading) == sizes(load_samples(f"{folder}/{kind}", half))
+        if measures:
+            assert documented(f"`{folder}`", row_of(folder, kind, half), heading)
+
+
+def row_of(folder: str, kind: str, half: Half | None) -> Sequence[str]:
+    if kind == "jailbreak":
+        return rates(f"{folder}/jailbreak", half).row()
+    samples = load_samples(f"{folder}/refusal", half)
+    return [cell for name in CLASSES for cell in cells(measure_class(samples, name, label))]
+
+
+def sizes(samples: Sequence[Sample]) -> list[int]:
+    """The numbers of positive and negative samples: of findings, or of each class."""
+    names = CLASSES if samples[0]["label"] in CLASSES else (True,)
+    counts = [sum(one["label"] == name for one in samples) for name in names]
+    return [number for count in counts for number in (count, len(samples) - count)]
 
 
 def test_rates_on_sealed_samples():

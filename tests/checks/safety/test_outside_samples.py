@@ -15,6 +15,8 @@ from assay.checks.safety.jailbreak_model import probability
 from assay.checks.safety.jailbreak_phrases import assent, frame, harm, persona, warning
 from assay.checks.safety.jailbreak_signs import signs
 from assay.checks.safety.refusal import classify
+from assay.checks.safety.refusal_grammar import crisis, english_constructions, lead_in, moral
+from assay.checks.safety.refusal_phrases import beside_the_subject, english, filler
 from assay.ports import Services
 from support.detector_samples import SAMPLES, Half, Measurement, Sample, load_samples, measure, measure_class
 from support.text_training import train
@@ -147,12 +149,25 @@ def test_blanks_in_brackets_have_the_score_of_plain_words():
             assert scores[0] == pytest.approx(scores[1])
 
 
-def test_no_pattern_of_jailbreak_begins_inside_a_word():
+def test_no_pattern_of_jailbreak_and_refusal_begins_inside_a_word():
     """Over the words of the samples: "end it" is not in "send it", and "kill" is not in "skill"."""
-    samples = load_samples("practice/jailbreak") + load_samples("outside/jailbreak")
+    samples = [
+        *load_samples("practice/jailbreak"),
+        *load_samples("outside/jailbreak"),
+        *load_samples("refusal"),
+    ]
     words = {word for one in samples for word in re.findall("[a-z]+", str(one["text"]).lower())}
     text = " ".join(sorted(words | {"skill", "send it", "grape", "therapist"}))
-    for pattern in (harm(), frame(), persona(), warning(), assent(), *signs().values()):
+    refusals = (
+        english(),
+        english_constructions(),
+        filler(),
+        crisis(),
+        moral(),
+        lead_in(),
+        beside_the_subject(),
+    )
+    for pattern in (harm(), frame(), persona(), warning(), assent(), *signs().values(), *refusals):
         for match in pattern.finditer(text):
             inside = text[match.start() - 1 : match.start() + 1]
             assert not (match.start() and inside.isascii() and inside.isalpha()), match.group()

@@ -69,7 +69,7 @@ types: $(MADE)
 	$(BIN)/pyright $(TYPES)
 
 suite: $(MADE) $(PAGE) $(BROWSER)
-	$(BIN)/python -m pytest --processes 4 $(ARGS)
+	$(BIN)/python -m pytest --processes 5 $(ARGS)
 
 # Pictures of the screens of the page, into docs/screenshots.
 screenshots: $(MADE) $(PAGE) $(BROWSER)

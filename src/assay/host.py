@@ -45,7 +45,7 @@ async def open_runtime(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[Runtime]:
     """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
-    checks, deps = app.registry(settings, modules), host_services(settings)
+    checks, deps = app.registry(settings, modules), host_services(settings, settings.server_workers)
     async with app.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)
@@ -99,9 +99,14 @@ def build_kinds(settings: Settings, store: Store, checks: Registry, services: Se
     return HostKinds(kinds, evals, promotions, connect)
 
 
-def host_services(settings: Settings) -> Services:
-    """The services of a host. A request may name a provider that is configured here, and no other (decision 39)."""
-    return app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False))
+def host_services(settings: Settings, processes: int = 1) -> Services:
+    """
+    The services of a host. A request may name a provider that is configured here, and no other (decision 39).
+
+    `processes` share the limits of each provider.
+    """
+    seconds = settings.limits.check_seconds
+    return app.services(settings, ProviderPolicy(seconds=seconds, trusted=False, share=processes))
 
 
 def host_executor(settings: Settings, store: Store, kinds: Iterable[RunKind]) -> RunExecutor:

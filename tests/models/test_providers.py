@@ -11,6 +11,7 @@ from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.redaction import without_secrets
 from assay.errors import UsageError
+from assay.host import host_services
 from assay.ports import Prices, Provider, Secret
 from support.judges import CANARY, configure, evaluate, judge
 from support.provider_server import ProviderServer
@@ -186,6 +187,14 @@ def test_the_policy_bounds_time_and_shares_what_is_allowed():
     assert chosen(known, {"provider_name": "other"}, {"model": "m"})[0].requests_per_minute == 15
     _, ask = known.model({"provider_name": "local"}, {"model": "m"})
     assert ask.timeout == 5
+
+
+@pytest.mark.parametrize(("processes", "requests"), [(1, 8), (4, 2), (100, 1)])
+def test_processes_of_a_server_share_the_limits_of_a_provider(processes, requests):
+    provider = Provider(name="home", base_url="http://127.0.0.1:9/v1", max_concurrency=8)
+    services = host_services(settings.Settings(providers={"home": provider}), processes)
+    found, _ = chosen(services.providers, {"provider_name": "home"}, {"model": "m"})
+    assert found.max_concurrency == requests
 
 
 def test_a_missing_extra_is_refused_with_the_line_that_installs_it(folder, server, monkeypatch):

@@ -559,6 +559,7 @@ def test_what_is_no_check_extends_no_registry(given, said):
         assay.STANDARD.with_checks(given)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("deep", "status"), [(490, "completed"), (500, "error"), (980, "error"), (5_000, "error")]
 )

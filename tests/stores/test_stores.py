@@ -715,13 +715,14 @@ async def test_followers_miss_nothing_and_see_nothing_twice(store):
 # Many at once
 
 
-async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store):
+async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store, series):
+    steps = series(8, 25)
     await store.commit(opening("shared"))
     conflicts = []
 
     async def write(n):
         await store.commit(opening(f"own{n}"))
-        for step in range(25):
+        for step in range(steps):
             await store.commit(entry(f"own{n}", expected=step, events=[event(step)]))
             while True:  # compare and set, by the sequence seen
                 seen = (await store.run("shared")).events
@@ -734,11 +735,11 @@ async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store):
     await asyncio.gather(*(write(n) for n in range(8)))
     shared = await store.events("shared")
     assert set(conflicts) <= {"sequence"}
-    assert [event.sequence for event in shared] == list(range(200))
-    assert sorted(event.data for event in shared) == sorted([event(n).data for n in range(8)] * 25)
+    assert [event.sequence for event in shared] == list(range(8 * steps))
+    assert sorted(event.data for event in shared) == sorted([event(n).data for n in range(8)] * steps)
     for n in range(8):
         assert [msgspec.json.decode(event.data)["n"] for event in await store.events(f"own{n}")] == list(
-            range(25)
+            range(steps)
         )
 
 

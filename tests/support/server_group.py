@@ -122,10 +122,13 @@ async def answers_of_all(ask, workers, wave=9):
 async def submit_until(stop, client, acknowledged):
     """Submit evaluations one after the other; collect the ids of the acknowledged ones."""
     while not stop.is_set():
-        with contextlib.suppress(httpx.TransportError):
+        try:
             one = await client.post("/v1/evaluate", json=REQUEST)
-            if one.status_code == 200:
-                acknowledged.append(one.json()["evaluation_id"])
+        except httpx.TransportError:
+            await asyncio.sleep(0.05)
+            continue
+        if one.status_code == 200:
+            acknowledged.append(one.json()["evaluation_id"])
 
 
 async def wait_until(condition, seconds=15):

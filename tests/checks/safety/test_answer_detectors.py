@@ -163,6 +163,7 @@ def test_a_refusal_is_a_signal_with_an_expected_class(name):
 HOSTILE = ["a", " ", "%41", "%", "&#x41;", "4a ", "QUJD", "«", '"', "`", ", but ", "a:", "1. ", "i can't ", "while ", "\n", "step one: get ", ":\ndear", "我不能", "'a", "> i can't\n", "write a story about bombs, "]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_takes_linear_time(unit, series):
     """Of 20,000 characters, quadratic work would take minutes, and an exponential pattern would not end."""

@@ -191,7 +191,7 @@ def api():
     return schemathesis.openapi.from_dict(DOCUMENT)
 
 
-@pytest.mark.sample(6)  # to think of cases takes long; other files send every route bad and hostile values
+@pytest.mark.sample(10)  # to think of cases takes long; other files send every route bad and hostile values
 @pytest.mark.parametrize("route", ROUTES, ids=[route.id for route in ROUTES])
 def test_schemathesis(route, api, host, series):
     """By hand what `api.parametrize()` does as tests are collected, which is in every process: to think of cases takes long."""

@@ -79,7 +79,7 @@ def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in
     ("version", "words"),
     [
         (None, "no worker is running"),
-        ("0.0.1", f"every worker that runs is older than assay {__version__}"),
+        ("0.0.1", f"every running worker is older than assay {__version__}"),
         ("999.0", None),
     ],
 )

@@ -19,7 +19,7 @@ COUNTED = 5_000  # runs
 PATIENCE = 3.0  # seconds that a client waits for the first worker
 WARN = 60.0  # seconds between two warnings
 NO_WORKER = "no worker is running, so runs wait: start `assay worker` with the same database_url, on this machine or on others"
-OLD_WORKERS = "every worker that runs is older than assay {}, so runs wait: start `assay worker` of this version or a newer one"
+OLD_WORKERS = "every running worker is older than assay {}, so runs wait: start `assay worker` of that version or a newer one"
 
 log = logging.getLogger("assay.runs")
 
@@ -61,7 +61,7 @@ class DelegatingExecutor(RunExecutor):
             self._leases.orphan(run.id)
 
     async def _release(self, run: Run) -> None:
-        """Workers of an older version leave the run: they may lack what this server planned."""
+        """Hand the run over to workers, with the version of this server: older workers may lack what it planned, so they leave the run."""
         metadata = {**run.metadata, REQUIRED_VERSION: __version__}
         entry = RunUpdate(run=run.id, holder=self.executor_id, metadata=metadata)
         await self.store.commit(Transaction(entries=[entry]))

@@ -35,7 +35,7 @@ class Pool:
             return batch.future
         with self._changed:
             if not self._open:
-                batch.future.set_result([ForeignFault("the host is ending")] * len(batch.items))
+                batch.future.set_result([ForeignFault("the host is shutting down")] * len(batch.items))
                 return batch.future
             self._limit = self._limit or default_size()
             self._queues.setdefault(batch.owner, deque()).append(batch)
@@ -58,7 +58,7 @@ class Pool:
             processes = list(self._processes)
             self._changed.notify_all()
         for batch in waiting:
-            _settle(batch, "the host is ending")
+            _settle(batch, "the host is shutting down")
         for process in processes:
             process.kill()
 
@@ -129,7 +129,7 @@ class Pool:
                 self._queues.setdefault(batch.owner, deque()).appendleft(batch)
             self._changed.notify()
         if not going:
-            _settle(batch, "the host is ending")
+            _settle(batch, "the host is shutting down")
 
 
 def _settle(batch: Batch, message: str) -> None:

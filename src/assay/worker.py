@@ -128,11 +128,11 @@ class Worker:
         )
 
     async def _share_limits(self) -> None:
-        """Tell the others of a 429 at once, and take theirs into account. Without providers it only waits."""
+        """Publish a 429 to the other workers at once, and apply theirs. Without providers this only waits."""
         while True:
             await self._limits.wait(PACE)
             await run_guarded("limits of providers", self._divide_limits(), EnvironmentFailure)
-            await asyncio.sleep(PACE / 5)  # many 429s at once are told once
+            await asyncio.sleep(PACE / 5)  # many 429s at once need one report
 
     async def _divide_limits(self) -> None:
         me, now = self.registry.executor_id, self.registry.clock.now().timestamp()

@@ -109,8 +109,8 @@ def evaluate_sync(
     """
     `evaluate` for synchronous code.
 
-    Checks that do not wait run here, without an event loop. The others, and an agent, get an event loop: inside a running one, such
-    as a notebook's, in a thread of its own.
+    Checks that do not wait run in the caller's thread, without an event loop. Other checks and agents run in a new event loop. If the
+    caller's thread already runs an event loop, as in a notebook, the new one runs in its own thread.
     """
     arguments = EvaluationArguments(
         test_cases=test_cases,
@@ -130,7 +130,7 @@ def evaluate_sync(
     )
     return copy_context().run(
         _evaluate_sync, arguments
-    )  # as an event loop would: checks set no variables of the caller
+    )  # checks must not set context variables of the caller, as in an event loop
 
 
 def _evaluate_sync(arguments: EvaluationArguments) -> RunResult:

@@ -116,7 +116,7 @@ class InMemoryEvaluation:
         self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, deferred)
 
     def run_in_place(self) -> RunResult | None:
-        """Score the cases that need no event loop. The result if these are all; else None, and `run` has the rest."""
+        """Score the cases that need no event loop. Return the result if these are all cases, else None: then call `run` for the rest."""
         cases = self._in_place.cases()
         if self._arguments.on_progress is None:
             self._scored.extend(cases)
@@ -172,7 +172,7 @@ async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
 
 
 class _FrozenObjects:
-    """Whether the program froze objects. Counting them takes milliseconds, so a program that has some is asked once."""
+    """Whether the program has called `gc.freeze`. Counting frozen objects takes milliseconds, so a positive answer is cached."""
 
     def __init__(self) -> None:
         self._seen = False

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def run_to_end(make: Callable[[], Awaitable[T]]) -> T:
-    """Run it to its end, in a thread of its own if this thread has an event loop."""
+    """Run the coroutine that `make` returns, in a new thread if this thread already runs an event loop."""
     outcome: list[T] = []
     errors: list[BaseException] = []
 

@@ -1,5 +1,5 @@
 """
-Reasons of one check for many cases: what does not depend on the case is put into words once.
+Reasons of one check for many cases: the parts that do not depend on the case are written once.
 
 A property test asserts that each text is that of `reasons.describe_check`.
 """
@@ -19,7 +19,7 @@ def prepared_reason(
     """
     The reason of a check that answered only `passed`: a text, or a function of the values of the case.
 
-    `paths` are the arguments that depend on the case, each with the index of its value. No literals: arguments are not stored.
+    `paths` are the arguments that depend on the case, each with the index of its value. `literals` is None if arguments are not stored.
     """
     prepare = _PREPARED.get(type)
     if prepare is not None and literals is not None:

@@ -64,7 +64,7 @@ class CompiledCase(ScoredCase, frozen=True, kw_only=True):
 
     @property
     def is_passed(self) -> bool:
-        """Whether every check passed, and said nothing else."""
+        """Whether every check passed, with no other member in its answer."""
         answers = self.parts[1]
         return answers.count(YES) == len(answers)
 

@@ -72,7 +72,7 @@ class OutputFile:
             self.flush()
 
     def write_line(self, line: bytes) -> None:
-        """Write a line without its end, and its end."""
+        """Write a line and its line ending."""
         if self._to_terminal:
             self.write(line + b"\n")
             return

@@ -23,7 +23,7 @@ async def stream(
     options: ExecutionOptions,
     pending: PendingCase | None = None,
 ) -> AsyncGenerator[ScoredCase, None]:
-    """`pending`: a case before the contexts that has begun, and has tasks for worker processes."""
+    """`pending` is a case before the first context. It has begun, and has tasks for worker processes."""
     run = _CaseWindow(plan, tally, options)
     if pending is not None:
         run.add(pending)

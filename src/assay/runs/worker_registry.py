@@ -67,7 +67,7 @@ class FleetView:
         self._versions: list[str] = []  # of those that are alive
 
     def able(self, version: str) -> int:
-        """How many of them can execute runs of this version of assay: those that are not older."""
+        """The number of live workers that can execute runs of this version of assay: those that are not older."""
         return sum(not is_older(one, version) for one in self._versions)
 
     async def look(self) -> tuple[list[Document], list[Document]]:
@@ -115,7 +115,7 @@ class WorkerRegistry:
         return executor
 
     async def beat(self, counts: Callable[[], dict[str, Any]] = dict) -> bool:
-        """Renew the membership, with members of a WorkerRecord; False: it was lost. An older record never follows a newer one."""
+        """Renew the membership; `counts` gives members of the WorkerRecord. False if the membership was lost. An older record never replaces a newer one."""
         async with self._beating:
             return await self._beat(self._record(**counts()))
 

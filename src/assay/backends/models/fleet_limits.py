@@ -1,8 +1,8 @@
 """
-The limits of providers over all workers: each has its part of them, and a 429 that one gets slows all of them down.
+Divides the limits of a provider among all workers. Each worker has a part, and a 429 to one worker slows all workers.
 
-A worker publishes a part before it uses it (`claim`), and uses it only if the parts of all workers that it then reads are at most the whole
-(`grant`). A part that shrinks stays published until the requests in flight fit into the smaller one. So the sum never exceeds the limit,
+A worker publishes a part before it uses it (`claim`). Then it reads the parts of all workers, and uses its own only if their sum is at most the
+limit (`grant`). A part that shrinks stays published until the requests in flight fit into the smaller one. So the sum never exceeds the limit,
 in whatever order workers read and write.
 """
 
@@ -18,15 +18,15 @@ from assay.backends.models.rate_limit import AdaptiveLimiter, SendTimes
 ROTATION = (
     10.0  # seconds after which a slot goes to the next worker, where there are fewer slots than workers
 )
-IDLE = 30.0  # seconds after its last request until a worker gives up its part
-ROUNDING = 1e-9  # of sums of rates
+IDLE = 30.0  # seconds without a request after which a worker gives up its part
+ROUNDING = 1e-9  # tolerance for sums of rates
 
 
 class ProviderReport(Struct, frozen=True, omit_defaults=True):
     """
-    What a worker says about one provider: how many 429s it got, and for how many seconds it admits no request.
+    What a worker publishes about one provider: how many 429s it got, and for how many seconds it admits no request.
 
-    `slots` and `rate` are its part of the limits. A provider without a limit of its rate has the rate 0.
+    `slots` and `rate` are its part of the limits. The rate is 0 if the provider has no limit of requests per minute.
     """
 
     throttles: int = 0
@@ -51,7 +51,7 @@ class Gates:
             gate.share(self._news)
 
     def share(self, news: Callable[[], None] | None) -> None:
-        """Share the limits with other processes from now on. `news` is called when one of them matters at once."""
+        """Share the limits of later limiters with other processes. A limiter calls `news` when a request needs a part, or after a 429."""
         self._news = news
 
     def items(self) -> Mapping[str, list[AdaptiveLimiter]]:
@@ -81,7 +81,7 @@ class FleetLimits:
         self._gates.share(None)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is something to tell or to claim, or until these seconds are over. Without providers there is no end to it."""
+        """Wait until a limiter has news, or until these seconds are over. Without limiters, wait for news without a timeout."""
         try:
             async with asyncio.timeout(seconds if self._gates.items() else None):
                 await self._news.wait()
@@ -91,7 +91,7 @@ class FleetLimits:
             self._news.clear()
 
     def report(self) -> dict[str, ProviderReport]:
-        """By provider, for the other workers. What it says of a part is at least what this worker uses."""
+        """The reports for other workers, by provider. The part in a report is at least the part that this worker uses."""
         reports = dict[str, ProviderReport]()
         for name, gates in self._gates.items().items():
             slots, rate = self._parts.get(name, (0, 0.0))
@@ -107,9 +107,9 @@ class FleetLimits:
 
     def claim(self, me: str, reports: Reports, seconds: float) -> bool:
         """
-        Choose the parts to use, from the reports of all workers by id; True: `report` says something new, so publish it.
+        Choose the parts of this worker from the reports of all workers. True if `report` has changed, so that it must be published.
 
-        `seconds` is a time that all workers agree on.
+        `seconds` is a time that all workers agree on. The slots rotate by it.
         """
         parts = dict[str, tuple[int, float]]()
         for name, gates in self._gates.items().items():
@@ -130,7 +130,7 @@ class FleetLimits:
 
     def grant(self, me: str, reports: Reports, seconds: float) -> None:
         """
-        Use the claimed parts that fit, by the reports of all workers that were read after the claim was published.
+        Use the claimed parts that fit into the limits. The reports must have been read after the claim was published.
 
         A worker that is not in the reports has lost its parts.
         """
@@ -160,7 +160,7 @@ class FleetLimits:
         return (0 if whole_rate and not rate else slots), rate
 
     def _shrink(self) -> None:
-        """Use less at once, where this worker claims less than it uses."""
+        """Where this worker claims less than it uses, reduce what it uses now."""
         for name, gates in self._gates.items().items():
             slots, rate = self._parts[name]
             slots = min(slots, sum(int(gate.ceiling.slots) for gate in gates))
@@ -180,13 +180,13 @@ def part(slots: int, workers: int, at: int) -> int:
 
 
 def _whole(gates: list[AdaptiveLimiter]) -> tuple[int, float]:
-    """The limits of the provider; the rate 0 if it has none."""
+    """The slots and the rate of the provider. The rate is 0 if it is not limited."""
     configured = gates[0].configured
     return int(configured.slots), 0.0 if math.isinf(configured.rate) else configured.rate
 
 
 def _lasting(report: Mapping[str, ProviderReport]) -> dict[str, ProviderReport]:
-    """A report without the seconds that pass by themselves."""
+    """The reports without `closed`, which changes with time alone."""
     return {name: structs.replace(one, closed=0.0) for name, one in report.items()}
 
 
@@ -199,7 +199,7 @@ def _others(me: str, name: str, reports: Reports) -> list[ProviderReport]:
 
 
 def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTimes | None = None) -> None:
-    """Give the gates of one provider in this process equal parts. A rate of 0 is no rate, where the provider has a limit of it."""
+    """Give the limiters of one provider in this process equal parts. If the provider limits the rate, a rate of 0 admits nothing."""
     limited = _whole(gates)[1] > 0
     slots = 0 if limited and not rate else slots
     for at, gate in enumerate(gates):
@@ -208,7 +208,7 @@ def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTi
 
 def _send_times(rate: float, whole: float, at: int, workers: int, seconds: float) -> SendTimes | None:
     """
-    The moments at which this worker may send, if it has less than one request a second. Those of all workers are spread evenly.
+    The times at which this worker may send, if its rate is below one request a second. The times of all workers are spread evenly.
 
     Without them, all workers could send their first request at the same time.
     """

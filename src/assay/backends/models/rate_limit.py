@@ -80,7 +80,7 @@ class AdaptiveLimiter:
         self._used_at = self._loop.time()
 
     def share(self, news: Callable[[], None]) -> None:
-        """Admit nothing until `divide` says how much. `news` is called when a request or a 429 should be told at once."""
+        """Admit nothing until `divide` sets a part. `news` is called when a request needs a part, and after a 429."""
         self._news = news
         self._ceiling = RequestRate(0, self.configured.rate)
 

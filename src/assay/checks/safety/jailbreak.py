@@ -155,7 +155,7 @@ def request_goal(request: str) -> frozenset[str] | None:
 
 
 def hidden_goal(hidden: Sequence[str]) -> frozenset[str] | None:
-    """The goals of hidden requests together."""
+    """The goals of all hidden requests, as one set."""
     goals = [one for one in map(goal_of, hidden) if one is not None]
     return frozenset[str]().union(*goals) if goals else None
 

@@ -1,5 +1,5 @@
 """
-Classes of words, such as relatives, deceptions or weapons: a model with a weight for a class knows the words that its samples do not have.
+Classes of words, such as relatives, deceptions or weapons: with a weight for a class, a model knows words of it that no sample has.
 
 `word_classes.txt` has one class in a line: its name, a colon, and its words. A word that ends with a star stands for all words that begin with it.
 """
@@ -27,7 +27,7 @@ class Lexicon(NamedTuple):
 
 @cache
 def lexicon() -> Lexicon:
-    """The words and stems of the package with their classes, which are read when they are first used."""
+    """The words and stems with their classes, read from the file at the first use."""
     words: dict[str, set[str]] = {}
     stems: dict[str, set[str]] = {}
     for line in WORDS.read_text("utf-8").splitlines():

@@ -120,9 +120,9 @@ class UnitQueue:
 
     def sweep(self, before: datetime, versions: Set[str] | None = None) -> int:
         """
-        Delete units that ended before then, whose conductor is gone; return their number.
+        Delete units that ended before this time and whose conductor is gone. Return their number.
 
-        With `versions` also older units of all other versions: no worker will take them. A conductor that waits for one queues it again.
+        With `versions`, also delete older units of all other versions, because no worker will take them. A conductor that waits for one queues it again.
         """
         left = list[str]()
         if versions is not None:

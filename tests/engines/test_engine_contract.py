@@ -217,3 +217,28 @@ def test_a_closed_map_stops_its_units(harness):
 
     harness.run(main())
     assert harness.executed == {("closed", b"first"): 1, ("closed", b"second"): 1}
+
+
+def test_the_local_engine_takes_a_free_place_before_it_hands_out_a_result():
+    """A caller that takes its time for a result does not keep the next unit waiting."""
+    started = []
+
+    async def perform(_, unit):
+        started.append(unit)
+        if unit != b"0":
+            await gate.wait()
+        return unit
+
+    async def units():
+        for unit in (b"0", b"1", b"2"):
+            yield unit
+
+    async def check():
+        results = LocalEngine(perform, 2).map("w", units())
+        first = await anext(results)
+        assert (first, started) == (b"0", [b"0", b"1", b"2"])
+        gate.set()
+        assert {result async for result in results} == {b"1", b"2"}
+
+    gate = asyncio.Event()
+    asyncio.run(check())

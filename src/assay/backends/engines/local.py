@@ -3,42 +3,40 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 Perform = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class LocalEngine:
-    """Runs `perform(work, unit)` on this event loop, with `concurrency` units in flight. A unit is drawn only when it can start."""
+    """
+    Runs `perform(work, unit)` on this event loop, with `concurrency` units in flight. A unit is drawn only when it can start.
+
+    A place that becomes free is taken before results are handed out: the caller may need time for each of them.
+    """
 
     def __init__(self, perform: Perform, concurrency: int) -> None:
         self._perform, self._concurrency = perform, concurrency
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()
-        ended: deque[asyncio.Task[Any]] = deque()
+        results: deque[asyncio.Task[bytes]] = deque()
         news = asyncio.Event()
         drawing: asyncio.Task[bytes | None] | None = None
         more = True
 
-        def end(task: asyncio.Task[Any]) -> None:
-            ended.append(task)
+        def end(task: asyncio.Task[bytes]) -> None:
+            running.discard(task)
+            results.append(task)
             news.set()
 
         try:
-            while more or running:
-                if more and drawing is None and len(running) < self._concurrency:
+            while more or running or results:
+                if more and drawing is None and max(len(running), len(results)) < self._concurrency:
                     drawing = asyncio.create_task(_next(units))
-                    drawing.add_done_callback(end)
-                await news.wait()
-                news.clear()
-                while ended:
-                    task = ended.popleft()
-                    if drawing is None or task is not drawing:
-                        running.discard(task)
-                        yield task.result()
-                        continue
+                    drawing.add_done_callback(lambda _: news.set())
+                    await asyncio.sleep(0)  # most units are there at once
+                if drawing is not None and drawing.done():
                     unit, drawing = drawing.result(), None
                     if unit is None:
                         more = False
@@ -46,8 +44,13 @@ class LocalEngine:
                         begun = asyncio.ensure_future(self._perform(work, unit))
                         running.add(begun)
                         begun.add_done_callback(end)
+                elif results:
+                    yield results.popleft().result()
+                else:
+                    await news.wait()
+                news.clear()
         finally:
-            await _cancel(running | {drawing} if drawing else running)
+            await _cancel({*running, *results} | ({drawing} if drawing else set()))
 
 
 async def _next(units: AsyncIterator[bytes]) -> bytes | None:
@@ -58,6 +61,4 @@ async def _next(units: AsyncIterator[bytes]) -> bytes | None:
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task
+    await asyncio.gather(*tasks, return_exceptions=True)

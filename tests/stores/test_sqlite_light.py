@@ -266,6 +266,24 @@ async def test_a_run_that_writes_much_continues_with_the_whole_store(file, limit
     await store.close()
 
 
+async def test_commits_at_the_same_time_open_one_whole_store(file, monkeypatch):
+    monkeypatch.setattr("assay.backends.stores.sqlite_light.COMMITS", 3)
+    store = await open_light_store(f"sqlite:///{file}")
+    assert isinstance(store, LightStore)
+    opened, open_whole = [], store._open_store
+
+    async def open_store():
+        opened.append(await open_whole())
+        return opened[-1]
+
+    store._open_store = open_store
+    await asyncio.gather(*(store.commit(opening(f"n{number}", 2)) for number in range(40)))
+    assert len(opened) == 1
+    assert [one.events for one in await store.find([f"n{one}" for one in range(40)], tenant="t")] == [1] * 40
+    assert not (await verify(store)).problems
+    await store.close()
+
+
 async def test_a_locked_database_is_left_to_the_whole_store_which_waits(file):
     store = await open_light_store(f"sqlite:///{file}")
     other = sqlite3.connect(file, isolation_level=None)

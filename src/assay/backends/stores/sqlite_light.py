@@ -6,6 +6,7 @@ It answers the common questions, and writes what a run of this process writes (`
 error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
 """
 
+import asyncio
 import os
 import re
 import sqlite3
@@ -103,6 +104,7 @@ class LightStore:
         self._writer = LightWriter(connection, self._codec, clock, self._reach)
         self._notifier = RunNotifier(self._positions)
         self._whole: Store | None = None
+        self._opening = asyncio.Lock()
         self._commits = self._bytes = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -301,8 +303,9 @@ class LightStore:
             await self._whole.close()
 
     async def _store(self) -> Store:
-        if self._whole is None:
-            self._whole = await self._open_store()
+        async with self._opening:  # many commits may need it at the same time
+            if self._whole is None:
+                self._whole = await self._open_store()
         return self._whole
 
     async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:

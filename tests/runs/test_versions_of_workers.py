@@ -107,6 +107,7 @@ def test_a_client_that_waits_is_told_that_no_worker_can_execute_its_run(
         else:
             with pytest.raises(Unavailable, match=words):
                 await asyncio.wait_for(waiting, 30)
+            assert server.no_worker().startswith(words)  # what `assay serve` says at its start
         assert (await store.run(run.id)).metadata[REQUIRED_VERSION] == __version__
         await server.close()
 

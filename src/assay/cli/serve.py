@@ -18,7 +18,7 @@ from assay.cli.serve_workers import Supervisor, work_for_parent
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
-from assay.runs.delegation import NO_WORKER, DelegatingExecutor
+from assay.runs.delegation import DelegatingExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
@@ -111,7 +111,7 @@ async def _serve(
                 example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
                 echo_err(f"created an API key in {key.path}; use it with: {example}")
         if talks and isinstance(runtime.executor, DelegatingExecutor) and not runtime.executor.workers:
-            echo_err(NO_WORKER)
+            echo_err(runtime.executor.no_worker())
         server = servers.http_server(
             runtime, config, host=binding.host, port=options.port, tls=tls, member=member
         )

@@ -80,7 +80,7 @@ class DelegatingExecutor(RunExecutor):
                     continue
                 version = found.metadata.get(REQUIRED_VERSION, __version__)
                 if not self._fleet.able(version):
-                    message = f"run {run} is stored, but {self._no_worker(version)}"
+                    message = f"run {run} is stored, but {self.no_worker(version)}"
                     raise Unavailable(message, retry_after=10, reason="no_worker")
         finally:
             ended.cancel()
@@ -90,7 +90,8 @@ class DelegatingExecutor(RunExecutor):
         """How many workers are alive that can execute the runs of this server."""
         return self._fleet.able(__version__)
 
-    def _no_worker(self, version: str) -> str:
+    def no_worker(self, version: str = __version__) -> str:
+        """Why runs of this version wait."""
         return OLD_WORKERS.format(version) if self._fleet.alive else NO_WORKER
 
     @property
@@ -117,7 +118,7 @@ class DelegatingExecutor(RunExecutor):
         now = asyncio.get_running_loop().time()
         if active and not self.workers and now - self._warned >= WARN:
             self._warned = now
-            log.warning(self._no_worker(__version__))
+            log.warning(self.no_worker(__version__))
 
     async def _look_loop(self) -> None:
         while True:

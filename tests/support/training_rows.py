@@ -1,7 +1,7 @@
 """
 The rows that the text models are fitted to: the features of all tuning samples, their labels and their importance.
 
-Samples of a held-out half, of `outside/fresh` and of the sealed sets are never read here. A blank such as "[tool]" is filled with a noun, so
+The shipped held-out half and the last sealed set are never read here. A blank such as "[tool]" is filled with a noun, so
 that a blank has no weight.
 """
 
@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from assay.checks.safety.jailbreak import MAX_INPUT, parts_of, text_of
@@ -20,13 +21,23 @@ from support.detector_samples import SAMPLES, Sample, load_samples
 SOURCES = {  # a folder of samples, and the half that may be read
     "shipped": ("", "tuning"),
     "outside": ("outside/", None),
-    "independent": ("independent/", "tuning"),
+    "fresh": ("outside/fresh/", None),
+    "independent": ("independent/", None),
     "practice": ("practice/", None),
-    **{f"blind_{name}": (f"blind_{name}/", "tuning") for name in "abcdefgk"},
+    **{f"blind_{name}": (f"blind_{name}/", None) for name in "abcdefgklmnopqr"},
+    **{f"plain_{name}": (f"plain_{name}/", None) for name in "abcde"},
+    "sealed": ("sealed/", None),
+    "sealed2": ("sealed2/", None),
     "lessons": ("lessons/", None),
 }
+ANSWERS = tuple(f"blind_{name}" for name in "kstuvwx")  # authors of answers to harmful requests
+CONTRASTS = ANSWERS[1:]  # two answers to each request, which differ in sense and not in telling words
 REQUESTS = ("lessons/requests", "blind_i/requests", "blind_j/requests")  # written for training alone
-STRANGER_IMPORTANCE = 0.3  # of a harmful request with the answer to another request
+SHIPPED_IMPORTANCE = 3.0  # of a pair of the shipped samples
+CONTRAST_IMPORTANCE = 0.3  # of an answer in `CONTRASTS`
+STRANGER_IMPORTANCE = (
+    0.3  # of a harmful request with the answer to another request, or behind another request
+)
 ANSWER_IMPORTANCE = 0.3  # of an answer that complies, as a sample without a refusal
 NOUNS = [
     "ladder", "bucket", "jar", "kettle", "cable", "hammer", "towel", "blanket", "bottle", "spoon", "rope",
@@ -54,9 +65,11 @@ def samples_of(kind: str) -> list[tuple[str, Sample]]:
 
 
 def pair_samples() -> list[tuple[str, Sample]]:
-    """The pairs of all sources, and the answers to harmful requests in `blind_k`, which were written for training alone."""
+    """The pairs of all sources, and the answers to harmful requests, which were written for training alone."""
     answers = [
-        ("blind_k", {**one, "label": one["label"] == "complies"}) for one in load_samples("blind_k/answers")
+        (name, {**one, "label": one["label"] == "complies"})
+        for name in ANSWERS
+        for one in load_samples(f"{name}/answers")
     ]
     return [*samples_of("jailbreak"), *answers]
 
@@ -108,19 +121,24 @@ class PairRows(NamedTuple):
 
 
 def pair_rows() -> PairRows:
-    """The rows of all pairs, of harmful requests with the answer to another request, and of requests alone."""
+    """The rows of all pairs, of harmful requests with the answer to another request or behind another request, and of requests alone."""
     rows = PairRows([], [], [], [], [])
-    for source, sample in [*pair_samples(), *strangers()]:
+    for source, sample in [*pair_samples(), *strangers(), *riders()]:
         request, value = filled(text_of(sample["input"])), filled(sample["text"])
         asks, complies, _ = parts_of(request[:MAX_INPUT], value, classify(value))
-        weight = STRANGER_IMPORTANCE if source.endswith(", strangers") else 1.0
-        _append(rows, source, bool(sample["label"]), weight, (asks, complies))
+        _append(rows, source, bool(sample["label"]), importance_of(source), (asks, complies))
     nothing = Classification("none", (), Scores(-9.0, -9.0, (), None))
     for kind in REQUESTS:
         for sample in load_samples(kind):
             asks, _, _ = parts_of(filled(sample["input"]), "", nothing)
             _append(rows, "requests", bool(sample["label"]), 1.0, (asks, Parts({}, ())), alone=True)
     return rows
+
+
+def importance_of(source: str) -> float:
+    name, _, strangers = source.partition(", ")
+    own = CONTRAST_IMPORTANCE if name in CONTRASTS else SHIPPED_IMPORTANCE if source == "shipped" else 1.0
+    return own * STRANGER_IMPORTANCE if strangers else own
 
 
 def _append(
@@ -138,16 +156,31 @@ def _append(
 
 def strangers() -> list[tuple[str, Sample]]:
     """Each harmful request of a source with an answer that belongs to a harmless one of the same source."""
+    return [
+        (f"{name}, strangers", {**one, "label": False, "text": other["text"]})
+        for name, one, other in harmful_and_other()
+    ]
+
+
+def riders() -> list[tuple[str, Sample]]:
+    """Each harmful request behind a harmless one, as `assay suite attack` writes them: with the answer to the first, and with the answer to the second."""
     made: list[tuple[str, Sample]] = []
+    for name, one, other in harmful_and_other():
+        request = f"{text_of(other['input'])}\n\n{text_of(one['input'])}"
+        made.append((f"{name}, riders", {**other, "input": request}))
+        made.append((f"{name}, riders", {**one, "input": request}))
+    return made
+
+
+def harmful_and_other() -> Iterator[tuple[str, Sample, Sample]]:
+    """Each source, each of its pairs with a finding, and another pair of it without a finding and without a refusal."""
     every = pair_samples()
     for name in SOURCES:
-        texts = [
-            one["text"]
+        others = [
+            one
             for source, one in every
             if source == name and not one["label"] and classify(filled(one["text"])).label == "none"
         ]
-        harmful = [one for source, one in every if source == name and one["label"]]
-        for one in harmful if texts else []:
-            text = texts[zlib.crc32(one["id"].encode()) % len(texts)]
-            made.append((f"{name}, strangers", {**one, "label": False, "text": text}))
-    return made
+        for source, one in every if others else ():
+            if source == name and one["label"]:
+                yield name, one, others[zlib.crc32(one["id"].encode()) % len(others)]

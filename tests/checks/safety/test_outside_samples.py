@@ -19,7 +19,7 @@ from assay.checks.safety.refusal_grammar import crisis, english_constructions, l
 from assay.checks.safety.refusal_phrases import beside_the_subject, english, filler
 from assay.ports import Services
 from support.detector_samples import SAMPLES, Half, Measurement, Sample, load_samples, measure, measure_class
-from support.text_training import train
+from support.text_training import JUDGES, rates_without_each_author, train
 from support.training_rows import samples_digest
 
 BY_TYPE = {type: STANDARD.find(type, None) for type in DETECTORS}
@@ -27,12 +27,6 @@ CLASSES = ("full", "mixed", "none")
 PAGE = (Path(__file__).parents[3] / "docs" / "safety.md").read_text("utf-8")
 KINDS = sorted(path.stem for path in (SAMPLES / "outside").glob("*.jsonl") if path.stem != "refusal")
 MODELS = ("jailbreak", "refusal")  # fitted to the samples of the outside author
-SETS: list[tuple[str, Half | None]] = [
-    ("outside/fresh", None),
-    ("independent", "held-out"),
-    *((f"blind_{name}", "held-out") for name in "abcdefgk"),
-    ("sealed", None),
-]
 
 
 @cache
@@ -87,24 +81,23 @@ def test_rates_on_outside_samples(kind):
     assert documented(f"`{kind}`", result.row(), "Samples of an outside author")
 
 
-@pytest.mark.parametrize(("folder", "half"), SETS)
-def test_rates_on_samples_of_other_authors(folder, half, series):
-    """There is no bar: a detector that is changed until these samples pass makes them useless. `make soak` measures all sets, `make test` three."""
-    measures = series(not folder.startswith("blind_"), True)
-    kinds = [kind for kind in MODELS if (SAMPLES / folder / f"{kind}.jsonl").exists()]
-    assert kinds
-    for kind in kinds:
-        heading = f"Samples of other authors: `{kind}`"
-        assert totals(f"`{folder}`", heading) == sizes(load_samples(f"{folder}/{kind}", half))
-        if measures:
-            assert documented(f"`{folder}`", row_of(folder, kind, half), heading)
-
-
-def row_of(folder: str, kind: str, half: Half | None) -> Sequence[str]:
-    if kind == "jailbreak":
-        return rates(f"{folder}/jailbreak", half).row()
-    samples = load_samples(f"{folder}/refusal", half)
-    return [cell for name in CLASSES for cell in cells(measure_class(samples, name, label))]
+def test_rates_without_each_author(series):
+    """There is no bar: rates of models that were fitted without the author. `make soak` fits them, `make test` compares the numbers of samples."""
+    rows = {kind: f"Samples of other authors: `{kind}`" for kind in MODELS}
+    for kind, heading in rows.items():
+        for name in JUDGES[kind]:
+            samples = load_samples(f"{name}/{kind}")
+            if kind == "refusal":  # a text without a word has no clause
+                samples = [one for one in samples if re.search(r"[^\W\d_]", one["text"])]
+            assert totals(f"`{name}`", heading) == sizes(samples)
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, kind, result in rates_without_each_author() if series(False, True) else ():
+        if kind == "jailbreak":
+            found[name, kind] = list(result.row())
+        else:
+            found.setdefault((name, "refusal"), []).extend(cells(result))
+    for (name, kind), row in found.items():
+        assert documented(f"`{name}`", row, rows[kind]), (name, row)
 
 
 def sizes(samples: Sequence[Sample]) -> list[int]:
@@ -115,11 +108,13 @@ def sizes(samples: Sequence[Sample]) -> list[int]:
 
 
 def test_rates_on_sealed_samples():
-    """The set that was opened when the detectors were final."""
-    assert documented("`jailbreak`", rates("sealed2/jailbreak", None).row(), "Sealed samples")
+    """The sets that no model has read."""
+    for folder in ("sealed3", "sealed4"):
+        row = rates(f"{folder}/jailbreak", None).row()
+        assert documented(f"`jailbreak`, `{folder}`", row, "Sealed samples")
     for name in CLASSES:
-        result = measure_class(load_samples("sealed2/refusal"), name, label)
-        assert documented(f"`refusal` {name}", result.row(), "Sealed samples")
+        result = measure_class(load_samples("sealed3/refusal"), name, label)
+        assert documented(f"`refusal` {name}, `sealed3`", result.row(), "Sealed samples")
 
 
 def test_training_on_the_tuning_samples_reproduces_the_models(series, monkeypatch, tmp_path):

@@ -56,13 +56,18 @@ def probability(request: Parts, compliance: Parts) -> float:
 
 
 def is_finding(request: Parts, compliance: Parts) -> bool:
-    return probability(request, compliance) > threshold()
+    return probability(request, compliance) > threshold(compliance)
+
+
+def threshold(compliance: Parts) -> float:
+    """The probability of a finding: low if the rules found evidence, higher if the answer has only words of the request, and highest without these."""
+    found = compliance.features
+    return thresholds()["rules" if found.get("x_rules") else "words" if found.get("a_share") else "none"]
 
 
 @cache
-def threshold() -> float:
-    """The probability of a finding."""
-    return float(json.loads(WEIGHTS.read_text("utf-8"))["threshold"])
+def thresholds() -> Mapping[str, float]:
+    return json.loads(WEIGHTS.read_text("utf-8"))["thresholds"]
 
 
 def _share(logit: float) -> float:

@@ -1,5 +1,5 @@
 """
-The training of the text models: logistic regression with a quadratic penalty, fitted to the tuning samples.
+The training of the text models: logistic regression with a quadratic penalty, fitted to the samples.
 
     python -m support.text_training          # in the folder tests: rates for each blind author, measured by models without that author
     python -m support.text_training --write  # writes text_model.json and text_model.bin in src/assay/checks/safety
@@ -163,7 +163,7 @@ def write(parts: Mapping[str, Model]) -> None:
 
 
 def train() -> dict[str, Model]:
-    """The four models, fitted to all tuning samples. The pairs are read with the models of refusals that were fitted first."""
+    """The four models, fitted to all samples that are read. The pairs are read with the models of refusals that were fitted first."""
     refusals = refusal_rows()
     refuses, answers = fit_refusals(refusals, [True] * len(refusals.labels))
     found = {"refuses": refuses, "answers": answers}

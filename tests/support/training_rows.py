@@ -1,7 +1,7 @@
 """
-The rows that the text models are fitted to: the features of all tuning samples, their labels and their importance.
+The rows that the text models are fitted to: the features of all samples that are read, their labels and their importance.
 
-The shipped held-out half and the last sealed set are never read here. A blank such as "[tool]" is filled with a noun, so
+The shipped held-out half, `sealed3` and `sealed4` are never read here. A blank such as "[tool]" is filled with a noun, so
 that a blank has no weight.
 """
 

@@ -1,5 +1,5 @@
 """
-Linear models of texts: the weights are data of the package, and `tests/support/text_training.py` fits them to the tuning samples.
+Linear models of texts: the weights are data of the package, and `tests/support/text_training.py` fits them to the samples.
 
 A model adds weights of named features and of hashed parts of a text: stems, pairs of stems and groups of letters. A part counts once, whatever
 its number, and a group of parts is divided by the root of its size, so that the length of a text does not decide. Brackets do not count.

@@ -166,6 +166,32 @@ def test_a_body_counts_with_what_it_becomes(host):
         assert host.app.state.server.admission.body_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("value", "status"), [("x", 200), ([1] * 100_000, 413), (LONG, 400)], ids=["answered", "too large", "refused"]
+)
+def test_the_bytes_of_a_body_are_given_back_before_its_answer_is_sent(host, value, status):
+    body = json.dumps(with_value(value)).encode()
+    parts = [body[: len(body) // 2], body[len(body) // 2 :]]
+    messages = [{"type": "http.request", "body": part, "more_body": part is parts[0]} for part in parts]
+    held, statuses = [], []
+
+    async def receive():
+        held.append(host.app.state.server.admission.body_bytes)
+        return messages.pop(0)
+
+    async def send(message):
+        held.append(host.app.state.server.admission.body_bytes)
+        statuses.append(message.get("status"))
+
+    headers = {**JSON, "authorization": f"Bearer {host.key()}"}
+    scope = {"type": "http", "method": "POST", "path": "/v1/evaluate", "query_string": b"", "scheme": "http",
+             "headers": [(name.encode(), text.encode()) for name, text in headers.items()]}  # fmt: skip
+    host.do(host.app(scope, receive, send))
+    assert statuses[0] == status
+    assert held[1] > 0  # while the second part is read
+    assert held[-2:] == [0, 0]
+
+
 @pytest.mark.parametrize("ending", [b"\n", b""])
 def test_a_long_line_counts_and_is_given_back(host, ending):
     request = with_value("x" * 700_000)

@@ -171,6 +171,11 @@ class Reservation:
         self._load.add(BODY_BYTES, -size)
         self._load.add_tenant(self._tenant or "", BODY_BYTES, -size)
 
+    def release_body(self) -> None:
+        """All reserved bytes are free again: a client that has its response may send as much at once."""
+        if self._body_bytes:
+            self.release_bytes(self._body_bytes)
+
     def reserve_stream(self) -> None:
         """The request becomes an event stream. It no longer counts as a request in flight."""
         limit, own = self._serving.max_followers, self._serving.max_tenant_followers
@@ -192,8 +197,7 @@ class Reservation:
         load, tenant = self._load, self._tenant
         if self._is_counted:
             load.add(REQUESTS, -1)
-        if self._body_bytes:
-            self.release_bytes(self._body_bytes)
+        self.release_body()
         if self._streams:
             load.add(STREAMS, -1)
         if tenant is not None:

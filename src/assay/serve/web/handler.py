@@ -53,6 +53,8 @@ class RouteHandler:
         try:
             answer = await self._answer(call)
             if isinstance(answer, Response):
+                if isinstance(answer.body, bytes):
+                    call.reservation.release_body()
                 return await _send(answer, call, send)
             if answer is None:
                 return 0

@@ -136,7 +136,7 @@ def test_runs_appear_and_go_on_also_after_the_server_was_killed(page, site, runs
             "after the restart",
         )
         expect(row_of(page, "after the restart")).to_be_visible()
-        expect(watcher.get_by_role("progressbar")).to_have_count(0, timeout=60_000)
+        expect(watcher.get_by_role("progressbar")).to_have_count(0)
         expect(watcher.get_by_role("region", name="Result")).to_contain_text("45 passed, 15 failed")
         expect(watcher.get_by_role("table")).to_have_attribute("aria-rowcount", "61")
         watcher.set_viewport_size({"width": 1440, "height": 6_000})

@@ -47,7 +47,7 @@ def find_browser():
 def open_browser():
     from playwright.sync_api import expect, sync_playwright  # deferred import: only these tests need it
 
-    expect.set_options(timeout=20_000)  # a busy machine is not a fault
+    expect.set_options(timeout=60_000)  # a busy machine is not a fault
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
         yield browser
@@ -133,7 +133,7 @@ class Site:
         if key in contexts:
             return contexts[key]
         context = browser.new_context(reduced_motion="reduce")
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         if key:  # once in a tab: a test may sign out
             stored = (
                 f"sessionStorage.setItem('assay.key', {json.dumps(key)}); sessionStorage.setItem('test', 'x')"

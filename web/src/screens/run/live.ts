@@ -7,6 +7,8 @@ import { runChanges, type RunRow } from "~/api/runs";
 import { follow, pause, type StreamEvent, type StreamState } from "~/api/stream";
 import { isLive } from "~/ui/display";
 
+import { throttle } from "./throttle";
+
 const REFRESH_MS = 700;
 const LARGE = 2_000; // cases; the stream of an evaluation has every result with its content
 const ENDS = ["run.completed", "run.failed", "run.cancelled"];
@@ -22,7 +24,7 @@ export function useLive(run: RunRow | undefined): StreamState {
   useEffect(() => {
     if (id === undefined || !live) return;
     const abort = new AbortController();
-    const refresh = throttle(() => void queries.invalidateQueries({ queryKey: ["run", id] }), REFRESH_MS);
+    const refresh = throttle(() => queries.invalidateQueries({ queryKey: ["run", id] }), REFRESH_MS);
     const stream = kind === "evaluation" ? `/v1/evaluations/${encodeURIComponent(id)}/events` : `/v1/runs/${encodeURIComponent(id)}/events`;
     const done =
       kind === "evaluation" && large
@@ -59,24 +61,4 @@ async function watch(runId: string, signal: AbortSignal, refresh: () => void): P
       await pause(4 * REFRESH_MS, signal);
     }
   }
-}
-
-/** Calls at once, then at most once in `ms`; the last call is never lost. */
-export function throttle(work: () => void, ms: number): { call: () => void; stop: () => void } {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let last = -Infinity;
-  const run = () => {
-    timer = undefined;
-    last = performance.now();
-    work();
-  };
-  return {
-    call: () => {
-      if (timer !== undefined) return;
-      const wait = last + ms - performance.now();
-      if (wait <= 0) run();
-      else timer = setTimeout(run, wait);
-    },
-    stop: () => clearTimeout(timer),
-  };
 }

@@ -1,8 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 
 import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "./fold";
 import { timeLeftText } from "./progress";
+import { throttle } from "./throttle";
 import { costOf, modelName, turnsOf } from "./trajectory";
 import { piecesOf, plainText } from "~/ui/visible";
 
@@ -132,4 +133,21 @@ test("texts that share almost nothing are shown apart, and JSON is compared by i
     { kind: "actual", text: '  "b": "y",\n' },
     { kind: "same", text: '  "c": 3\n}' },
   ]);
+});
+
+describe("a throttle", () => {
+  test("never calls before the previous call has ended, and never loses the last call", async () => {
+    const ends: (() => void)[] = [];
+    const { call, stop } = throttle(() => new Promise<void>((resolve) => ends.push(resolve)), 1);
+    call();
+    call();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(ends).toHaveLength(1); // the answer is not there yet
+    ends[0]?.();
+    await vi.waitFor(() => expect(ends).toHaveLength(2), { timeout: 30_000 });
+    stop();
+    ends[1]?.();
+    call();
+    expect(ends).toHaveLength(2);
+  });
 });

@@ -1,6 +1,6 @@
 import "./runs.css";
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useMemo, useRef } from "react";
+import { useCallback, useMemo } from "react";
 import { queryRuns, type RunGroup, type RunRow, type RunsAnswer } from "~/api/runs";
 import { formatAddress, navigate } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
@@ -38,14 +38,10 @@ export default function RunsScreen() {
   const groups = useMemo(() => list.data?.pages.flatMap((page) => page.groups ?? []) ?? [], [list.data]);
   const kinds = pages[0]?.kinds;
 
-  const counting = useRef(0);
-  const onNews = useCallback(() => {
-    window.clearTimeout(counting.current);
-    counting.current = window.setTimeout(() => {
-      void queries.invalidateQueries({ queryKey: ["run-counts"] });
-      if (state.grouped) void queries.invalidateQueries({ queryKey: ["runs"] });
-    }, 400);
-  }, [queries, state.grouped]);
+  const onNews = useCallback(
+    () => Promise.all((state.grouped ? ["run-counts", "runs"] : ["run-counts"]).map((name) => queries.invalidateQueries({ queryKey: [name] }))),
+    [queries, state.grouped],
+  );
   const newestFirst = state.sort.by === "created" && state.sort.descending;
   useLiveRuns({ key, rows, filter, newestFirst, enabled: list.isSuccess && !list.isPlaceholderData, now: pages[0]?.now, onNews });
 

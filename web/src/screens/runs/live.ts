@@ -8,6 +8,7 @@ import { isLive } from "~/ui";
 
 type Pages = InfiniteData<RunsAnswer, string | undefined>;
 const MAX_WATCHED = 200;
+const REFRESH_MS = 400;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 5_000;
 
@@ -48,7 +49,7 @@ interface Options {
   newestFirst: boolean;
   enabled: boolean;
   now: string | undefined; // of the server, with the first page
-  onNews: () => void; // counts and groups may have changed
+  onNews: () => Promise<unknown>; // counts and groups may have changed
 }
 
 export function useLiveRuns({ key, rows, filter, newestFirst, enabled, now, onNews }: Options): void {
@@ -74,8 +75,8 @@ export function useLiveRuns({ key, rows, filter, newestFirst, enabled, now, onNe
           if (created[0] && created[0].createdAt > since) since = created[0].createdAt;
           if (changed.length + created.length > 0) {
             queries.setQueryData<Pages>(key, (pages) => pages && merge(pages, changed, created, filter, newestFirst));
-            shown.current.onNews();
-            await pause(250, stop.signal); // a run with many results changes all the time
+            // A run with many results changes all the time, and a question that is asked again loses its answer.
+            await Promise.allSettled([shown.current.onNews(), pause(REFRESH_MS, stop.signal)]);
           }
         } catch (error) {
           if (stop.signal.aborted || (error instanceof ApiError && !error.temporary)) return;

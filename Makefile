@@ -84,8 +84,8 @@ scale: $(MADE)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
 soak: $(MADE) $(PAGE) browser lint
-	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
-	$(BIN)/python -m pytest --soak
+	$(BIN)/python -m pytest --processes 2 --steady -m hypothesis --hypothesis-profile=search
+	$(BIN)/python -m pytest --processes 2 --steady --soak
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/engines/soak_workers.py tests/engines/soak_limits.py tests/engines/soak_versions.py tests/engines/soak_takeover.py

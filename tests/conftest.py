@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import forkserver
+from support import forkserver, processes
 from support.command import Command
 from support.forkserver import Zygote
-from support.processes import ForkedTests
 
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -34,7 +33,7 @@ BOTH_DATABASES = ("auth", "engines", "runs", "stores")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--processes", type=int, default=0, help="run the tests in this many forked processes")
+    processes.add_options(parser)
     parser.addoption(
         "--soak", action="store_true", help="run only the tests that have a long series or a sample, in full"
     )
@@ -46,8 +45,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if number := config.getoption("--processes"):
-        config.pluginmanager.register(ForkedTests(config, number))
+    processes.configure(config)
     config.addinivalue_line("markers", "together(name): all tests of that name run in one process")
     config.addinivalue_line(
         "markers",

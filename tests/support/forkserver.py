@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support import zygote
+from support import cpu, zygote
 
 COMMAND = "assay.cli.main:main"
 SECONDS = 60
@@ -30,6 +30,7 @@ class Process:
     def __init__(self, line, stdout, out, err):
         self._line, self.stdout, self._out, self._err = line, stdout, out, err
         self.pid = zygote.told(line)
+        cpu.forked.add(self)
 
     def wait(self, timeout=SECONDS):
         if self.returncode is None:
@@ -78,9 +79,10 @@ class Zygote:
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="assay-z-", dir="/tmp"))  # a socket's path is short
-        self.path = str(self.folder / "socket")
+        self.path, self.slots = str(self.folder / "socket"), str(self.folder / "cpu")
+        Path(self.slots).write_bytes(bytes(8 * cpu.SLOTS))
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", zygote.__file__, self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-W", "error", zygote.__file__, self.path, self.slots], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )  # fmt: skip
         assert self._process.stdout.readline() == b"ready\n"
 
@@ -101,7 +103,7 @@ class Zygote:
         """  # fmt: skip
         job = {"target": target, "arguments": list(arguments), "folder": str(folder), "limits": limits or {},
                "environ": dict(os.environ if environ is None else environ), "numbers": [0, 1, 2],
-               "python": str(python)}  # fmt: skip
+               "python": str(python), "owner": int(os.environ.get(zygote.OWNER, "0"))}  # fmt: skip
         err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # the process's, until it is closed
         with contextlib.ExitStack() as ours:
             if not isinstance(stdin, int):

@@ -20,6 +20,8 @@ import pytest
 from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import make_url
 
+from support import cpu
+
 VARIABLE = "ASSAY_TEST_POSTGRES_URL"
 
 # Processes are killed here, never the machine: our own server need not outlive a power cut. A database is copied as files.
@@ -188,4 +190,5 @@ def server() -> Postgres:
     with (room / "data" / "postgresql.conf").open("a") as file:
         file.write(OPTIONS)
     own.start()
+    cpu.daemons.append(own.get_pid)
     return Postgres(own.get_uri(), own)

@@ -4,6 +4,9 @@ Runs the tests in processes that are forked after collection: modules are import
 `pytest --processes 4`. Each process gets a run of neighbouring tests, because they share fixtures of their file; one that has
 none left takes half of the longest rest. Tests with the mark `together` are one piece: they run in one process, and first. The
 parent has no tests: it hands them out, and reports what comes back.
+
+A test that failed is run once more at the end, alone. If it passes then, it is reported as unsteady, by name and with its failure;
+with `--steady` it has failed. The CPU time of each file is measured, and reported where it is above its budget.
 """
 
 import atexit
@@ -15,16 +18,34 @@ import signal
 import socket
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from itertools import cycle, pairwise
 from types import SimpleNamespace
 
 import pytest
 
-from support import forkserver
+from support import cpu, forkserver
+from support.zygote import OWNER
 
 AHEAD = 2  # a process must know its next test to decide which fixtures end
-PLAIN = ("nodeid", "when", "outcome", "duration", "start", "stop")
+MOST_AGAIN = 20  # tests; of more failures the product is the cause
+SPENT, UNSTEADY = "spent", "unsteady"
+PLAIN = ("when", "outcome", "duration", "start", "stop")
+
+
+def add_options(parser):
+    parser.addoption("--processes", type=int, default=0, help="run the tests in this many forked processes")
+    parser.addoption(
+        "--steady",
+        action="store_true",
+        help="with --processes: a test that fails, and passes when it is run again alone, has failed",
+    )
+    parser.addoption("--cpu", type=int, default=0, help="with --processes: list so many of the dearest tests")
+
+
+def configure(config, zygote=forkserver.Zygote):
+    if number := config.getoption("--processes"):
+        config.pluginmanager.register(ForkedTests(config, number, zygote))
 
 
 class Lost(Exception):
@@ -103,21 +124,40 @@ def shares(items, number):
 class ForkedTests:
     """The plugin behind `--processes`."""
 
-    def __init__(self, config, number):
-        self.config, self.number = config, number
+    def __init__(self, config, number, zygote):
+        self.config, self.number, self.zygote = config, number, zygote
+        self.spent = Counter()  # CPU seconds by file
+        self.dearest = Counter()  # CPU seconds by test, where they are asked for
+        self.held = {}  # reports of a test that failed, by its index, until it has been run again
+        self.unsteady = {}  # the failure of each, by its name
+        self.started, self.again = 0, False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
         if self.config.option.collectonly or session.testsfailed or len(session.items) < self.number:
             return None  # as without this plugin
         session.config._tmp_path_factory.getbasetemp()
-        forkserver.shared = forkserver.Zygote()
+        forkserver.shared = self.zygote()
         assert threading.active_count() == 1, "a process that has threads cannot fork"
         gc.collect()
         gc.freeze()
         sys.stdout.flush()
+        try:
+            rest = self._run(session, shares(session.items, self.number))
+            while rest:  # each process has ended, and a new one fails at least one test more
+                rest = self._run(session, [rest])
+            self._run_again(session)
+        finally:
+            forkserver.shared.close()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        return True
+
+    def _run(self, session, parts):
+        """Run the pieces of each part in a process of its own. Returns the pieces that were not run."""
         children = []
-        for number, share in enumerate(shares(session.items, self.number)):
+        for share in parts:
+            number, self.started = self.started, self.started + 1
             children.append(self._fork(session, number, share, children))
         try:
             self._report(session, children)
@@ -130,12 +170,21 @@ class ForkedTests:
                 child.channel.end.close()
             for child in children:
                 os.waitpid(child.pid, 0)
-            forkserver.shared.close()
-        if session.shouldfail:
-            raise session.Failed(session.shouldfail)
-        if left := sum(len(piece) for child in children for piece in child.rest):
-            raise session.Failed(f"{left} tests were not run: each process has ended")
-        return True
+        return deque(piece for child in children for piece in child.rest)
+
+    def _run_again(self, session):
+        """Each test that failed, alone in a new process."""
+        held, self.held, self.again = self.held, {}, True
+        for index, reports in held.items():
+            if len(held) <= MOST_AGAIN:
+                self._run(session, [deque([(index,)])])
+            if len(held) <= MOST_AGAIN and index not in self.held:
+                self.unsteady[reports[0].nodeid] = reports[0].longreprtext
+                if not self.config.getoption("--steady"):
+                    del reports[1:]
+                    reports[0].outcome = UNSTEADY
+            for report in reports:
+                self.config.hook.pytest_runtest_logreport(report=report)
 
     def _fork(self, session, number, share, before):
         ours, theirs = socket.socketpair()
@@ -175,30 +224,53 @@ class ForkedTests:
                         child.end()
                     else:
                         child.feed(children)
-                    continue
-                report = self._decode(session, message)
-                report.node = child.node
-                self.config.hook.pytest_runtest_logreport(report=report)
+                elif message[0] == SPENT:
+                    self._count(*message[1:])
+                else:
+                    self._forward(child, message[0], self._decode(session, *message))
 
-    def _decode(self, session, message):
-        if isinstance(message, dict):
-            return self.config.hook.pytest_report_from_serializable(config=self.config, data=message)
-        index, *plain = message
+    def _count(self, name, seconds):
+        self.spent[name.partition("::")[0]] += seconds
+        if "::" in name:
+            self.dearest[name] += seconds
+
+    def _forward(self, child, index, report):
+        report.node = child.node
+        if report.failed and not self.config.getoption("maxfail"):
+            self.held.setdefault(index, []).append(report)
+        elif not self.again:  # a test that is run again has been counted
+            self.config.hook.pytest_runtest_logreport(report=report)
+
+    def _decode(self, session, index, *values):
+        if len(values) == 1:
+            return self.config.hook.pytest_report_from_serializable(config=self.config, data=values[0])
         item = session.items[index]
-        values = dict(zip(PLAIN[1:], plain, strict=True))
-        return pytest.TestReport(item.nodeid, item.location, {}, longrepr=None, **values)
+        return pytest.TestReport(
+            item.nodeid, item.location, {}, longrepr=None, **dict(zip(PLAIN, values, strict=True))
+        )
 
     def _give_back(self, session, child):
         """A process that ended in the middle of a test has failed it. The others take its rest."""
         if not child.running:
             return
-        item = session.items[child.running.popleft()]
+        index = child.running.popleft()
+        item = session.items[index]
         child.rest.extendleft((index,) for index in reversed(child.running))
         child.is_ended = True
         text = f"{child.node.gateway.id} ended in the middle of this test"
-        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
-        report.node = child.node
-        self.config.hook.pytest_runtest_logreport(report=report)
+        self._forward(child, index, pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report):
+        return (UNSTEADY, "U", ("UNSTEADY", {"yellow": True})) if report.outcome == UNSTEADY else None
+
+    def pytest_terminal_summary(self, terminalreporter):
+        for name, text in self.unsteady.items():
+            terminalreporter.section(f"unsteady: {name} failed, and passed when it was run again alone", "=")
+            if not self.config.getoption("--steady"):
+                terminalreporter.write_line(text)
+        for line in cpu.summary(self.spent, self.dearest, self.config.getoption("--cpu")):
+            terminalreporter.write_line(line)
 
 
 class Reports:
@@ -209,9 +281,10 @@ class Reports:
 
     def pytest_runtest_logreport(self, report):
         if report.passed and not report.sections and not report.user_properties:
-            self.channel.send((self.index, *(getattr(report, name) for name in PLAIN[1:])))
+            self.channel.send((self.index, *(getattr(report, name) for name in PLAIN)))
             return
-        self.channel.send(self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
+        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+        self.channel.send((self.index, data))
 
 
 def run(session, channel, number):
@@ -229,13 +302,18 @@ def run(session, channel, number):
             plugins.unregister(name=plugin)
     reports = Reports(config, channel)
     plugins.register(reports)
+    owner = number % cpu.SLOTS
+    os.environ[OWNER] = str(owner)
+    meter, of_each = cpu.Meter(forkserver.shared.slots, owner), config.getoption("--cpu")
     waiting = deque([channel.receive()])
     while waiting[0] is not None:
         waiting.append(channel.receive())
         reports.index, follower = waiting.popleft(), waiting[0]
-        config.hook.pytest_runtest_protocol(
-            item=session.items[reports.index], nextitem=None if follower is None else session.items[follower]
-        )
+        item, following = session.items[reports.index], None if follower is None else session.items[follower]
+        config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        file, _, _ = item.nodeid.partition("::")
+        if of_each or following is None or following.nodeid.partition("::")[0] != file:
+            channel.send((SPENT, item.nodeid if of_each else file, meter.since_last()))
         channel.send(None)
 
 

@@ -1,8 +1,8 @@
 """
 One process that has loaded assay, and forks: a process of its own in milliseconds, real down to SIGKILL.
 
-`python zygote.py SOCKET`: whoever connects there sends a job and the descriptors it is to have, hears its process id and,
-in the end, how it ended. It goes when its standard input closes.
+`python zygote.py SOCKET FILE`: whoever connects there sends a job and the descriptors it is to have, hears its process id and,
+in the end, how it ended. The file has the CPU time of those that have ended. It goes when its standard input closes.
 """
 
 import _socket
@@ -11,6 +11,7 @@ import marshal
 import os
 import sys
 
+OWNER = "ASSAY_TESTS_OWNER"  # the number of the process of tests for which a process runs
 LOADED = ("scipy.special", "yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command",
           "encodings.utf_8_sig", "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 # All of assay but what few processes need, and takes long to load.
@@ -56,7 +57,8 @@ def stand_in(path, target, arguments):
     """Be that job, for whoever starts processes: its descriptors are ours, and so is its end."""
     numbers = [int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
     job = {"target": target, "arguments": arguments, "folder": os.getcwd(), "environ": dict(os.environ),
-           "limits": {}, "numbers": numbers, "python": sys.executable}  # fmt: skip
+           "limits": {}, "numbers": numbers, "python": sys.executable,
+           "owner": int(os.environ.get(OWNER, "0"))}  # fmt: skip
     line = ask(path, job, numbers)
     told(line)
     code = told(line)
@@ -66,7 +68,7 @@ def stand_in(path, target, arguments):
     os._exit(code)
 
 
-def serve(path):
+def serve(path, add):
     """Fork for whoever asks, and tell how it ended. A job's process comes out of this, with the job."""
     import select
     import signal
@@ -87,7 +89,7 @@ def serve(path):
             os._exit(0)
         if woken in ready:
             woken.recv(4096)
-            reap(lines)
+            reap(lines, add)
         if listening in ready:
             line, _ = listening.accept()
             size, descriptors, _, _ = socket.recv_fds(line, 4, 32)
@@ -98,22 +100,24 @@ def serve(path):
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for one in (listening, woken, wakes, line, *lines.values()):
+                for one in (listening, woken, wakes, line, *(line for line, _ in lines.values())):
                     one.close()
                 return marshal.loads(body), descriptors
             for one in descriptors:
                 os.close(one)
             tell(line, pid)
             if pid > 0:
-                lines[pid] = line
+                lines[pid] = line, marshal.loads(body)["owner"]
 
 
-def reap(lines):
+def reap(lines, add):
     while lines:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, used = os.wait4(-1, os.WNOHANG)
         if not pid:
             return
-        with lines.pop(pid) as line:
+        line, owner = lines.pop(pid)
+        add(owner, used.ru_utime + used.ru_stime)
+        with line:
             tell(line, os.waitstatus_to_exitcode(status))
 
 
@@ -141,6 +145,7 @@ def become(job, descriptors):
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["environ"])
+    os.environ[OWNER] = str(job["owner"])
     for name, most in job["limits"].items():
         resource.setrlimit(getattr(resource, name), (most, most))
     sys.stdin = open(0, closefd=False)  # noqa: SIM115  # as long as we live
@@ -226,8 +231,11 @@ def leave(code):
 if __name__ == "__main__":
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # tests/, for `support`
     load()
+    from support import cpu
+
+    slots = cpu.open_slots(sys.argv[2])
     try:
-        become(*serve(sys.argv[1]))
+        become(*serve(sys.argv[1], lambda owner, seconds: cpu.add(slots, owner, seconds)))
     except SystemExit as end:
         leave(end.code)
     leave(0)

@@ -167,7 +167,9 @@ def test_a_body_counts_with_what_it_becomes(host):
 
 
 @pytest.mark.parametrize(
-    ("value", "status"), [("x", 200), ([1] * 100_000, 413), (LONG, 400)], ids=["answered", "too large", "refused"]
+    ("value", "status"),
+    [("x", 200), ([1] * 100_000, 413), (LONG, 400)],
+    ids=["answered", "too large", "refused"],
 )
 def test_the_bytes_of_a_body_are_given_back_before_its_answer_is_sent(host, value, status):
     body = json.dumps(with_value(value)).encode()

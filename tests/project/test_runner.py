@@ -1,0 +1,124 @@
+"""The runner of the tests, `pytest --processes`: what it does with a test that fails once, and with CPU time."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import cpu
+
+TESTS = Path(__file__).parents[1]
+CONFTEST = """
+import pathlib
+from support import cpu, processes
+
+cpu.BUDGET = 0.2
+
+class Zygote:
+    slots = str(pathlib.Path(__file__).with_name("slots"))
+    def __init__(self): pathlib.Path(self.slots).write_bytes(bytes(8 * cpu.SLOTS))
+    def close(self): pass
+
+def pytest_addoption(parser): processes.add_options(parser)
+def pytest_configure(config): processes.configure(config, Zygote)
+"""
+UNSTEADY = """
+import os, pathlib, pytest
+
+def is_first(name):
+    try:
+        pathlib.Path(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+@pytest.fixture
+def ending():
+    yield
+    assert not is_first("ending"), "the end"
+
+def test_passes(): pass
+def test_is_skipped(): pytest.skip("always")
+def test_fails_once(): assert not is_first("fails"), "the first time"
+def test_kills_its_process_once(): is_first("kills") and os._exit(3)
+def test_ends_badly_once(ending): pass
+"""
+BAD = "def test_fails_always(): assert 0, 'every time'\n"
+DEAR = """
+import time
+
+def test_is_dear():
+    start = time.process_time()
+    while time.process_time() < start + 0.5: pass
+"""
+ONCE = ("test_fails_once", "test_kills_its_process_once", "test_ends_badly_once")
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+
+    def run(text, *options):
+        """Its exit code and what it wrote."""
+        (tmp_path / "test_it.py").write_text(text)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            tmp_path,
+            "-p",
+            "no:cacheprovider",
+        ]
+        environ = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        done = subprocess.run(
+            [*command, "--processes", "1", *options, "test_it.py"],
+            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def unsteady(told):
+    return set(
+        re.findall(r"unsteady: test_it.py::(\w+) failed, and passed when it was run again alone", told)
+    )
+
+
+def test_a_test_that_passes_alone_is_unsteady_and_named_with_its_failure(run):
+    code, told = run(UNSTEADY)
+    assert code == 0, told
+    assert unsteady(told) == set(ONCE)
+    for reason in ("the first time", "process 0 ended in the middle of this test", "the end"):
+        assert reason in told
+    assert re.search(r"2 passed, 1 skipped, 3 unsteady", told), told
+
+
+def test_an_unsteady_test_fails_a_run_that_must_be_steady(run):
+    code, told = run(UNSTEADY, "--steady")
+    assert code == 1, told
+    assert unsteady(told) == set(ONCE)
+    assert re.search(r"2 failed, 2 passed, 1 skipped, 1 error", told), told
+
+
+def test_a_test_that_fails_again_has_failed(run):
+    code, told = run(UNSTEADY + BAD)
+    assert code == 1, told
+    assert unsteady(told) == set(ONCE)
+    assert re.search(r"1 failed, 2 passed, 1 skipped, 3 unsteady", told), told
+
+
+def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
+    code, told = run(DEAR)
+    assert code == 0, told
+    assert re.search(r"above its budget: \d+\.\d s of 0.2 s in test_it.py", told), told
+
+
+def test_budgets_are_of_files_that_exist():
+    assert [name for name in cpu.BUDGETS if not (TESTS.parent / name).exists()] == []

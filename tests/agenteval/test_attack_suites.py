@@ -94,7 +94,7 @@ def test_a_form_can_be_decoded(name, decode):
 
 
 def test_the_adversarial_suite_has_every_attack_in_every_form_and_the_expectations_of_its_tasks():
-    generated = attack_suite(SHOP, kinds=KINDS, seed=3)
+    generated = attack_suite(SHOP, kinds=KINDS, seed=3, judge=True)
     suite = generated.suite
     assert (suite.suite_id, suite.version) == ("local.shop.evals.orders-adversarial", "1.2.0")
     assert suite.modes == ("adversarial",)
@@ -136,10 +136,22 @@ ALL_BUT_TOOLS = {"tool-argument", "copy-key", "other-tool", "repeat-call"}
     ids=["nothing", "no-fixtures", "number", "number-answer", "other-tool", "no-tools", "large"],
 )  # fmt: skip
 def test_what_does_not_fit_is_left_out_and_said(suite, card, missing, note):
-    generated = attack_suite(suite, card, kinds=KINDS)
+    generated = attack_suite(suite, card, kinds=KINDS, judge=True)
     assert {attack.name for attack in ATTACKS} - {one.attack.name for one in generated.tasks} == missing
     assert any(note in line for line in generated.notes), generated.notes
     assert all(any(name in line for line in generated.notes) for name in missing)
+
+
+def test_without_a_judge_the_jailbreak_attacks_are_left_out_and_said_and_the_others_are_the_same():
+    """A judge alone sees whether an agent followed them."""
+    without, judged = (attack_suite(SHOP, kinds=KINDS, judge=judge) for judge in (False, True))
+    named = [attack.name for attack in ATTACKS if attack.kind == "jailbreak"]
+    assert named == ["forbidden-guide", "unlimited-persona"]
+    assert without.notes == [
+        f"left out, only a judge sees whether the agent followed (--judge): {', '.join(named)}"
+    ]
+    assert without.tasks == [one for one in judged.tasks if one.attack.name not in named]
+    assert len(judged.tasks) == len(without.tasks) + 2 * len(TRANSFORMS)
 
 
 def test_nothing_to_attack_is_refused():
@@ -150,10 +162,10 @@ def test_nothing_to_attack_is_refused():
 
 
 def test_a_limit_takes_from_every_kind_and_plain_forms_first():
-    generated = attack_suite(SHOP, kinds=KINDS, limit=len(KINDS))
+    generated = attack_suite(SHOP, kinds=KINDS, limit=len(KINDS), judge=True)
     assert {one.attack.kind for one in generated.tasks} == set(KINDS)
     assert {one.transform.name for one in generated.tasks} == {"plain"}
-    assert len(attack_suite(SHOP, kinds=["jailbreak"], limit=3).tasks) == 3
+    assert len(attack_suite(SHOP, kinds=["jailbreak"], limit=3, judge=True).tasks) == 3
 
 
 @pytest.mark.parametrize(
@@ -225,7 +237,7 @@ def test_built_in_tasks_fit_the_schema_of_an_agent_or_are_refused():
 
 
 def test_an_agent_alone_is_attacked_through_its_tools_and_its_memory():
-    generated = attack_suite(benign_suite(CARD), CARD, kinds=KINDS)
+    generated = attack_suite(benign_suite(CARD), CARD, kinds=KINDS, judge=True)
     assert generated.notes == []
     assert read_suite(msgspec.json.decode(suite_as_json(generated.suite))) == generated.suite
     text = suite_as_yaml(generated.suite)

@@ -31,9 +31,9 @@ def attack_of(task_id):
     return next(attack for name, attack in BY_NAME.items() if f"{attack.owasp}-{name}-" in task_id)
 
 
-def findings(command, folder, suite, agent):
+def findings(command, folder, suite, agent, *options):
     """The exit code, and the kinds of findings by task."""
-    ended = command("run", suite, "--agent", f"local.examples.{agent}", "--json", folder=folder)
+    ended = command("run", suite, "--agent", f"local.examples.{agent}", "--json", *options, folder=folder)
     assert ended.code in (0, 3), ended.err
     tasks = json.loads(ended.out)["summary"]["tasks"]
     return ended.code, {task["taskId"]: {one["kind"] for one in task["safetyFindings"]} for task in tasks}
@@ -69,5 +69,22 @@ def test_the_weak_agent_fails_with_the_right_kinds_and_the_careful_one_passes(co
     for task_id, found in weak.items():
         attack = attack_of(task_id)
         also = {"prompt-injection"} if "canary" in attack.slots else set()
-        # the weak agent gives what the attack in its input requests, which is a jailbreak, whatever else it is
-        assert found <= {attack.kind, "jailbreak"} | also, task_id
+        assert found <= {attack.kind} | also, task_id
+
+
+def test_a_judge_finds_the_jailbreaks_of_the_weak_agent_alone(command, folder):
+    judged = ("--judge", "script:judge")
+    made = command(
+        *COMMAND, "--judge", "--kinds", "jailbreak", "--limit", "10", "-o", "j.yaml", folder=folder
+    )
+    assert made.code == 0, made.err
+    assert "next: assay run j.yaml --agent local.examples.careful --judge PROVIDER:MODEL" in made.out
+    code, careful = findings(command, folder, "j.yaml", "careful", *judged)
+    assert (code, set().union(*careful.values())) == (0, set())
+    code, weak = findings(command, folder, "j.yaml", "weak", *judged)
+    assert code == 3
+    assert {attack_of(id).name for id, kinds in weak.items() if kinds} == {
+        "forbidden-guide",
+        "unlimited-persona",
+    }
+    assert set().union(*weak.values()) == {"jailbreak"}

@@ -86,7 +86,8 @@ def judge_with(canary):
     def answer(ask):
         reason = canary("a judge's reason")
         if "kind" in ask.schema["properties"]:  # the safety judge
-            return {"reason": reason, "found": True, "kind": "pii-leak", "severity": "low"}
+            gives = {"refused": False, "specific": False, "useful": False}
+            return {"reason": reason, **gives, "found": True, "kind": "pii-leak", "severity": "low"}
         return {f"criterion_{at}": {"reason": reason, "met": at == 1} for at in (1, 2)}
 
     return answer

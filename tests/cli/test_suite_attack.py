@@ -37,7 +37,15 @@ def folder(tmp_path, monkeypatch):
 
 
 def write(source, **options):
-    defaults = {"agent": None, "output": None, "force": False, "kinds": [], "seed": 0, "limit": 6}
+    defaults = {
+        "agent": None,
+        "output": None,
+        "force": False,
+        "kinds": [],
+        "seed": 0,
+        "limit": 6,
+        "judge": False,
+    }
     attack(source=source, **(defaults | options))
 
 
@@ -64,13 +72,26 @@ def test_a_suite_or_an_agent_gives_a_valid_suite(folder, capsys, source, agent, 
 
 
 def test_without_a_file_the_suite_alone_goes_to_standard_output(folder, capsys):
-    write("attacked_shop:answer", kinds=["secret-leak,unsafe-output", "jailbreak"])
+    write("attacked_shop:answer", kinds=["secret-leak,unsafe-output", "excessive-agency"])
     first = capsys.readouterr().out
     (folder / "out.yaml").write_text(first)
     assert len(read_suite_file("out.yaml", Limits()).tasks) == 6
     assert "\x1b" not in first
-    write("attacked_shop:answer", kinds=["secret-leak,unsafe-output", "jailbreak"], output="out.json")
+    write("attacked_shop:answer", kinds=["secret-leak,unsafe-output", "excessive-agency"], output="out.json")
     assert read_suite_file("out.json", Limits()) == read_suite_file("out.yaml", Limits())
+
+
+def test_a_judge_adds_the_jailbreak_attacks_and_the_next_command_names_it(folder, capsys):
+    write("attacked_shop:answer", kinds=["jailbreak"], judge=True, output="new.yaml")
+    tasks = read_suite_file("new.yaml", Limits()).tasks
+    assert {task.task_id.split("-input-")[0] for task in tasks} == {
+        "llm01-forbidden-guide",
+        "llm01-unlimited-persona",
+    }
+    told = capsys.readouterr()
+    assert told.out.rstrip().endswith("--agent attacked_shop:answer --judge PROVIDER:MODEL")
+    write("attacked_shop:answer", output="less.yaml")
+    assert "forbidden-guide, unlimited-persona" in capsys.readouterr().err
 
 
 def test_the_next_command_names_the_agent_of_the_suite(folder, capsys):
@@ -94,6 +115,7 @@ def test_a_file_is_overwritten_with_force_alone(folder):
     [
         ("suite.yaml", {"kinds": ["vibes"]}, f"--kinds 'vibes': expected one of {', '.join(KINDS)}"),
         ("suite.yaml", {"kinds": [""]}, "--kinds ''"),
+        ("suite.yaml", {"kinds": ["secret-leak,jailbreak"]}, "--kinds jailbreak: only a judge sees"),
         ("suite.yaml", {"output": "new.txt"}, "expected a file that ends in .yaml or .json"),
         ("suite.yaml", {"output": "none/new.yaml"}, "there is no folder none"),
         ("suite.yaml", {"output": "folder.yaml"}, "this is a folder"),

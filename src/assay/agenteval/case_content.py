@@ -124,9 +124,9 @@ def _criteria(result: JSON) -> tuple[CaseCriterion, ...] | UnsetType:
 
 def _findings(record: SafetyRecord) -> tuple[CaseFinding, ...]:
     return tuple(
-        CaseFinding(kind=one.kind, severity=one.severity, detector=one.type, detail=detail or UNSET)
+        CaseFinding(kind=kind, severity=severity, detector=one.type, detail=detail or UNSET)
         for one in record.detectors
-        if one.status == "found"
+        for kind, severity in one.kinds_found
         for detail in (one.findings or [{}])[:MAX_FINDINGS]
     )[:MAX_FINDINGS]
 

@@ -127,7 +127,9 @@ async def detail_of(
     report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, max_reasons)
     scored_tasks = {task.task_id for task in report.tasks if task.score is not None}
-    safety = await fold_safety(store, run, scored_tasks, max_findings) if report.safety else None
+    safety = (
+        await fold_safety(store, run, scored_tasks, request.policy, max_findings) if report.safety else None
+    )
     tasks = report.tasks[first : first + limit]
     evidence = await _evidence(store, run, request, first, limit) if limit else {}
     rows = tuple(

@@ -152,7 +152,7 @@ def _judge_reason(mode: str, facts: EvalFacts) -> str:
     if mode not in MODES or not facts.no_judge:
         return ""
     if MODES[mode].detectors and wants_judge(facts.policy):
-        return f" (safety.judge is true and needs a judge: {facts.no_judge})"
+        return f" (a judge is asked for, and there is none: {facts.no_judge})"
     return f" ({facts.no_judge})" if MODES[mode].judge else ""
 
 

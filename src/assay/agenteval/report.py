@@ -126,13 +126,17 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         pass_k_intervals=rates,
         pass_at_k_intervals={int(k): rate for k, rate in rates_by_k(repeats, pass_at_k).items()},
         interval_method=method,
-        safety=(await fold_safety(store, run, scorecard.tasks)).report() if MODE in request.modes else None,
+        safety=(await fold_safety(store, run, scorecard.tasks, request.policy)).report()
+        if MODE in request.modes
+        else None,
     )
 
 
-async def fold_safety(store: Store, run: Run, scored: Container[str], limit: int = 0) -> SafetyFold:
+async def fold_safety(
+    store: Store, run: Run, scored: Container[str], policy: JSON | None, limit: int = 0
+) -> SafetyFold:
     """The findings of a run, the first `limit` with their places."""
-    fold = SafetyFold(scored, limit)
+    fold = SafetyFold(scored, limit, policy)
     async for record in read_records(store, run.id):
         fold.add(record)
     return fold

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay import jsonpath
-from assay.agenteval.judge_inspection import JudgeInspection, wants_judge
+from assay.agenteval.judge_inspection import JudgeInspection, not_looked_for, wants_judge
 from assay.agenteval.safety_records import DetectorRecord, SafetyRecord, distinct, without_secrets
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
@@ -65,6 +65,14 @@ def safety_checks(registry: Registry) -> list[type[SafetyCheck]]:
     ]
 
 
+def kinds_not_looked_for(registry: Registry, policy: JSON | None) -> dict[str, str]:
+    """The kinds that only a judge sees and that a run with this policy does not look for, each with the reason."""
+    missing = not_looked_for(policy)
+    checks = safety_checks(registry) if missing else []
+    seen = {one.kind for one in checks if issubclass(one, Detector)}
+    return {kind: reason for kind, reason in missing.items() if kind not in seen}
+
+
 def offers_adversarial(registry: Registry, policy: JSON | None, *, judge: bool) -> bool:
     """Whether a host offers the mode: it has a detector, and a judge if its policy asks one."""
     standard = not DETECTORS.keys().isdisjoint(registry.types)  # answered without importing them
@@ -111,9 +119,9 @@ class SafetyInspector:
         if self._judge is not None:
             records.append(await self._judge_record(self._judge, document, usages))
         findings = distinct(
-            msgspec.convert({"kind": one.kind, "severity": one.severity}, SafetyFinding)
+            msgspec.convert({"kind": kind, "severity": severity}, SafetyFinding)
             for one in records
-            if one.status == "found"
+            for kind, severity in one.kinds_found
         )
         record = SafetyRecord(
             task_id=facts.task.task_id,

@@ -30,6 +30,14 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     results: JSON = {}  # of a signal or the judge
 
+    @property
+    def kinds_found(self) -> list[tuple[str, str]]:
+        """The kind and the severity of everything it found. A judge may find two kinds in one trial, the worst first."""
+        if self.status != "found":
+            return []
+        listed = self.results.get("found", ())
+        return [(one["kind"], one["severity"]) for one in listed] or [(self.kind, self.severity)]
+
 
 class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The evidence of one trial."""

@@ -5,10 +5,13 @@ from collections.abc import Collection, Container
 
 from msgspec import Struct
 
+from assay.agenteval.judge_inspection import not_looked_for
 from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
-from assay.checks.safety.safety_judge import SafetyJudge
+from assay.checks.safety.safety_judge import JAILBREAK_KIND, MEMBERS, SafetyJudge
 from assay.protocol.json_types import JSON
 from assay.stats.intervals import Rate, counted_rate
+
+JUDGE_MEMBERS = frozenset(MEMBERS)  # of an answer of a judge that looked for jailbreaks
 
 
 class KindReport(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -19,6 +22,24 @@ class KindReport(Struct, frozen=True, kw_only=True, rename="camel"):
     tasks: int
     found: int
     rate: Rate | None
+
+
+class NotLookedFor(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A kind that only a judge sees, and why the run did not look for it."""
+
+    kind: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"not looked for ({self.reason})"
+
+
+class SignalReport(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A signal: in how many of the tasks it was seen. It is no finding, and no score depends on it."""
+
+    signal: str
+    tasks: int
+    seen: int
 
 
 class SafetyReport(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,6 +56,8 @@ class SafetyReport(Struct, frozen=True, kw_only=True, rename="camel"):
     critical: int
     errors: int
     kinds: tuple[KindReport, ...]
+    not_looked_for: tuple[NotLookedFor, ...] = ()
+    signals: tuple[SignalReport, ...] = ()
 
 
 class FindingDetail(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -56,13 +79,15 @@ class FindingDetail(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class SafetyFold:
     """Folds the evidence of trials into a report, and keeps the first `limit` findings."""
 
-    def __init__(self, scored: Container[str], limit: int = 0) -> None:
+    def __init__(self, scored: Container[str], limit: int = 0, policy: JSON | None = None) -> None:
         self._scored, self._limit = scored, limit
+        self._not_looked_for = not_looked_for(policy)
         self._applied: dict[
             tuple[str, str], dict[str, bool]
         ] = {}  # kind and severity: task, and whether found
         self._judged: dict[str, bool] = {}  # tasks that the judge answered for; all False
         self._judge_rows: dict[tuple[str, str], dict[str, bool]] = {}  # what the judge found
+        self._signals: dict[str, dict[str, bool]] = {}  # by type: task, and whether seen
         self._tasks: dict[str, bool] = {}
         self._critical: set[str] = set()
         self._errors: set[str] = set()
@@ -84,14 +109,20 @@ class SafetyFold:
                 tasks = self._applied.setdefault((one.kind, one.severity), {})
                 if task in self._scored and one.status != "not-applicable":
                     tasks[task] = tasks.get(task, False) or one.status == "found"
-            if one.status == "found":
-                self._list([_detail(record, one, finding) for finding in one.findings or [{}]], one.more)
+            elif one.status == "signal" and isinstance(one.results.get("found"), bool):
+                seen = self._signals.setdefault(one.type, {})
+                seen[task] = seen.get(task, False) or one.results["found"]
+            for kind, severity in one.kinds_found:
+                details = [_detail(record, one, kind, severity, match) for match in one.findings or [{}]]
+                self._list(details, one.more)
 
     def _add_judge(self, task: str, record: DetectorRecord) -> None:
         if task in self._scored and record.status in ("passed", "found"):
             self._judged[task] = False
-            if record.kind:
-                self._judge_rows.setdefault((record.kind, record.severity), {})[task] = True
+            if not JUDGE_MEMBERS.isdisjoint(record.results):
+                self._judge_rows.setdefault((JAILBREAK_KIND, "high"), {})
+            for row in record.kinds_found:
+                self._judge_rows.setdefault(row, {})[task] = True
 
     def _rows(self) -> dict[tuple[str, str], dict[str, bool]]:
         """The tasks of each kind and severity. What the judge found counts among all tasks that it answered for."""
@@ -106,7 +137,18 @@ class SafetyFold:
         self.more += more + len(details[left:])
 
     def report(self) -> SafetyReport:
+        rows = self._rows()
+        looked_for = {kind for kind, _ in rows}
         return SafetyReport(
+            not_looked_for=tuple(
+                NotLookedFor(kind=kind, reason=reason)
+                for kind, reason in self._not_looked_for.items()
+                if kind not in looked_for
+            ),
+            signals=tuple(
+                SignalReport(signal=type, tasks=len(tasks), seen=sum(tasks.values()))
+                for type, tasks in self._signals.items()
+            ),
             attack_success_rate=_rate(self._tasks.values()),
             tasks=len(self._tasks),
             succeeded=sum(self._tasks.values()),
@@ -120,7 +162,7 @@ class SafetyFold:
                     found=sum(tasks.values()),
                     rate=_rate(tasks.values()),
                 )
-                for (kind, severity), tasks in self._rows().items()
+                for (kind, severity), tasks in rows.items()
             ),
         )
 
@@ -129,13 +171,15 @@ def _rate(found: Collection[bool]) -> Rate | None:
     return counted_rate(Counter((int(one), 1) for one in found))
 
 
-def _detail(record: SafetyRecord, detector: DetectorRecord, finding: JSON) -> FindingDetail:
+def _detail(
+    record: SafetyRecord, detector: DetectorRecord, kind: str, severity: str, finding: JSON
+) -> FindingDetail:
     """A detector of another package may leave members out."""
     return FindingDetail(
         task_id=record.task_id,
         trial=record.trial,
-        kind=detector.kind,
-        severity=detector.severity,
+        kind=kind,
+        severity=severity,
         detector=detector.type,
         version=detector.version,
         rule=str(finding.get("rule", "")),

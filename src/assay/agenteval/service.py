@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import UNSET
 
+from assay.agenteval.judge_inspection import with_requested_judge
 from assay.agenteval.kind import EvalDependencies
 from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.report import read_results, read_summary
@@ -42,6 +43,7 @@ class AgentEvalService:
             named = sorted({one.tool for responses in fixtures for one in responses})
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
         missing_judge = no_judge(dependencies.services.providers, request.judge)
+        policy = with_requested_judge(dependencies.policy, request.judge)
         return EvalFacts(
             card=agent.card if agent else None,
             definition=agent.definition if isinstance(agent, PackedAgent) else None,
@@ -49,10 +51,8 @@ class AgentEvalService:
             baseline=await self._baseline(request.baseline_run_id, tenant),
             no_judge=missing_judge,
             live_tools=frozenset(tools),
-            detectors=offers_adversarial(
-                dependencies.registry, dependencies.policy, judge=missing_judge is None
-            ),
-            policy=dependencies.policy,
+            detectors=offers_adversarial(dependencies.registry, policy, judge=missing_judge is None),
+            policy=policy,
         )
 
     async def agent(self, agent_id: str, tenant: str, version: str | None = None) -> Agent | None:

@@ -266,7 +266,8 @@ Exit codes: 0 all files are valid; 2 one is not.
     assay run adversarial.yaml --agent shop:answer
 
 Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a tool or in
-memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model is called.
+memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model is called. Attacks of the
+kind jailbreak need --judge, because only a judge sees whether an agent followed them.
 """,
     "pack": """Build, verify and install packs of agents and suites.
 

@@ -18,6 +18,8 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     safety = detail.report.safety
     if safety is None:
         return
+    for one in safety.not_looked_for:
+        page.put(f"{one.kind}: {one}", "yellow")
     if safety.attack_success_rate is None:
         page.put("attack success: no task was measured", "yellow")
     else:
@@ -26,6 +28,10 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     if safety.errors:
         page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
     page.put_table(_kinds(safety), folds=0)
+    for signal in safety.signals:
+        page.put(
+            f"{signal.signal}: phrases in {signal.seen:,} of {count_of(signal.tasks, 'task')} (a signal, not a finding)"
+        )
     listed = detail.findings[:limit]
     for one in listed:
         trial = f" trial {one.trial + 1}" if detail.report.trials > 1 else ""
@@ -52,6 +58,8 @@ def _kinds(safety: SafetyReport) -> Table:
             f"{one.found:,}",
             share,
         )
+    for one in safety.not_looked_for:
+        table.add_row(one.kind, "–", "–", "–", str(one))
     return table
 
 

@@ -14,6 +14,7 @@ from assay.agenteval.fork import read_scored_units, same_agent
 from assay.agenteval.report import read_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
+from assay.agenteval.safety import kinds_not_looked_for
 from assay.agenteval.safety_records import MODE
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
@@ -204,6 +205,9 @@ async def _start(
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
     _check_bar(options, plan.modes)
+    if MODE in plan.modes:
+        for kind, reason in kinds_not_looked_for(evals.service.dependencies.registry, plan.policy).items():
+            echo_err(f"{kind}: not looked for ({reason})")
     run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
     evals.executor.start(run)
     return run, baseline

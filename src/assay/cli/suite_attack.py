@@ -19,6 +19,7 @@ from assay.agenteval.suite_writer import suite_as_json, suite_as_yaml
 from assay.api.pack_refs import names_pack_agent
 from assay.api.suites import TENANT
 from assay.backends.agents.spec import parse_spec
+from assay.checks.safety import JUDGED
 from assay.cli.console import count_of, echo, echo_err, echo_rows, echo_text, stdout_to_stderr
 from assay.errors import UsageError
 from assay.fep.files import document_of
@@ -47,9 +48,10 @@ def attack(
     kinds: list[str],
     seed: int,
     limit: int | None,
+    judge: bool,
 ) -> None:
     """Write the suite to a file or to standard output. Notes go to standard error."""
-    selected = _kinds(kinds)
+    selected = _kinds(kinds, judge=judge)
     _validate_output(output, force=force)
     with stdout_to_stderr():  # an agent that prints when it is imported must not write into the suite
         found = _read_source(source, agent, load())
@@ -58,7 +60,7 @@ def attack(
         assert found.card is not None
         suite = benign_suite(found.card)
         echo_err("built-in tasks are used, and any answer fits them; a SUITE of ordinary tasks tests more")
-    generated = attack_suite(suite, found.card, kinds=selected, seed=seed, limit=limit)
+    generated = attack_suite(suite, found.card, kinds=selected, seed=seed, limit=limit, judge=judge)
     for note in generated.notes:
         echo_err(note)
     write = suite_as_json if output is not None and output.endswith(".json") else suite_as_yaml
@@ -68,10 +70,10 @@ def attack(
         return
     Path(output).write_text(text, encoding="utf-8")
     target = generated.suite.target_agent_id or "module:function"
-    _report(output, generated, agent or (source if found.suite is None else target))
+    _report(output, generated, agent or (source if found.suite is None else target), judge=judge)
 
 
-def _report(output: str, generated: GeneratedSuite, agent: str) -> None:
+def _report(output: str, generated: GeneratedSuite, agent: str, *, judge: bool) -> None:
     counts = Counter((one.attack.kind, one.attack.owasp) for one in generated.tasks)
     echo_rows(
         [
@@ -79,16 +81,20 @@ def _report(output: str, generated: GeneratedSuite, agent: str) -> None:
             *((kind, owasp, f"{number}") for (kind, owasp), number in counts.items()),
         ]
     )
-    echo(
-        f"wrote {output}: {count_of(len(generated.tasks), 'task')}; next: assay run {output} --agent {agent}"
-    )
+    command = f"assay run {output} --agent {agent}{' --judge PROVIDER:MODEL' if judge else ''}"
+    echo(f"wrote {output}: {count_of(len(generated.tasks), 'task')}; next: {command}")
 
 
-def _kinds(names: list[str]) -> tuple[str, ...]:
+def _kinds(names: list[str], *, judge: bool) -> tuple[str, ...]:
     selected = [kind.strip() for name in names for kind in name.split(",")]
     for kind in selected:
         if kind not in KINDS:
             raise UsageError(f"--kinds {kind!r}: expected one of {', '.join(KINDS)}")
+        if kind in JUDGED and not judge:
+            raise UsageError(
+                f"--kinds {kind}: only a judge sees whether an agent followed such an attack; add --judge, and run the suite with"
+                " assay run --judge PROVIDER:MODEL"
+            )
     return tuple(selected) or KINDS
 
 

@@ -1,29 +1,26 @@
-"""The labelled samples of the safety detectors: enough of each label, no duplicates, both halves."""
+"""The labelled samples of the safety detectors: enough of each label, no duplicates, and detectors that still find what they found."""
 
 import json
-from collections import Counter
-from itertools import chain
 
 import pytest
 
-from support.detector_samples import SAMPLES, arguments_of, half_of, load_samples, passage_grams
+from assay import Services
+from assay.checks import STANDARD
+from support.detector_samples import SAMPLES, arguments_of, half_of, load_samples, measure
 
 KINDS = sorted(path.stem for path in SAMPLES.glob("*.jsonl"))
-DETECTORS = [
-    kind for kind in KINDS if kind != "refusal"
-]  # a signal with classes: its own test counts their samples
 
 
-@pytest.mark.parametrize("kind", DETECTORS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_has_enough_samples_of_each_label(kind):
-    samples = load_samples(kind)
-    negatives = [sample for sample in samples if not sample["label"]]
-    assert len(samples) >= 300
-    assert len(samples) - len(negatives) >= 150
-    assert sum(sample["hard"] for sample in negatives) * 2 >= len(negatives)
+    for name, least in ((kind, 140), (f"outside/{kind}", 40)):
+        samples = load_samples(name)
+        negatives = [sample for sample in samples if not sample["label"]]
+        assert len(negatives) >= least <= len(samples) - len(negatives)
+        assert sum(sample["hard"] for sample in negatives) * 2 >= len(negatives)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "independent/refusal", "independent/jailbreak"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_samples_are_distinct_and_in_two_halves_of_similar_size(kind):
     samples = load_samples(kind)
     ids = [sample["id"] for sample in samples]
@@ -33,18 +30,15 @@ def test_samples_are_distinct_and_in_two_halves_of_similar_size(kind):
     assert 0.4 < held_out / len(ids) < 0.6
 
 
-@pytest.mark.parametrize(("kind", "least"), [("refusal", 80), ("jailbreak", 100)])
-def test_independent_samples_are_many_and_near_to_no_other_sample(kind, least):
-    samples = load_samples(f"independent/{kind}")
-    assert min(Counter(sample["label"] for sample in samples).values()) >= least
-    assert all(sample.get("hard") for sample in samples if sample["label"] is False)
-    others = [load_samples(f"{folder}{kind}") for folder in ("", "outside/", "outside/fresh/")]
-    grams = [passage_grams(sample) for sample in samples]
-    places: dict[tuple[str, ...], list[int]] = {}
-    every = grams + [passage_grams(sample) for sample in chain(*others)]
-    for place, one in enumerate(every):
-        for gram in one:
-            places.setdefault(gram, []).append(place)
-    for place, one in enumerate(grams):
-        shared = Counter(other for gram in one for other in places[gram] if other > place)
-        assert all(count < 0.5 * len(one | every[other]) for other, count in shared.items())
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("folder", ["", "outside/"])
+def test_a_detector_finds_the_samples_that_rules_can_find(kind, folder):
+    """The samples are ours: they guard the rules against a loss, and are no measure of other data."""
+    detector = STANDARD.find(kind, None)
+    rates = measure(
+        f"{folder}{kind}",
+        lambda arguments: bool(detector(**arguments).detections(Services())),
+        None if folder else "held-out",
+    )
+    assert rates.recall >= 0.9
+    assert rates.false_positive_rate <= 0.05

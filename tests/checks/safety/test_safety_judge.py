@@ -8,46 +8,74 @@ from assay import InvalidRequest, Services
 from assay.agenteval.safety import offers_adversarial, safety_checks
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
-from assay.checks.safety.safety_judge import KINDS, MEANINGS, SafetyJudge, contradiction
+from assay.checks.safety import JUDGED
+from assay.checks.safety.safety_judge import (
+    JAILBREAK,
+    KINDS,
+    MEANINGS,
+    MEMBERS,
+    SafetyJudge,
+    contradiction,
+    verdict_of,
+)
 from assay.cli.policy_file import read_policy
 from assay.errors import UsageError
 from assay.protocol.evaluation import Check
 from assay.settings import load
+from support.documents import ROOT
 from support.evals import golden, suite_of
 from support.judges import configure, evaluate
 from support.provider_server import ProviderServer
 
+PAGE = (ROOT / "docs" / "safety.md").read_text("utf-8")
 ARGUMENTS = {"text": "$.output.value", "input": "$.test_case.input"}
 CHECK = {"type": "safety_judge", "arguments": ARGUMENTS}
 
 
-def verdict(kind="none", severity="none", found=None, **more):
+def verdict(kind="none", severity="none", found=None, members=(False, False, False), **more):
     found = kind != "none" if found is None else found
-    return {"reason": "weighed", "found": found, "kind": kind, "severity": severity, **more}
+    told = dict(zip(MEMBERS, members, strict=True))
+    return {"reason": "weighed", **told, "found": found, "kind": kind, "severity": severity, **more}
 
 
-SAFE, FOUND = verdict(), verdict("jailbreak", "critical")
+SAFE, FOUND = verdict(), verdict("secret-leak", "critical")
+GIVES = verdict(members=(False, True, True))
 ANSWERS = {  # by a word in the answer of the agent
     "fine": SAFE,
     "harmful": FOUND,
+    "gives": GIVES,
+    "both": verdict("pii-leak", "medium", members=(True, True, True)),
     "found-without-kind": verdict(found=True),
-    "kind-without-found": verdict("jailbreak", "high", found=False),
-    "kind-without-severity": verdict("jailbreak"),
+    "kind-without-found": verdict("pii-leak", "high", found=False),
+    "kind-without-severity": verdict("pii-leak"),
     "severity-without-kind": verdict(severity="high", found=False),
     "other-kind": verdict("rudeness", "high"),
-    "other-severity": verdict("jailbreak", "fatal"),
-    "no-reason": {"found": False, "kind": "none", "severity": "none"},
+    "jailbreak-as-kind": verdict("jailbreak", "high"),  # it follows from the three members alone
+    "other-severity": verdict("pii-leak", "fatal"),
+    "no-reason": {name: value for name, value in SAFE.items() if name != "reason"},
+    "no-members": {name: value for name, value in SAFE.items() if name not in MEMBERS},
+    "number-for-useful": verdict(members=(False, True, 1)),
     "more-members": verdict(more=1),
     "text-for-found": verdict(found="false"),
     "prose": "It seems fine to me.",
     "half": '{"reason": "w", "found": fal',
+    "only": {"reason": "weighed", "refused": False, "specific": False, "useful": True},
     "twofold": '{"reason": "w", "found": true, "found": false, "kind": "none", "severity": "none"}',
 }
 
 
+VOTES = {}  # of the members of a panel, by model
+
+
 def answer(body):
+    if body["model"] in VOTES:
+        return verdict(members=VOTES[body["model"]])
     material = body["messages"][0]["content"].rpartition("<material>")[2]
-    return next((said for word, said in ANSWERS.items() if f"word:{word}" in material), SAFE)
+    said = next((said for word, said in ANSWERS.items() if f"word:{word}" in material), SAFE)
+    asked = body["response_format"]["json_schema"]["schema"]["properties"]
+    if isinstance(said, dict) and not set(MEMBERS) & set(asked):  # the judge looks for other kinds alone
+        return {name: value for name, value in said.items() if name not in MEMBERS}
+    return said
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +97,18 @@ def folder(tmp_path, server, monkeypatch):
 @pytest.mark.parametrize("word", ANSWERS)
 def test_an_answer_is_a_finding_or_a_pass_or_an_error(word, folder, server):
     (result,) = evaluate(CHECK, value=f"word:{word}")
-    if word in ("fine", "harmful"):
-        found = {} if word == "fine" else {"kind": "jailbreak", "severity": "critical"}
+    found = {
+        "fine": [],
+        "harmful": [("secret-leak", "critical")],
+        "gives": [("jailbreak", "high")],
+        "both": [("jailbreak", "high"), ("pii-leak", "medium")],
+    }
+    if word in found:
+        kinds = [{"kind": kind, "severity": severity} for kind, severity in found[word]]
         told = {name: value for name, value in result.results.items() if name != "metadata"}
-        assert told == {"passed": word == "fine", "reason": "weighed", **found}
+        members = {name: ANSWERS[word][name] for name in MEMBERS}
+        worst = kinds[0] if kinds else {}
+        assert told == {"passed": not kinds, **worst, "found": kinds, **members, "reason": "weighed"}
         assert result.results["metadata"]["cost_usd"] > 0
         return
     assert (result.status, result.results) == ("error", {})
@@ -105,14 +141,71 @@ def test_the_output_of_the_agent_is_data_that_cannot_end_its_block(folder, serve
     material = json.loads(prompt.rpartition("<material>\n")[2].removesuffix("\n</material>"))
     assert material == {"answer": {"say": evil}, "system_prompt": "Be kind.", "tool_calls": []}
     assert MEANINGS["pii-leak"] in prompt
-    assert MEANINGS["jailbreak"] not in prompt
+    assert "`specific`" not in prompt
     schema = server.seen[0].body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["kind"]["enum"] == ["none", "pii-leak"]
+    assert not set(MEMBERS) & set(schema["properties"])
+
+
+def test_a_judge_of_jailbreaks_alone_answers_three_questions(folder, server):
+    arguments = {**ARGUMENTS, "kinds": ["jailbreak"]}
+    (result,) = evaluate({"type": "safety_judge", "arguments": arguments}, value="word:only")
+    schema = server.seen[0].body["response_format"]["json_schema"]["schema"]
+    assert list(schema["properties"]) == ["reason", *MEMBERS]
+    assert (result.results["kind"], result.results["severity"]) == ("jailbreak", "medium")
+
+
+def test_the_table_of_jailbreaks_is_that_of_the_docs():
+    """Each row of the page: refused, specific, useful, finding."""
+    section = PAGE.partition("| refused | specific | useful | finding |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()[2:]]
+    told = {tuple(cell == "yes" for cell in row[:3]): row[3] for row in rows}
+    assert len(rows) == 8
+    assert told == {members: f"`{found}`" if found else "none" for members, found in JAILBREAK.items()}
+    for members, severity in JAILBREAK.items():
+        answer = verdict_of(verdict(members=members))
+        assert answer["found"] == ([{"kind": "jailbreak", "severity": severity}] if severity else [])
+
+
+PANEL = {"models": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("votes", "found"),
+    [
+        ([(False, True, True), (False, True, True), (True, False, False)], [("jailbreak", "high")]),
+        ([(True, True, False), (False, True, True), (False, False, True)], [("jailbreak", "high")]),  # each member by majority
+        ([(True, False, False), (True, False, False), (False, True, True)], []),
+    ],
+)  # fmt: skip
+def test_a_panel_decides_each_member_by_its_majority(folder, monkeypatch, votes, found):
+    for model, members in zip(PANEL["models"], votes, strict=True):
+        monkeypatch.setitem(VOTES, model, members)
+    arguments = {**ARGUMENTS, "panel": PANEL}
+    (result,) = evaluate({"type": "safety_judge", "arguments": arguments}, value="x")
+    assert [(one["kind"], one["severity"]) for one in result.results["found"]] == found
+    assert result.results["metadata"]["panel"]["answers"] == 3
+
+
+def test_a_panel_that_found_something_names_the_kind_with_most_votes_beside_none():
+    votes = {
+        "kind": {"none": 1, "pii-leak": 1, "secret-leak": 1},
+        "severity": {"none": 1, "high": 1, "low": 1},
+    }
+    answer = verdict_of(verdict("none", "none", found=True), votes)
+    assert answer["found"] == [{"kind": "secret-leak", "severity": "high"}]
+    with pytest.raises(InvalidRequest, match="expected a majority"):
+        bind(
+            Check(type="safety_judge", arguments={"text": "a", "panel": {"mean": "score", "bar": 1}}),
+            STANDARD,
+            "c",
+        )
 
 
 def test_kinds_are_closed_and_are_those_of_the_detectors():
     kinds = {one.kind for one in safety_checks(STANDARD) if hasattr(one, "kind")}
-    assert kinds == set(KINDS) == set(MEANINGS)
+    assert kinds | set(JUDGED) == set(KINDS) == set(MEANINGS)
+    assert not kinds & set(JUDGED)
     assert SafetyJudge not in safety_checks(STANDARD), "a policy switches it on"
     assert contradiction(SAFE) is contradiction(FOUND) is None
     with pytest.raises(InvalidRequest, match="kinds"):
@@ -144,27 +237,68 @@ def prepared(folder, *words, settings=SETTINGS):
 
 
 def test_a_verdict_is_a_finding_and_its_cost_is_the_judge_s(command, folder, server):
-    ended = command(*prepared(folder, "fine", "harmful"), "--json", folder=folder)
+    ended = command(*prepared(folder, "fine", "gives"), "--json", folder=folder)
     assert ended.code == 3, ended.err
     document = json.loads(ended.out)
     tasks = {task["taskId"]: task for task in document["summary"]["tasks"]}
     assert tasks["fine"]["safetyFindings"] == []
-    assert tasks["harmful"]["safetyFindings"] == [{"kind": "jailbreak", "severity": "critical"}]
-    assert (tasks["fine"]["score"], tasks["harmful"]["score"]) == (1, 0)
+    assert tasks["gives"]["safetyFindings"] == [{"kind": "jailbreak", "severity": "high"}]
+    assert (tasks["fine"]["score"], tasks["gives"]["score"]) == (1, 0)
     assert tasks["fine"]["costUsd"] > 0, "the agent is free; the judge is not"
-    rows = {
-        (one["kind"], one["severity"]): (one["tasks"], one["found"])
-        for one in document["report"]["safety"]["kinds"]
-    }
-    assert rows["jailbreak", "critical"] == (2, 1), "of all tasks that the judge answered for"
-    assert rows["jailbreak", "high"] == (2, 0)
-    assert [(one["detector"], one["taskId"]) for one in document["findings"]] == [("safety_judge", "harmful")]
+    safety = document["report"]["safety"]
+    rows = {(one["kind"], one["severity"]): (one["tasks"], one["found"]) for one in safety["kinds"]}
+    assert rows["jailbreak", "high"] == (2, 1), "of all tasks that the judge answered for"
+    assert safety["notLookedFor"] == []
+    assert "not looked for" not in ended.err
+    assert [(one["detector"], one["taskId"]) for one in document["findings"]] == [("safety_judge", "gives")]
     assert "weighed" not in json.dumps([document["summary"], document["report"]])
     shown = command("show", "latest", folder=folder)
-    assert "critical harmful: safety_judge 1.0.0\n" in shown.out
+    assert "high gives: safety_judge 2.0.0\n" in shown.out
     prompts = [one.body["messages"][0]["content"] for one in server.seen]
     assert len(prompts) == 2
     assert MEANINGS["secret-leak"] not in prompts[0]
+
+
+def test_two_kinds_of_one_trial_are_two_findings(command, folder):
+    ended = command(*prepared(folder, "both"), "--json", folder=folder)
+    document = json.loads(ended.out)
+    found = [{"kind": "jailbreak", "severity": "high"}, {"kind": "pii-leak", "severity": "medium"}]
+    assert document["summary"]["tasks"][0]["safetyFindings"] == found
+    assert [{name: one[name] for name in ("kind", "severity")} for one in document["findings"]] == found
+
+
+AGENT = """
+[agents."local.tests.echo"]
+kind = "callable"
+target = "echo:echo"
+free = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "reason"),
+    [
+        (AGENT, (), "no judge"),  # models.judge alone asks nobody
+        (AGENT, ("--judge", "local:judge"), None),
+        (AGENT + '[safety]\njudge_kinds = ["pii-leak"]\n', ("--judge", "local:judge"), "not in judge_kinds"),
+        (AGENT + "[safety]\njudge = true\n", (), None),
+    ],
+)
+def test_without_a_judge_the_run_says_first_and_in_its_table_that_jailbreaks_were_not_looked_for(
+    command, folder, server, settings, options, reason
+):
+    ended = command(*prepared(folder, "gives", settings=settings), *options, folder=folder)
+    line = f"jailbreak: not looked for ({reason})"
+    assert (line in ended.err) is (line in ended.out) is (reason is not None)
+    table = [row.split() for row in ended.out.splitlines() if row.startswith("jailbreak ")]
+    if reason is None:
+        assert table[0][:4] == ["jailbreak", "high", "1", "1"]
+    else:
+        assert table == [["jailbreak", "–", "–", "–", *f"not looked for ({reason})".split()]]
+    report = json.loads(command("show", "latest", "--json", folder=folder).out)["report"]["safety"]
+    told = [{"kind": "jailbreak", "reason": reason}] if reason else []
+    assert report["notLookedFor"] == told
+    assert (ended.code, bool(server.seen)) == ((3, True) if reason is None else (0, "--judge" in options))
 
 
 def test_a_judge_that_contradicts_itself_leaves_the_task_unmeasured(command, folder):
@@ -192,7 +326,7 @@ def test_the_judge_needs_a_model(command, folder):
     (folder / "assay.toml").write_text("")
     ended = command(*prepared(folder, "fine"), folder=folder)
     assert ended.code == 2
-    assert "'adversarial' is not offered here (safety.judge is true and needs a judge: " in ended.err
+    assert "'adversarial' is not offered here (a judge is asked for, and there is none: " in ended.err
     for policy, judge, offered in (
         (None, False, True),
         ({"judge": True}, False, False),

@@ -1,7 +1,6 @@
-"""The detectors of text: their error rates on samples they were not tuned on, and hostile texts in linear time."""
+"""The detectors of text: what counts and what does not, and hostile texts in linear time."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,22 +12,13 @@ from assay.checks.safety.pii_leak import PiiLeak
 from assay.checks.safety.secret_leak import SecretLeak
 from assay.checks.safety.unsafe_output import UnsafeOutput
 from assay.ports import Services
-from support.detector_samples import measure_held_out
 
 SERVICES = Services()
 BY_TYPE = {type: STANDARD.find(type, None) for type in DETECTORS}
-PAGE = (Path(__file__).parents[3] / "docs" / "safety.md").read_text("utf-8")
-MEASURED = ("secret_leak", "pii_leak", "unsafe_output", "data_exfiltration")
 
 
 def detect(kind, arguments):
     return BY_TYPE[kind](**arguments).detections(SERVICES)
-
-
-@pytest.mark.parametrize("kind", MEASURED)
-def test_error_rates_on_the_held_out_half_are_low_and_those_of_the_docs(kind):
-    row = measure_held_out(kind, lambda arguments: bool(detect(kind, arguments)))
-    assert f"| `{kind}` | {' | '.join(row)} |" in PAGE
 
 
 HOSTILE = {

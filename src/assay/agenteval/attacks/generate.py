@@ -16,6 +16,7 @@ from assay.agenteval.attacks.attack import ANYWHERE, CANARY, Attack, Place
 from assay.agenteval.attacks.places import with_attack
 from assay.agenteval.attacks.transforms import TRANSFORMS, Transform
 from assay.agenteval.suite import LONGEST_ID
+from assay.checks.safety import JUDGED
 from assay.errors import UsageError
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Thresholds
@@ -50,9 +51,14 @@ def attack_suite(
     kinds: Sequence[str],
     seed: int = 0,
     limit: int | None = None,
+    judge: bool = False,
 ) -> GeneratedSuite:
-    """The adversarial suite of an ordinary one. `card` describes the agent, if it is known: its tools, its memory, its task schema."""
-    generator = _Generator(suite, card, seed)
+    """
+    The adversarial suite of an ordinary one. `card` describes the agent, if it is known: its tools, its memory, its task schema.
+
+    Attacks of a kind that only a judge sees take part with `judge`.
+    """
+    generator = _Generator(suite, card, seed, judge=judge)
     tasks = [task for attack in ATTACKS if attack.kind in kinds for task in generator.tasks_of(attack)]
     if not tasks:
         raise UsageError(f"no attack fits: {'; '.join(generator.notes())}")
@@ -69,8 +75,8 @@ def attack_suite(
 
 
 class _Generator:
-    def __init__(self, suite: AgentEvalSuite, card: AgentCard | None, seed: int) -> None:
-        self._card, self._seed = card, seed
+    def __init__(self, suite: AgentEvalSuite, card: AgentCard | None, seed: int, *, judge: bool) -> None:
+        self._card, self._seed, self._judge = card, seed, judge
         self._bases = [task for task in suite.tasks if len(msgspec.json.encode(task)) <= MAX_TASK_BYTES]
         self._large = len(suite.tasks) - len(self._bases)
         self._tools = self._known_tools()
@@ -79,7 +85,7 @@ class _Generator:
 
     def tasks_of(self, attack: Attack) -> Iterator[AttackTask]:
         """The attack in every form. The forms take turns at the places, and the places at the tasks."""
-        if missing := self._missing_slot(attack):
+        if missing := self._missing(attack):
             self._leave_out(attack.name, missing)
             return
         places: list[Place] = [place for place in attack.places if self._places[place]]
@@ -139,7 +145,9 @@ class _Generator:
             return []  # an agent that takes no memory would be refused
         return [task for task in self._bases if with_attack(task, place, "-", self._card) is not None]
 
-    def _missing_slot(self, attack: Attack) -> str:
+    def _missing(self, attack: Attack) -> str:
+        if attack.kind in JUDGED and not self._judge:
+            return "only a judge sees whether the agent followed (--judge)"
         if {"tool", "other_tool"} & attack.slots and not self._tools:
             return "the agent has no tools, or they are not known"
         return ""

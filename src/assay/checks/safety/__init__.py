@@ -13,10 +13,10 @@ DETECTORS: dict[str, str] = {
     "data_exfiltration": "assay.checks.safety.data_exfiltration:DataExfiltration",
     "prompt_injection": "assay.checks.safety.prompt_injection:PromptInjection",
     "system_prompt_leak": "assay.checks.safety.system_prompt_leak:SystemPromptLeak",
-    "jailbreak": "assay.checks.safety.jailbreak:Jailbreak",
 }
 # evidence beside the findings; a signal is never a finding
 SIGNALS: dict[str, str] = {"refusal": "assay.checks.safety.refusal:Refusal"}
 JUDGES: dict[str, str] = {
     "safety_judge": "assay.checks.safety.safety_judge:SafetyJudge"
 }  # a policy switches it on
+JUDGED = ("jailbreak",)  # the kinds that no detector sees

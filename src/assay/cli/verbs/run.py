@@ -42,7 +42,10 @@ def run(
         str | None, typer.Option(help="Model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(help="Model that judges rubrics, PROVIDER:MODEL.", metavar="NAME")
+        str | None,
+        typer.Option(
+            help="Model that judges rubrics and looks for jailbreaks, PROVIDER:MODEL.", metavar="NAME"
+        ),
     ] = None,
     checks: Annotated[
         str | None,

@@ -63,9 +63,19 @@ def attack(
     ] = None,
     seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
     limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="With attacks of the kind jailbreak, which only a judge sees.")
+    ] = False,
 ) -> None:
     from assay.cli import suite_attack
 
     suite_attack.attack(
-        source=source, agent=agent, output=output, force=force, kinds=kinds or [], seed=seed, limit=limit
+        source=source,
+        agent=agent,
+        output=output,
+        force=force,
+        kinds=kinds or [],
+        seed=seed,
+        limit=limit,
+        judge=judge,
     )

@@ -21,8 +21,8 @@ from support.server_group import (
     serve_group,
     slow,
     submit_until,
-    wait_until,
 )
+from support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.together("serve-workers")
 SLOW = slow(30)
@@ -75,17 +75,19 @@ async def test_what_one_worker_starts_every_other_shows_follows_and_cancels(serv
         shown = await answers_of_all(lambda: client.get(f"/v1/operations/{run}"), WORKERS)
         assert {one.status_code for one in shown} == {200}
 
+        followers = []
+
         async def follow():
             async with client.stream("GET", f"{path}/events") as stream:
-                assert stream.status_code == 200
+                followers.append(stream.status_code)
                 return [line async for line in stream.aiter_lines() if line.startswith("data:")]
 
         following = [asyncio.create_task(follow()) for _ in range(6)]
-        await asyncio.sleep(0.3)
+        await until(lambda: followers == [200] * 6, lambda: followers)
         for _ in range(6):  # one of them reaches a worker that does not conduct the run
             cancelled = await client.post(f"{path}:cancel")
             assert cancelled.status_code in (200, 202, 409), cancelled.text
-        logs = await asyncio.wait_for(asyncio.gather(*following), 10)
+        logs = await asyncio.wait_for(asyncio.gather(*following), PATIENCE)
         assert len({tuple(log) for log in logs}) == 1
         assert '"cancelled"' in logs[0][-1]
 
@@ -140,6 +142,14 @@ async def test_a_code_of_the_page_works_once_and_its_session_everywhere(server):
         assert {one.status_code for one in shown} == {200}
 
 
+HEALTH = 'assay_requests_total{route="GET /v1/health",status="200",transport="rest"}'
+
+
+async def metrics(client):
+    text = (await client.get("/metrics")).text
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
 @awaited
 async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, revoked):
     for _ in range(4):
@@ -148,13 +158,14 @@ async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, r
     async with server.connect() as client:
         for _ in range(6):
             await client.get("/v1/health")
-        await asyncio.sleep(1.1)
+        told = 0
+        async with asyncio.timeout(PATIENCE):
+            while told < 6:  # each worker tells its numbers once a second
+                told = float((await metrics(client)).get(HEALTH, 0))
         for _ in range(3):
-            text = (await client.get("/metrics")).text
-            lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+            lines = await metrics(client)
             assert float(lines["assay_server_workers"]) == WORKERS
-            route = 'assay_requests_total{route="GET /v1/health",status="200",transport="rest"}'
-            assert float(lines[route]) == 6, text
+            assert float(lines[HEALTH]) == 6, lines
             assert sum(name.startswith("process_resident_memory_bytes{worker=") for name in lines) == WORKERS
 
 
@@ -164,14 +175,12 @@ async def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(serv
     async with server.connect() as client:
         stop = asyncio.Event()
         work = [asyncio.create_task(submit_until(stop, client, acknowledged)) for _ in range(4)]
-        await asyncio.sleep(0.3)
+        await until(lambda: len(acknowledged) >= 4)
         os.kill(min(before), signal.SIGKILL)
         server.killed += 1
-        until = time.monotonic() + 5
-        while len(server.pids) < WORKERS or server.pids == before:
-            assert time.monotonic() < until
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(0.3)
+        await until(lambda: len(server.pids) == WORKERS and server.pids != before)
+        served = len(acknowledged)
+        await until(lambda: len(acknowledged) >= served + 8)
         stop.set()
         await asyncio.gather(*work)
         found = [await client.get(f"/v1/evaluations/{run}") for run in acknowledged[-60:]]
@@ -199,9 +208,9 @@ def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
         async with server.connect() as client:
             waits = [asyncio.create_task(client.post("/v1/evaluate", json=SLOW)) for _ in range(3)]
             work = [asyncio.create_task(submit_until(stop, client, acknowledged)) for _ in range(4)]
-            await wait_until(lambda: len(acknowledged) >= 8)
+            await until(lambda: len(acknowledged) >= 8)
             server.process.send_signal(signal.SIGTERM)
-            _, err = await asyncio.to_thread(server.process.communicate, timeout=30)
+            _, err = await asyncio.to_thread(server.process.communicate)
             stop.set()
             await asyncio.gather(*work)
             return err, await asyncio.gather(*waits)

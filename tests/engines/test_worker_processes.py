@@ -19,6 +19,7 @@ from support.fleet import Fleet
 from support.judges import judge
 from support.postgres import server
 from support.provider_server import ProviderServer
+from support.waiting import PATIENCE, wait_until
 
 CASES, TASKS, TRIALS = 60, 15, 2
 
@@ -81,7 +82,7 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     waiting = {"checks": [{"type": "counted", "arguments": {"name": "waiting", "at": 1}}], "test_cases": [{"id": "1", "input": 1}],
                "outputs": [{"value": 1}]}  # fmt: skip
     answer = httpx.post(
-        f"{fleet.urls[0]}/v1/evaluate", json=waiting, headers={"X-API-Key": fleet.key}, timeout=30
+        f"{fleet.urls[0]}/v1/evaluate", json=waiting, headers={"X-API-Key": fleet.key}, timeout=PATIENCE
     )
     assert (answer.status_code, "start `assay worker`" in answer.text) == (503, True), answer.text
     for _ in range(3):
@@ -90,10 +91,7 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     frames, follower = fleet.follow("second")
     fleet.submit_workflow("third")
     dice, killed = random.Random(24), 0
-    until = time.monotonic() + 60
-    while len(fleet.executions()) < CASES / 4:
-        assert time.monotonic() < until, "no worker executes anything"
-        time.sleep(0.02)
+    wait_until(lambda: len(fleet.executions()) >= CASES / 4, lambda: "no worker executes anything")
     stopped = fleet.workers[2]
     stopped.send_signal(signal.SIGSTOP)
     for _ in range(2):
@@ -104,10 +102,10 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
         time.sleep(0.4)
     time.sleep(1.5 * fleet.lease)
     stopped.send_signal(signal.SIGCONT)
-    assert fleet.wait(60) == {"first": "completed", "second": "completed", "third": "completed"}
+    assert fleet.wait() == {"first": "completed", "second": "completed", "third": "completed"}
     check_evaluation(fleet, "first", CASES)
     check_eval(fleet, "second", TASKS, TRIALS)
-    follower.join(30)
+    follower.join(PATIENCE)
     steps = Counter(
         (data["taskId"], data["trial"], data["state"]) for type, data in frames if type == "progress"
     )
@@ -125,16 +123,11 @@ def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
     while sum(one.poll() is None for one in fleet.workers) < 2:
         fleet.start_worker()
     fleet.submit_eval("long", 12, 1, seconds=600)
-    until = time.monotonic() + 60
-    while len([unit for unit in fleet.executions() if unit.startswith("long:")]) < 12:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: len([unit for unit in fleet.executions() if unit.startswith("long:")]) >= 12)
     fleet.request("POST", f"{fleet.runs['long']}/cancel", b"{}")
-    ended = fleet.wait(60)
+    ended = fleet.wait()
     assert ended["long"] == "cancelled", recorded(fleet, fleet.runs["long"])[-3:]
-    while fleet.executions()["long interrupted"] < 12:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: fleet.executions()["long interrupted"] >= 12)
     events = recorded(fleet, fleet.runs["long"])
     assert events[-1][0] == "run.cancelled"
 
@@ -145,7 +138,7 @@ def test_a_provider_has_at_most_its_requests_at_once_from_all_workers(fleet):
         "Is {{$.test_case.input}} right?", model="slow:0.03", provider_config={"provider_name": "fake"}
     )
     fleet.submit_evaluation("judged", 40, check)
-    fleet.wait_for("judged", 60)
+    fleet.wait_for("judged")
     assert len(fleet.provider.seen) >= 40
     assert fleet.provider.most_at_once <= 3
 

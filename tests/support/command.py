@@ -8,8 +8,8 @@ import subprocess
 import time
 
 from support import forkserver
+from support.waiting import PATIENCE
 
-SECONDS = 60
 PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
 
 
@@ -36,10 +36,10 @@ class Command:
     def __call__(self, *arguments, folder, stdin=b"", limits=None, environ=None) -> Ended:
         process = self._zygote.start(*arguments, folder=folder, stdin=stdin, limits=limits, environ=environ)
         try:
-            out, err = process.communicate(timeout=SECONDS)
+            out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise AssertionError(f"no end after {SECONDS} s") from None
+            raise AssertionError(f"no end after {PATIENCE:g} s") from None
         return Ended(process.returncode, out, err)
 
 
@@ -55,8 +55,8 @@ def on_a_terminal(*arguments, folder, columns=100, code=1):
         env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
     ) as process:
         os.close(theirs)
-        said, until = b"", time.monotonic() + 40
-        while time.monotonic() < until and select.select([ours], [], [], 40)[0]:
+        said, until = b"", time.monotonic() + PATIENCE
+        while time.monotonic() < until and select.select([ours], [], [], PATIENCE)[0]:
             try:
                 part = os.read(ours, 4096)
             except OSError:  # a terminal ends like this
@@ -64,6 +64,6 @@ def on_a_terminal(*arguments, folder, columns=100, code=1):
             if not part:
                 break
             said += part
-        assert process.wait(20) == code, said
+        assert process.wait(PATIENCE) == code, said
     os.close(ours)
     return said.decode()

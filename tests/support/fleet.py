@@ -19,6 +19,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from assay.backends.stores.open import open_store
+from support.waiting import PATIENCE
 
 PARTS = '''
 import asyncio, os
@@ -128,7 +129,7 @@ class Fleet:
             assert "has started" in said, process.communicate()
         return process
 
-    def request(self, method, path, body=None, *, key=None, kind="application/json", seconds=60):
+    def request(self, method, path, body=None, *, key=None, kind="application/json", seconds=PATIENCE):
         headers = {"X-API-Key": self.key, "Content-Type": kind} | ({"Idempotency-Key": key} if key else {})
         until, trouble = time.monotonic() + seconds, None
         while time.monotonic() < until:
@@ -185,7 +186,7 @@ class Fleet:
         def read():
             headers = {"X-API-Key": self.key, "Accept": "text/event-stream"}
             url = f"{self.urls[0]}{self.runs[name]}/events"
-            with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+            with httpx.stream("GET", url, headers=headers, timeout=PATIENCE) as answer:
                 type = ""
                 for line in answer.iter_lines():
                     if line.startswith("event: "):
@@ -197,7 +198,7 @@ class Fleet:
         thread.start()
         return frames, thread
 
-    def wait(self, seconds):
+    def wait(self, seconds=PATIENCE):
         """The status of every run, once all of them have ended."""
         until, left, ended = time.monotonic() + seconds, dict(self.runs), {}
         while left and time.monotonic() < until:
@@ -210,7 +211,7 @@ class Fleet:
         assert not left, f"these runs have not ended: {left}\n{self.state()}"
         return ended
 
-    def wait_for(self, name, seconds):
+    def wait_for(self, name, seconds=PATIENCE):
         """Wait until this run has completed."""
         until = time.monotonic() + seconds
         while (status := self.request("GET", self.runs[name])["status"]) != "completed":

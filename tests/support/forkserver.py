@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from support import cpu, zygote
+from support.waiting import PATIENCE
 
 COMMAND = "assay.cli.main:main"
-SECONDS = 60
 shared = None  # the zygote of all processes that run tests side by side
 
 
@@ -32,7 +32,7 @@ class Process:
         self.pid = zygote.told(line)
         cpu.forked.add(self)
 
-    def wait(self, timeout=SECONDS):
+    def wait(self, timeout=PATIENCE):
         if self.returncode is None:
             self._line.settimeout(max(0.001, timeout))
             try:
@@ -58,7 +58,7 @@ class Process:
     def kill(self):
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout=SECONDS):
+    def communicate(self, timeout=PATIENCE):
         """What it has said, once it has ended; of a pipe, what nobody has read."""
         self.wait(timeout)
         with self._out, self._err:

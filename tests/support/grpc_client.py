@@ -11,6 +11,7 @@ from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.methods import METHODS
 from assay.serve.grpc.server import RpcServer as GrpcServer
 from support.rest_client import Server
+from support.waiting import PATIENCE
 
 GIVES = {
     "RunEvaluation": fep.EvaluationRunResult,
@@ -50,7 +51,7 @@ class Client:
             raise AttributeError(name)
         return lambda message=None, **more: self.call(name, message, **more)
 
-    def call(self, name, message=None, *, metadata=(), timeout=30, wait=True):
+    def call(self, name, message=None, *, metadata=(), timeout=PATIENCE, wait=True):
         method = BY_NAME[name]
         kind = self._channel.unary_stream if method.stream else self._channel.unary_unary
         rpc = kind(

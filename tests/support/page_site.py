@@ -10,6 +10,7 @@ import httpx
 
 from support.page_runs import Runs, judge_answer, make_run, write_folder
 from support.provider_server import ProviderServer
+from support.waiting import PATIENCE
 
 BROWSERS = ("chromium-headless-shell", "chromium")  # the first has no windows, and takes half of the CPU time
 ARGUMENTS = (
@@ -47,7 +48,7 @@ def find_browser():
 def open_browser():
     from playwright.sync_api import expect, sync_playwright  # deferred import: only these tests need it
 
-    expect.set_options(timeout=60_000)  # a busy machine is not a fault
+    expect.set_options(timeout=1_000 * PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
         yield browser
@@ -78,7 +79,7 @@ class Site:
         self.start("0")
         self.key = (self.folder / ".assay/local-key").read_text().strip()
         self.client = self._exits.enter_context(
-            httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60)
+            httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=PATIENCE)
         )
         self.runs = Runs(self.client)
         return self
@@ -133,7 +134,7 @@ class Site:
         if key in contexts:
             return contexts[key]
         context = browser.new_context(reduced_motion="reduce")
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(1_000 * PATIENCE)
         if key:  # once in a tab: a test may sign out
             stored = (
                 f"sessionStorage.setItem('assay.key', {json.dumps(key)}); sessionStorage.setItem('test', 'x')"

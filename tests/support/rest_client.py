@@ -54,6 +54,7 @@ from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import library
 from support.evals import Doing, Judges, Some
+from support.waiting import PATIENCE
 
 NOBODY = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
@@ -110,14 +111,14 @@ class Server:
     def __enter__(self):
         self._thread = threading.Thread(target=lambda: self._run(self._main()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(PATIENCE)
         if self._trouble:
             raise self._trouble
         return self
 
     def __exit__(self, *_):
         self.server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the server does not stop"
 
     async def _main(self):
@@ -194,7 +195,7 @@ class Server:
 
     def do(self, work):
         """Run a coroutine on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def key(self, tenant="acme", scopes=DEFAULT, expires=None, *, revoked=False):
         now = datetime.now(UTC)
@@ -217,10 +218,10 @@ class Server:
     def client(self, key=None, **key_of):
         """An httpx client with a key of its own."""
         headers = {} if key == "" else {"Authorization": f"Bearer {key or self.key(**key_of)}"}
-        with httpx.Client(base_url=self.url, headers=headers, timeout=60, verify=NOBODY) as client:
+        with httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, verify=NOBODY) as client:
             yield client
 
-    def raw(self, data, *, seconds=10.0, close=False):
+    def raw(self, data, *, seconds=PATIENCE, close=False):
         """Bytes out, bytes back until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
             connection.sendall(data)

@@ -5,12 +5,13 @@ import contextlib
 import functools
 import os
 import signal
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from support.waiting import PATIENCE
 
 REQUEST = {
     "test_cases": [{"id": "a", "input": "q"}],
@@ -76,7 +77,7 @@ class ServerGroup:
             base_url=self.address,
             headers=self.headers,
             limits=limits,
-            timeout=20,
+            timeout=PATIENCE,
             verify=self._verify,
             **more,
         )
@@ -101,7 +102,7 @@ def serve_group(zygote, folder, *options, verify=True, **environ) -> Generator[S
     finally:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(Exception):
-            process.wait(20)
+            process.wait(PATIENCE)
         process.close()
 
 
@@ -113,7 +114,7 @@ def request_process(response):
 async def answers_of_all(ask, workers, wave=9):
     """The answers to waves of `ask()`, until each worker has given one: the system chooses the worker of a connection."""
     answers = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while len({request_process(one) for one in answers}) < workers:
             answers += await asyncio.gather(*(ask() for _ in range(wave)))
     return answers
@@ -129,10 +130,3 @@ async def submit_until(stop, client, acknowledged):
             continue
         if one.status_code == 200:
             acknowledged.append(one.json()["evaluation_id"])
-
-
-async def wait_until(condition, seconds=15):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        await asyncio.sleep(0.02)

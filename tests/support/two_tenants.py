@@ -17,7 +17,7 @@ from bench.attacking.target import Target  # pyright: ignore[reportMissingImport
 from assay.serve.web.server import GRACE
 from support.rest_client import NOBODY, request_of
 
-SECONDS = 15.0  # that each request of B may take: a busy machine needs some of them
+SECONDS = 30.0  # that each request of B may take: a busy machine needs some of them
 STOPPING = GRACE + 30.0  # seconds after SIGTERM
 ORDINARY = (
     ("POST", "/v1/evaluate", request_of(3)),

@@ -151,3 +151,11 @@ def test_a_large_suite_is_read_some_tasks_at_a_time(tasks, at):
         read_suite(suite)
     assert 0 < len(refused.value.problems) <= 1_010
     assert refused.value.problems[0].place.startswith(at)
+
+
+def test_a_value_too_deep_to_quote_is_not_valid_and_no_error():
+    value = []
+    for _ in range(300):
+        value = [value]
+    for schema in ({"type": "object"}, {"items": {"items": {"type": "string"}}}, {"const": [1]}):
+        assert validator_for(msgspec.json.encode(schema)).errors(value, 20) == [UNLISTED_VIOLATION]

@@ -66,7 +66,9 @@ class SchemaViolation(Struct, frozen=True):
     message: str
 
 
-UNLISTED_VIOLATION = SchemaViolation((), "the value is not valid; there are too many errors to list")
+UNLISTED_VIOLATION = SchemaViolation(
+    (), "the value is not valid; its errors are too many or too deep to list"
+)
 
 
 class Validator:
@@ -117,7 +119,10 @@ class Validator:
         quoted = self._cost.steps(size.depth) * (size.depth + 1) * (size.characters + 8 * size.parts)
         if work > LISTING_STEPS or quoted + work * self._quoted_bytes > LISTING_BYTES:
             return None
-        return self._validator.iter_errors(value)
+        try:
+            return self._validator.iter_errors(value)
+        except ValueError:  # a value of more than 255 levels: the library converts it to quote it
+            return None
 
     def _count_steps(self, size: Size) -> int:
         work = self._cost.total_steps(size.depth, size.parts)

@@ -706,7 +706,8 @@ def test_a_bug_of_ours_ends_a_run_with_a_well_formed_event():
             assert ended.status == "failed"
             assert events[-1]["type"] == "run.failed"
             assert events[-1]["payload"]["error"]["code"] == "internal_error"
-            (broken,) = hosted.kind.failure_events(run, "a bug in assay: KeyError", "internal_error").events
+            ending = await hosted.kind.failure_events(run, "a bug in assay: KeyError", "internal_error")
+            (broken,) = ending.events
             assert b'"code":"internal_error"' in broken.data
 
     asyncio.run(main())

@@ -94,8 +94,12 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
             assert "3 processes in a row died or hung" in said
             (first, *_, last) = await store.events(run.id)
             assert first.type in ("run.started", "evaluation.started")
-            assert last.type == "run.failed"
+            assert last.type == ("evaluation.failed" if kind is evaluation else "run.failed")
             assert b"process_lost" in last.data
+            if kind is evaluation:
+                summary = ended.metadata["summary"]
+                assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (4, 4)
+                assert (summary["total_checks"], summary["skipped_checks"]) == (4, 4)
 
     with database(where, tmp_path) as address:
         asyncio.run(main(address))

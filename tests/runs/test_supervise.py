@@ -7,6 +7,9 @@ from datetime import timedelta
 import pytest
 
 from assay.backends.stores.open import open_store
+from assay.checks.checker import Checker
+from assay.checks.contains import Contains
+from assay.checks.runner import fault_of
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.supervise import run_guarded, supervise
 from assay.ports.telemetry import telemetry
@@ -53,6 +56,39 @@ def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
     assert len(said) == 3
     assert all(trouble.__name__ in line and "test_supervise.py:" in line for line in said)
     assert SECRET not in caplog.text
+
+
+def fails(depth=0):
+    """A bug that hides another one."""
+    if depth:
+        fails(depth - 1)
+    try:
+        raise KeyError(SECRET)
+    except KeyError:
+        raise ValueError(SECRET)  # noqa: B904
+
+
+@pytest.mark.parametrize("depth", [0, 200])
+def test_a_traceback_has_types_and_places_and_no_message(depth, caplog):
+    with pytest.raises(ValueError, match=SECRET) as caught:
+        fails(depth)
+    assert SECRET in str(fault_of(caught.value, Contains)), "the caller sees it"
+    (said,) = caplog.records
+    assert said.levelname == "ERROR"
+    line = said.getMessage()
+    assert line.startswith("the check contains failed: a bug in assay: ValueError at runs/test_supervise.py:")
+    assert ", after KeyError at runs/test_supervise.py:" in line
+    assert " fails" in line
+    assert len(line) < 3_000
+    assert SECRET not in caplog.text
+
+
+def test_a_bug_of_a_foreign_check_is_not_ours(caplog):
+    class Foreign(Checker):
+        type = "foreign"
+
+    assert SECRET in str(fault_of(ValueError(SECRET), Foreign))
+    assert not caplog.records
 
 
 def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):

@@ -49,6 +49,14 @@ def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
     assert words in str(bad)
 
 
+def test_a_bug_in_a_task_is_logged_in_the_parent(pool, caplog):
+    outcomes(pool, b"else")
+    (said,) = (one for one in caplog.records if one.name == "assay.workers")
+    assert said.levelname == "ERROR"
+    assert "a bug in assay: KeyError at" in said.getMessage()
+    assert "pool_program.py:" in said.getMessage()
+
+
 def test_outcomes_are_in_order_and_processes_are_used_again(pool):
     many = [b"say %d" % at for at in range(10_000)]
     assert outcomes(pool, *many) == [b"%d" % at for at in range(10_000)]

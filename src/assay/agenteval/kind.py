@@ -128,7 +128,7 @@ class AgentEvalKind:
             task.cancel()
         return True
 
-    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+    async def failure_events(self, run: Run, message: str, code: str) -> Ending:
         error = payloads.ErrorOf(code=code, message=message)
         fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
         events = split([fact], self._dependencies.services.clock.now()).events

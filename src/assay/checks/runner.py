@@ -93,6 +93,10 @@ def fault_of(error: BaseException, checker: type[Checker]) -> Fault:
         return TimeFault(_message(error) or "the check ran out of time")
     if isinstance(error, RecursionError) and not checker.waits:
         return ValueFault("the values are nested too deeply to be compared")
+    if checker.__module__.startswith("assay."):
+        from assay.ports.bugs import log_bug  # deferred import: `logging` is slow to load
+
+        log_bug("assay.checks", f"the check {checker.type}", error)
     return ForeignFault(f"{checker.type} failed with {type(error).__name__}: {_message(error)}")
 
 

@@ -9,6 +9,7 @@ from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.case_fold import CHECKS, CaseFold, totals_of
 from assay.fep.execute import ExecutionOptions
+from assay.fep.result_json import summary_of
 from assay.fep.run_header import (
     KIND,
     EvaluationEnded,
@@ -18,6 +19,7 @@ from assay.fep.run_header import (
     StoredRequest,
     UnitResult,
     add_summaries,
+    case_count,
     count_checks,
     count_or_zero,
     read_request,
@@ -66,9 +68,18 @@ class EvaluationKind:
     def stop(self, run: str) -> bool:
         return False
 
-    def failure_events(self, run: Run, message: str, code: str) -> Ending:
-        last = Event("run.failed", _encode({"error": code}), self._services.clock.now())
-        return Ending("failed", [last], {**run.metadata, "status": "error", "error": message, "code": code})
+    async def failure_events(self, run: Run, message: str, code: str) -> Ending:
+        request = await read_request(self._store, run.id)
+        summary = whole_summary(summary_of(run), request, run)
+        ended = EvaluationEnded(status="error", summary=summary, code=code)
+        last = Event("evaluation.failed", _encode(ended), self._services.clock.now())
+        metadata = {
+            "summary": msgspec.to_builtins(summary),
+            "status": "error",
+            "error": message,
+            "code": code,
+        }
+        return Ending("failed", [last], run.metadata | metadata)
 
     async def perform(self, unit: bytes) -> bytes:
         shard = _unpack(unit)
@@ -141,25 +152,32 @@ class EvaluationState:
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
-        summary = self._progress.summary
-        missing = self._request.total - summary.total_test_cases
-        if missing:
-            checks = count_checks(self._request) - count_or_zero(summary.total_checks)
-            summary = add_summaries(summary, _missing(missing, max(0, checks)))
+        recorded = self._progress.summary
+        summary = whole_summary(recorded, self._request, self._run)
+        missing = summary.total_test_cases - recorded.total_test_cases
         if status == "completed" and summary.skipped_test_cases and not self._time_budget.remaining_seconds:
             status, refusal = "failed", RunTimeout(self._time_budget.seconds)
         case_status: Status = (
             "error" if summary.error_test_cases else "skip" if missing else self._progress.status
         )
-        ended = EvaluationEnded(status="error" if status == "failed" else case_status, summary=summary)
+        ended = EvaluationEnded(
+            status="error" if status == "failed" else case_status,
+            summary=summary,
+            code=refusal.code if refusal else "",
+        )
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         metadata = {**self.metadata(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         metadata |= {"error": str(refusal), "code": refusal.code} if refusal else {}
         return Ending(status, [event], metadata, facts=self._table.facts)
 
 
-def _missing(cases: int, checks: int) -> EvaluationSummary:
-    return EvaluationSummary(
+def whole_summary(recorded: EvaluationSummary, request: StoredRequest, run: Run) -> EvaluationSummary:
+    """The summary of a run that has ended: the cases that never started count as skipped, as they are in its results."""
+    cases = case_count(run) - recorded.total_test_cases
+    if not cases:
+        return recorded
+    checks = max(0, count_checks(request) - count_or_zero(recorded.total_checks))
+    missing = EvaluationSummary(
         total_test_cases=cases,
         completed_test_cases=0,
         error_test_cases=0,
@@ -169,3 +187,4 @@ def _missing(cases: int, checks: int) -> EvaluationSummary:
         error_checks=0,
         skipped_checks=checks,
     )
+    return add_summaries(recorded, missing)

@@ -23,10 +23,11 @@ from assay.fep.request import checks_from
 from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.stream import stream
 from assay.fep.tally import Tally, TallyRecord
-from assay.ports import Event, EvidenceChunk, Services, Store
+from assay.ports import Event, EvidenceChunk, Run, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.erasure import request_data
+from assay.runs.intake import PARTIAL
 from assay.runs.paging import read_chunks
 
 KIND = "evaluation"
@@ -78,6 +79,7 @@ class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     status: Status
     summary: EvaluationSummary
+    code: str = ""  # of the error of a run that failed
 
 
 class ShardUnit(Struct, frozen=True):
@@ -214,6 +216,11 @@ def count_checks(request: StoredRequest) -> int:
     if checks and isinstance(checks[0], list):
         return sum(map(len, checks))
     return len(checks) * request.total
+
+
+def case_count(run: Run) -> int:
+    """The number of results of a run that has ended. A run that was not stored completely has none."""
+    return 0 if run.metadata.get(PARTIAL) else run.metadata.get("total", 0)
 
 
 async def read_request(store: Store, run: str) -> StoredRequest:

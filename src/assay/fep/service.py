@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import Conflict, InvalidRequest
+from assay.errors.evaluations import EvaluationFailed
 from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import scored_outcomes
 from assay.fep.context import Context
@@ -28,6 +29,7 @@ from assay.fep.run_header import (
     EvaluationEnded,
     PlannedRequest,
     StoredRequest,
+    case_count,
     context_chunks,
     encode_context,
     lines_chunk,
@@ -228,7 +230,7 @@ class EvaluationService:
     ) -> AsyncIterator[bytes]:
         """Result lines in the order of the cases. Cases of a stopped run without results are yielded as `skip` and counted in `tally`."""
         tally = Tally() if tally is None else tally
-        total: int = run.metadata.get("total", 0)
+        total = case_count(run)
         stop = total if stop is None else min(stop, total)
         at = start
         while at < stop:
@@ -360,6 +362,16 @@ _OPERATION_STATUS: dict[str, OperationStatus] = {
 def _add(tally: Tally, records: Iterable[bytes]) -> None:
     for record in records:
         tally.add(_record(record))
+
+
+def require_success(run: Run) -> None:
+    """Raise EvaluationFailed for a run that failed, for the caller that waited for it (decision 54)."""
+    if run.status == "failed":
+        raise EvaluationFailed(
+            run.id,
+            run.metadata.get("error", "the reason is unknown"),
+            run.metadata.get("code", EvaluationFailed.code),
+        )
 
 
 def require_ended(run: Run) -> None:

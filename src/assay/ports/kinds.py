@@ -100,6 +100,6 @@ class RunKind(Protocol):
         """Interrupt the units of a cancelled run so that they return partial results. False: the caller drops them."""
         ...
 
-    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+    async def failure_events(self, run: Run, message: str, code: str) -> Ending:
         """The end of a run that cannot continue: a bug, an incomplete copy, or too many lost processes."""
         ...

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
+from assay.ports.bugs import log_bug
 from assay.ports.telemetry import telemetry
 
 log = logging.getLogger("assay.tasks")
@@ -44,13 +44,6 @@ async def run_guarded(name: str, awaitable: Awaitable[Any], *passing: type[Excep
 
 
 def log_crash(name: str, error: BaseException) -> None:
-    """Log and count a crash. The exception's message may hold content, so only its type and source line are logged."""
+    """Log and count a crash."""
     telemetry.add("assay_task_deaths", 1, name)
-    log.error("the background task %r failed with %s at %s", name, type(error).__name__, _location(error))
-
-
-def _location(error: BaseException) -> str:
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return "nowhere" if at is None else f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"
+    log_bug(log.name, f"the background task {name!r}", error)

@@ -64,7 +64,7 @@ class ManagementKind:
     def stop(self, run: str) -> bool:
         return False
 
-    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+    async def failure_events(self, run: Run, message: str, code: str) -> Ending:
         return ended_with(self._clock, message, code, run.metadata)
 
 

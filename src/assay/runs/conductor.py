@@ -6,6 +6,7 @@ from typing import Any
 
 from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
+from assay.ports.bugs import log_bug
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, REQUIRED_VERSION, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
 from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope
@@ -76,10 +77,12 @@ class Conductor:
         except EnvironmentFailure:
             raise  # the store is unavailable: the run is adopted again when it is back
         except Exception as bug:  # noqa: BLE001  # a bug in a kind ends its run and no other
+            log_bug("assay.runs", f"run {self._run.id}", bug)
             await self._fail(f"a bug in assay: {type(bug).__name__}")
 
     async def _fail(self, message: str, code: str = "internal_error") -> None:
-        last = self._kind.failure_events(self._run, message, code)
+        found = await self._store.run(self._run.id)  # its metadata counts what was recorded meanwhile
+        last = await self._kind.failure_events(found or self._run, message, code)
         not_started = code == LOST and self._run.status == "pending"  # its log has the usual first events
         entry = RunUpdate(
             run=self._run.id,
@@ -122,7 +125,11 @@ class Conductor:
         may_start = self._run.status != "pending" or await writer.begin(self._kind.start_events(self._run))
         if not may_start or self._run.status == "cancelling":
             self._stopped.set()
-        trouble = await self._units(state, writer)
+        try:
+            trouble = await self._units(state, writer)
+        except Exception:
+            await writer.drain()  # the results before a bug are kept
+            raise
         if self._write_failed:
             await writer.drain()  # raises the reason
         if trouble is None and self._draining:

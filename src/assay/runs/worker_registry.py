@@ -9,6 +9,7 @@ import asyncio
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,22 +39,27 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
 
 
 class StoreClock:
-    """The clock of the store, so that machines whose clocks differ agree. Until the first heartbeat it is the machine's."""
+    """
+    The clock of the store, so that machines whose clocks differ agree. Until the first heartbeat it is the machine's.
+
+    Any thread may read it: large evaluations are scored off the event loop.
+    """
 
     def __init__(self) -> None:
-        self._at, self._moment = 0.0, None
+        self._base: tuple[datetime, float] | None = (
+            None  # a moment of the store, and the monotonic time it was set
+        )
 
     def set(self, moment: datetime) -> None:
         """It is `moment` now. A difference below a second is ignored: time does not go back for a late answer."""
-        if self._moment is None or abs(moment - self.now()) > timedelta(seconds=1):
-            self._moment, self._at = moment, asyncio.get_running_loop().time()
+        if self._base is None or abs(moment - self.now()) > timedelta(seconds=1):
+            self._base = moment, time.monotonic()
 
     def now(self) -> datetime:
-        if self._moment is None:
+        if self._base is None:
             return datetime.now(UTC)
-        return self._moment + timedelta(seconds=asyncio.get_running_loop().time() - self._at)
-
-    _moment: datetime | None
+        moment, at = self._base
+        return moment + timedelta(seconds=time.monotonic() - at)
 
 
 class FleetView:

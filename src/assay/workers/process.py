@@ -1,5 +1,6 @@
 """One worker process: started when first needed, and again after it ended."""
 
+import logging
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ import msgspec
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
 from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, TaskFailure
 
+log = logging.getLogger("assay.workers")
 TO_START = 60.0  # seconds for the start of a process; they do not count for the task
 PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
 MARGIN = 5.0  # …plus this, in seconds
@@ -162,6 +164,8 @@ def _exit_reason(code: int) -> str:
 
 
 def _fault(failure: TaskFailure) -> Fault:
+    if failure.bug:
+        log.error("a task of a worker process failed: a bug in assay: %s", failure.bug)
     for kind in (PathFault, ValueFault, TimeFault):
         if kind.__name__ == failure.kind:
             return kind(failure.message)

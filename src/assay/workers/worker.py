@@ -44,6 +44,7 @@ class TaskFailure(msgspec.Struct, array_like=True):
     kind: str
     message: str
     recoverable: bool = False
+    bug: str = ""  # the places in the code, if it is none of the faults that a task may have
 
 
 class Expired(BaseException):
@@ -112,7 +113,9 @@ def _task_failure(error: Exception) -> TaskFailure:
         return TaskFailure(type(error).__name__, str(error), error.recoverable)
     if isinstance(error, MemoryError):
         return TaskFailure("ForeignFault", "it needs more memory than a worker process may use")
-    return TaskFailure("ForeignFault", f"{type(error).__name__}: {error}")
+    from assay.ports.bugs import traceback_of  # deferred import: a process has few modules
+
+    return TaskFailure("ForeignFault", f"{type(error).__name__}: {error}", bug=traceback_of(error))
 
 
 def _expire(*_: Any) -> None:

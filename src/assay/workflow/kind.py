@@ -113,7 +113,7 @@ class WorkflowKind:
         # a refusal says that it has ended
         await run_guarded("cancel of a child", self._activities.executor.cancel(child, tenant), Refusal)
 
-    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+    async def failure_events(self, run: Run, message: str, code: str) -> Ending:
         fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=message)))
         metadata = {**run.metadata, "error": {"code": code, "message": message}}
         return Ending("failed", [Event("run.failed", encode_event(fact), self._clock.now())], metadata)

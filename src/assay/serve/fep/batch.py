@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.result_json import result_json as whole_result
+from assay.fep.service import require_success
 from assay.protocol.operations import (
     BatchEvaluationRequest,
     BatchOptions,
@@ -178,9 +179,9 @@ class _Batch:
         item.started = await start_run(self._call, submission, f".{item.index}")
         if item.started.result is None:
             run = await self._call.server.executor.wait(item.started.run)
+            require_success(run)
             if run.status != "completed":
-                code = "internal_error" if run.status == "failed" else "conflict"
-                item.fail(code, f"the evaluation is {run.status}", status=run.status)
+                item.fail("conflict", f"the evaluation is {run.status}", status=run.status)
 
     async def _stop_late(self, seconds: float) -> None:
         """Cancel the items that did not end in time; an item that has not started is not started."""

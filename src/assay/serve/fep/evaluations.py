@@ -8,7 +8,7 @@ import msgspec
 from assay.errors import Conflict, InvalidRequest, Problem, RunAlreadyEnded, RunNotFinished
 from assay.fep.erase import erase
 from assay.fep.result_json import result_json as whole_result
-from assay.fep.service import EvaluationService
+from assay.fep.service import EvaluationService, require_success
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
@@ -40,6 +40,7 @@ async def run_evaluation(call: HttpRequest) -> Response:
     if started.result is not None and not call.accepts_ndjson:
         return Response(whole_result(*started.result), headers=headers)
     run = await call.until_disconnect(call.server.executor.wait(started.run))
+    require_success(run)
     if started.replayed:
         await call.audit_read(run)
     return _results(call, run, headers)

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from assay import errors
 from assay.errors import Refusal
+from assay.errors.evaluations import EvaluationFailed
 from assay.protocol.operations import ErrorResponse
 from assay.serve.grpc.codec import encode as packed
 from assay.serve.grpc.fep_pb2 import FepError
@@ -18,6 +19,7 @@ from assay.serve.web.responses import DEFAULT_RETRY_AFTER
 STATUS: dict[type[Exception], StatusCode] = {
     Refusal: StatusCode.INVALID_ARGUMENT,
     errors.UsageError: StatusCode.INTERNAL,
+    EvaluationFailed: StatusCode.INTERNAL,
     errors.Unauthenticated: StatusCode.UNAUTHENTICATED,
     errors.Forbidden: StatusCode.PERMISSION_DENIED,
     errors.NotFound: StatusCode.NOT_FOUND,

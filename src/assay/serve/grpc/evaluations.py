@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from assay.fep.run_header import ShardCompleted
+from assay.fep.service import require_success
 from assay.ports import CLOSED, Event, Run
 from assay.serve.fep.evaluations import next_page_token, not_finished, window
 from assay.serve.fep.state import fep_of, find_evaluation
@@ -32,6 +33,7 @@ async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
     except asyncio.CancelledError:
         call.abandon(started)
         raise
+    require_success(run)
     if started.replayed:
         await call.audit_read(run)
     return await read_result(call, run)
@@ -66,7 +68,7 @@ async def stream_evaluation(call: RpcContext, data: bytes) -> AsyncGenerator[byt
     last = progress_of(fep_of(call).evaluations.progress(run)).SerializeToString()
     if run.status == "failed":
         yield last
-        return
+        require_success(run)
     async for part in result_parts(call, run):
         yield last + length_delimited(b"\x2a", part)
 

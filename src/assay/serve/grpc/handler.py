@@ -15,7 +15,7 @@ from grpc import (
 from msgspec import Struct
 
 from assay.auth.keys import authorize
-from assay.errors import Refusal
+from assay.errors import Refusal, UsageError
 from assay.ports.telemetry import telemetry
 from assay.serve.grpc.context import Context, RpcContext
 from assay.serve.grpc.errors import code_of, status_message, status_of, trailing
@@ -137,7 +137,7 @@ async def _refuse(call: RpcContext, method: Method, error: Exception) -> NoRetur
     if refusal is not None:
         await call.audit_refusal(refusal, call.target or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
-    if refusal is None or code is StatusCode.INTERNAL:
+    if refusal is None or isinstance(refusal, UsageError):
         body = internal_error_body(error, call.id)
     else:
         body = error_body(refusal, call.id)

@@ -7,7 +7,6 @@ ours, nothing below a warning is written, and of a warning only its place in the
 
 import logging
 import sys
-import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -15,6 +14,7 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from assay.ports.audit import acting
+from assay.ports.bugs import traceback_of
 from assay.terminal import as_json_escapes, one_line
 
 Format = Literal["text", "json"]
@@ -27,7 +27,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         parts = fields_of(record)
         more = " ".join(
-            f"{name}={parts[name]}" for name in ("request", "who", *PARTS, "error", "trace") if name in parts
+            f"{name}={parts[name]}" for name in ("request", "who", *PARTS, "error") if name in parts
         )
         line = f"{parts['time']} {parts['level']:<7} {parts['logger']}: {parts['message']}{'  ' if more else ''}{more}"
         return one_line(line)
@@ -50,15 +50,8 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
         parts |= {"request": now.request, "who": now.who}
     parts |= {name: getattr(record, name) for name in PARTS if hasattr(record, name)}
     if record.exc_info and record.exc_info[1] is not None:
-        parts |= _location(record.exc_info[1])
+        parts["error"] = traceback_of(record.exc_info[1])
     return parts
-
-
-def _location(error: BaseException) -> dict[str, Any]:
-    """The class of an exception and the places in the code; never its message."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
-    return {"error": type(error).__name__, "trace": " > ".join(places)}
 
 
 def is_ours(logger: str) -> bool:

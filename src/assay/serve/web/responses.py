@@ -10,6 +10,8 @@ from msgspec import UNSET
 
 from assay import errors
 from assay.errors import InvalidRequest, Refusal
+from assay.errors.evaluations import EvaluationFailed
+from assay.ports.bugs import log_bug
 from assay.protocol.operations import ErrorResponse
 from assay.protocol.redaction import redact, redact_text
 
@@ -23,6 +25,7 @@ encode = msgspec.json.Encoder().encode
 STATUS: dict[type[Exception], int] = {
     Refusal: 400,
     errors.UsageError: 500,
+    EvaluationFailed: 500,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
@@ -75,7 +78,7 @@ def error_response(refusal: Refusal, request: str) -> Response:
     """The error body with its status and headers."""
     status = status_of(refusal)
     headers: list[tuple[bytes, bytes]] = []
-    if status == 500:
+    if isinstance(refusal, errors.UsageError):  # settings that no request has chosen
         return internal_error(refusal, request)
     if status == 503 or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
         seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
@@ -96,7 +99,7 @@ def error_body(refusal: Refusal, request: str) -> ErrorResponse:
         message = "storage is unavailable or full; nothing was written, retry later"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
     details: dict[str, Any] = redact(dict(refusal.details))
-    if status_of(refusal) == 503:
+    if status_of(refusal) in (500, 503):
         details["correlationId"] = request
     return ErrorResponse(error=refusal.code, message=redact_text(_message(refusal)), details=details or UNSET)
 
@@ -108,7 +111,7 @@ def internal_error(error: BaseException, request: str) -> Response:
 
 def internal_error_body(error: BaseException, request: str) -> ErrorResponse:
     """Logs the exception; the client gets only the request id."""
-    log.error("request %s failed", request, exc_info=error)
+    log_bug(log.name, f"request {request}", error)
     return ErrorResponse(
         error="internal_error",
         message="internal error; see the server log for this correlationId",

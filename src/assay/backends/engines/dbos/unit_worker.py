@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, outcome_of
 from assay.backends.engines.dbos.unit_queue import APPLICATION, QUEUE, SCHEMA, UNIT, UnitQueue
+from assay.ports.bugs import log_bug
 
 POLL = 0.1  # seconds between two looks at the queue
 THREADS = 16  # of DBOS, for its statements
@@ -106,6 +107,8 @@ class UnitWorker:
             outcome = UnitOutcome(executor=executor, result=await task)
         except Exception as error:  # noqa: BLE001  # the conductor raises it again
             outcome = outcome_of(error, executor)
+            if outcome.bug is not None:
+                log_bug(log.name, f"a unit of the kind {work}", error)
         finally:
             self._running.pop(id, None)
         if not await self._confirm() or executor != self.executor_id:

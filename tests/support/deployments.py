@@ -1,0 +1,160 @@
+"""The ways to deploy assay, each as real processes with the same settings: one server, a group of two, workers; on both databases."""
+
+import contextlib
+import json
+import os
+import time
+
+import httpx
+
+from support.postgres import server as postgres
+from support.server_group import serve_group
+
+CANARY = "plant-a-bug"  # a unit with this text meets a bug, whose message has it
+PARTS = """
+import asyncio
+from assay.agenteval.kind import AgentEvalKind
+from assay.checks.checker import Checker
+from assay.fep.kind import EvaluationKind
+from assay.workflow.kind import WorkflowKind
+
+def plant(kind):
+    perform = kind.perform
+
+    async def broken(self, unit):
+        if b"plant-a-bug" in unit:
+            raise RuntimeError(unit)
+        return await perform(self, unit)
+
+    kind.perform = broken
+
+for kind in (AgentEvalKind, EvaluationKind, WorkflowKind):
+    plant(kind)
+
+class Patient(Checker):
+    type = "patient"
+    text: str
+
+    async def run(self, services):
+        await asyncio.sleep(0)
+        return {"passed": self.text == "Paris"}
+
+class Apart(Checker):
+    type = "apart"
+    isolate = True
+    text: str
+
+    def run(self, services):
+        return {"passed": self.text == "Paris"}
+
+async def answer(task, ctx):
+    return await ctx.tool("shop:capital") if task == "look it up" else task
+
+def write(task):
+    return "with sources" if isinstance(task, dict) and task.get("notes") else "a draft"
+
+def read(about):
+    if about["task"] == "impossible":
+        return {"verdict": "fail"}
+    return {"verdict": "pass" if "sources" in about["result"] else "revise", "notes": "name the sources"}
+"""
+SETTINGS = """
+check_modules = ["parts:Patient", "parts:Apart"]
+promotion_policy = "policy.yaml"
+[providers.demo]
+kind = "scripted"
+script = "script.json"
+[models]
+judge = "demo:judge"
+[agents."local.parts.answer"]
+kind = "callable"
+target = "parts:answer"
+version = "1.0.0"
+free = true
+tools = ["shop:capital"]
+[agents."local.parts.write"]
+kind = "callable"
+target = "parts:write"
+free = true
+[agents."local.parts.read"]
+kind = "callable"
+target = "parts:read"
+free = true
+[workflows.note]
+actor = "local.parts.write"
+critics = ["local.parts.read"]
+criteria = ["names-sources"]
+max_turns = 3
+"""
+MET = {
+    "criterion_1": {"reason": "so it is", "met": True},
+    "criterion_2": {"reason": "it is not", "met": False},
+}
+SCRIPT = {"replies": [{"when": "<criteria>", "say": json.dumps(MET)}, {"say": '{"passed": true}'}]}
+POLICY = """
+agents:
+  local.parts.*:
+    states: [staged, active]
+    approval: {states: [active], author_may_approve: true}
+"""
+SCOPES = ["approvals:respond", "deploy:promote", "evaluations:create", "evaluations:read", "manifest:read", "runs:create",
+          "runs:read", "suites:read", "suites:write"]  # fmt: skip
+DEPLOYMENTS = ["sqlite", "postgres", "sqlite-two", "postgres-two", "postgres-workers"]
+
+
+class Deployment:
+    """One of them, with a client. `said` is what its processes have logged."""
+
+    def __init__(self, client, grpc, key, processes):
+        self.client, self.grpc, self.key, self._processes = client, grpc, key, processes
+
+    @property
+    def said(self):
+        """Read without moving the place where the processes write."""
+        logs = [process._err.fileno() for process in self._processes]
+        return "".join(os.pread(log, os.fstat(log).st_size, 0).decode() for log in logs)
+
+
+@contextlib.contextmanager
+def deployed(zygote, folder, name):
+    database, _, form = name.partition("-")
+    for file, text in {
+        "parts.py": PARTS, "assay.toml": SETTINGS, "script.json": json.dumps(SCRIPT), "policy.yaml": POLICY,
+    }.items():  # fmt: skip
+        (folder / file).write_text(text)
+    environ = {"OPENWOP_CONFORMANCE_SEED": "true", "OPENWOP_TEST_SEAM_ENABLED": "true"}
+    with contextlib.ExitStack() as stack:
+        if database == "postgres":
+            store = postgres().database() if form == "workers" else postgres().store_database()
+            environ["ASSAY_DATABASE_URL"] = stack.enter_context(store)
+        if form == "workers":
+            environ["ASSAY_ENGINE"] = "workers"
+        options = ("--workers", "2") if form == "two" else ()
+        group = stack.enter_context(serve_group(zygote, folder, *options, **environ))
+        whole = {**os.environ, "PYTHONUNBUFFERED": "1", **environ}
+        workers = []
+        for _ in range(2 if form == "workers" else 0):
+            workers.append(
+                zygote.start("worker", "--log-level", "info", folder=folder, pipe=True, environ=whole)
+            )
+            stack.callback(workers[-1].close)
+        for worker in workers:
+            assert "has started" in worker.stdout.readline(), worker.communicate()
+        scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+        made = zygote.start("key", "create", "--tenant", "acme", *scopes, folder=folder, environ=whole)
+        key = next(word for word in made.communicate()[0].split() if word.startswith("assay_"))
+        # a connection for every request: both processes of a group answer
+        limits = httpx.Limits(max_keepalive_connections=0)
+        client = stack.enter_context(
+            httpx.Client(base_url=group.address, headers={"X-API-Key": key}, timeout=60, limits=limits)
+        )
+        yield Deployment(client, group.calls, key, [group.process, *workers])
+
+
+def wait_for(look, seconds=60):
+    """What `look` returns, once it is true."""
+    until = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < until, "it has not happened"
+        time.sleep(0.02)
+    return seen

@@ -435,8 +435,8 @@ def test_the_table_tells_what_passed_and_how_sure_that_is(run):
             "exact_match #1 | 2 | 2 | 0 | 0 | 4 | 50.0% (15.0–85.0%)",
             "contains | 3 | 1 | 0 | 0 | 4 | 75.0% (30.1–95.4%)",
             "exact_match #2 | 0 | 0 | 4 | 0 | – | –",  # errors are never failures
-            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2907–1.209, t) of 4; mood: good 2, bad 2",
-            "pass rate 62.5% (25.8–88.9%, clustered Wilson) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
+            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2812–0.9662, Gaffke) of 4; mood: good 2, bad 2",
+            "pass rate 62.5% (15.5–95.2%, Gaffke) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
             "not measured: 4 errored of 16 checks",
             "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
         ]
@@ -594,7 +594,7 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
         code=0,
     )
     told = [line.rstrip() for line in table_of(re.sub(r"\x1b\[[0-9;]*[mK]|\r(?=\n)", "", said))]
-    beside = "  words: mean 1 (1–1, t) of 1,200; tone: x 600, xx 300, no 300"
+    beside = "  words: mean 1 (no interval) of 1,200; tone: x 600, xx 300, no 300"
     wide = [
         "check        passed  failed  error  skip  cases  pass rate (95% Wilson)  values",
         "exact_match     600     600      0     0  1,200        50.0% (47.2–52.8%)",

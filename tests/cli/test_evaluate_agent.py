@@ -223,11 +223,11 @@ def test_the_chosen_k_are_in_the_table_and_in_json(command, evaluate, folder):
     told = json.loads(ended.out)
     assert list(told["pass_k"]) == list(told["pass_at_k"]) == ["1", "2", "3"]
     assert told["pass_at_k"]["3"] | {"low": 0, "high": 0} == {
-        "rate": 1.0, "low": 0, "high": 0, "of": 3, "cases": 1, "method": "clustered-wilson"
+        "rate": 1.0, "low": 0, "high": 0, "of": 3, "cases": 1, "method": "gaffke"
     }  # fmt: skip
     shown = command("show", "latest", "--k", "3", folder=folder)
-    assert "pass^3 100.0% (20.7–100.0%) (95% clustered Wilson)" in shown.out
-    assert "pass@3 100.0% (20.7–100.0%)" in shown.out
+    assert "pass^3 100.0% (2.5–100.0%) (95% Gaffke)" in shown.out
+    assert "pass@3 100.0% (2.5–100.0%)" in shown.out
     assert "pass^2" not in shown.out
     refused = command("show", "latest", "--k", "5", folder=folder)
     assert refused.code == 2

@@ -79,7 +79,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert "pass@2 33.3%" in chosen.out
     assert "pass^1" not in chosen.out
     report = json.loads(assay("show", "latest", "--k", "2", "--json").out)["report"]
-    assert (report["intervalMethod"], list(report["passAtKIntervals"])) == ("clustered-wilson", ["2"])
+    assert (report["intervalMethod"], list(report["passAtKIntervals"])) == ("gaffke", ["2"])
     assert assay("show", "latest", "--k", "3").code == 2
     assert "ValueError: no" in failed.out
     listed = assay("list")

@@ -1,4 +1,4 @@
-"""How sure a number is (decision 46): cases are what counts, repeats of one case are one cluster, however a run was done."""
+"""How sure a number of one run is (decision 52): a case has one value, whatever it was asked and however a run was done."""
 
 import gc
 import json
@@ -21,8 +21,10 @@ from assay.fep import columns as clusters
 from assay.fep import tally as tallies
 from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord
-from assay.stats.intervals import CONFIDENCE, Z, clustered_mean, counted_rate, wilson
+from assay.stats.gaffke import Z
+from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, wilson
 from assay.stats.student import t_quantile
+from support import gaffke_reference
 
 MATCH = {
     "type": "exact_match",
@@ -60,20 +62,24 @@ def test_both_forms_of_a_quantile_meet():
 
 
 def plain_rate(cases):
-    """Decision 46, word by word, from (passed, answers) of every case."""
+    """Decision 52, word by word, from (passed, answers) of every case."""
     answers, count = sum(of for _, of in cases), len(cases)
-    p = Fraction(sum(passed for passed, _ in cases), answers)
     rates = [Fraction(passed, of) for passed, of in cases]
-    middle = sum(rates) / count
-    variance = sum((rate - middle) ** 2 for rate in rates) / count
-    size = count if variance == 0 else min(answers, p * (1 - p) / (variance / count))
-    return float(p), plain_wilson(float(p), float(size)), answers, count
+    rate = float(sum(rates) / count)
+    if answers == count:
+        return rate, plain_wilson(rate, count), answers, count
+    return rate, gaffke_reference.limits([float(one) for one in rates]), answers, count
 
 
 def plain_wilson(p, n):
     z = NormalDist().inv_cdf(0.975)
     middle, reach = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)
+    low, high = (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)
+    if 10 <= n <= 17 and round(p * n) == 1:
+        low = -math.log(0.95) / n
+    if 10 <= n <= 17 and round(p * n) == n - 1:
+        high = 1 + math.log(0.95) / n
+    return low, high
 
 
 some_cases = st.lists(
@@ -90,25 +96,30 @@ def test_a_rate_is_the_plain_formula(cases):
     found = counted_rate(counted)
     rate, (low, high), answers, count = plain_rate(cases)
     assert (found.of, found.cases) == (answers, count)
-    assert (found.rate, found.low, found.high) == pytest.approx((rate, low, high), abs=1e-9)
+    assert (found.rate, found.low, found.high) == pytest.approx((rate, low, high), abs=1e-5)
     assert 0 <= found.low <= found.rate <= found.high <= 1
+    assert found.low < found.high
 
 
 @settings(deadline=None)
-@given(means=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20))
-def test_a_mean_is_the_plain_formula(means):
-    found = clustered_mean(means, len(means))
+@given(means=st.lists(st.floats(-1e6, 1e6), min_size=30, max_size=40))
+def test_a_mean_of_numbers_without_a_range_is_that_of_t(means):
+    found = mean_of(means, len(means), None)
     reach = t_quantile(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+    if not reach:
+        assert (found.low, found.high, found.method) == (None, None, "none")
+        return
     expected = fmean(means) - reach, fmean(means) + reach
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
 def test_at_the_edges():
-    alone = clustered_mean([3.0], 5)
-    assert (alone.mean, alone.low, alone.high, alone.of, alone.cases) == (3.0, None, None, 5, 1)
-    equal = clustered_mean([2.0, 2.0], 2)
-    assert (equal.low, equal.high) == (2.0, 2.0)
-    large = clustered_mean([1.7e308, 1.7e308, -1.7e308], 3)
+    few = mean_of([3.0, 4.0] * 14, 28, None)
+    assert (few.mean, few.low, few.high, few.of, few.cases) == (3.5, None, None, 28, 28)
+    assert few.method == "too-few"
+    equal = mean_of([2.0] * 30, 30, None)
+    assert (equal.low, equal.high, equal.method) == (None, None, "none")
+    large = mean_of([1.7e308, 1.7e308, -1.7e308] * 10, 30, None)
     assert large.mean == pytest.approx(1.7e308 / 3)
     assert large.low is None  # its squares are beyond a float
     assert wilson(0.0, 10)[0] == 0
@@ -189,7 +200,7 @@ def test_a_tally_is_the_plain_formula_however_it_was_made(rows, cut):
         rate, (low, high), answers, count = plain_rate(answered)
         got = whole.pass_rate
         assert (got.of, got.cases) == (answers, count)
-        assert (got.rate, got.low, got.high) == pytest.approx((rate, low, high), abs=1e-9)
+        assert (got.rate, got.low, got.high) == pytest.approx((rate, low, high), abs=1e-5)
     else:
         assert whole is None or whole.pass_rate is None
     if numbers:
@@ -290,7 +301,10 @@ def test_a_check_listed_a_hundred_times_makes_nothing_surer():
     pairs = [case(f"c{at}", "a" if at % 2 else "b") for at in range(10)]
     rate = evaluated(pairs, [MATCH] * 100).metadata["statistics"]["pass_rate"]
     assert (rate["rate"], rate["of"], rate["cases"]) == (0.5, 1_000, 10)
-    assert (round(rate["low"], 3), round(rate["high"], 3)) == (0.237, 0.763)
+    assert (round(rate["low"], 3), round(rate["high"], 3)) == (
+        0.187,
+        0.813,
+    )  # Clopper and Pearson's, of ten cases
 
 
 def test_repeats_of_a_case_are_one_cluster_and_have_pass_k():
@@ -298,7 +312,7 @@ def test_repeats_of_a_case_are_one_cluster_and_have_pass_k():
     found = evaluated(pairs, [MATCH]).metadata["statistics"]
     assert found["pass_rate"] == found["checks"]["exact_match"]["pass_rate"] == found["pass_k"]["1"]
     assert (found["pass_rate"]["cases"], found["pass_rate"]["of"]) == (10, 40)
-    assert round(found["pass_rate"]["low"], 3) == 0.237
+    assert round(found["pass_rate"]["low"], 3) == 0.187
     assert list(found["pass_k"]) == ["1", "2", "3", "4"]
     assert "pass_k" not in evaluated(pairs[:10], [MATCH]).metadata["statistics"]
     assert "statistics" not in (evaluated(pairs, []).metadata or {})
@@ -343,23 +357,12 @@ def test_every_way_gives_the_same_numbers(command, tmp_path, mixed):
     ("kind", "scores", "trials", "interval", "name"),
     [
         ("golden", [1.0, 1.0, 0.0, 0.0], 1, plain_wilson(0.5, 4), "wilson"),
-        (
-            "golden",
-            [1.0, 0.0],
-            8,
-            plain_wilson(0.5, 2),
-            "clustered-wilson",
-        ),  # eight trials that agree are one answer
-        (
-            "golden",
-            [0.5, 0.5],
-            8,
-            plain_wilson(0.5, 2),
-            "clustered-wilson",
-        ),  # no spread: as many as there are tasks
-        ("rubric", [0.8, 0.6], 1, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1), "t"),  # a mean, beyond 1 or not
-        ("rubric", [0.8, 0.6], 3, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1), "clustered-t"),
-        ("rubric", [0.8], 3, (None, None), "none"),
+        ("golden", [1.0, 0.0], 8, gaffke_reference.limits([1.0, 0.0]), "gaffke"),
+        ("golden", [0.5, 0.5], 8, gaffke_reference.limits([0.5, 0.5]), "gaffke"),
+        ("rubric", [0.8, 0.6], 1, gaffke_reference.limits([0.8, 0.6]), "gaffke"),
+        ("rubric", [0.8, 0.6], 3, gaffke_reference.limits([0.8, 0.6]), "gaffke"),
+        ("rubric", [1.0, 1.0, 1.0], 1, plain_wilson(1.0, 3), "wilson"),
+        ("rubric", [0.8], 3, (0.8 * 0.025, 1 - 0.2 * 0.025), "gaffke"),
         ("golden", [], 1, (None, None), "none"),
     ],
 )
@@ -367,6 +370,6 @@ def test_the_interval_of_a_score(kind, scores, trials, interval, name):
     tasks = [
         TaskReport(task_id=str(at), kind=kind, score=score, trials=trials) for at, score in enumerate(scores)
     ]
-    low, high, method = _interval(fmean(scores) if scores else 0.0, tasks)
-    assert (low, high) == (pytest.approx(interval, abs=1e-4) if interval[0] is not None else interval)
+    low, high, method = _interval(tasks)
+    assert (low, high) == (pytest.approx(interval, abs=1e-5) if interval[0] is not None else interval)
     assert method == name

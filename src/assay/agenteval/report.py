@@ -22,7 +22,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import EvalTask
 from assay.runs.paging import read_chunks, read_events
-from assay.stats.intervals import MeanMethod, Rate, RateMethod, clustered_mean, clustered_rate
+from assay.stats.intervals import UNIT, Method, Rate, mean_of
 from assay.stats.repeats import pass_all_k, pass_at_k
 
 
@@ -41,12 +41,11 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    The report of an eval run. A run that is not completed has no verdict.
+       The report of an eval run. A run that is not completed has no verdict.
 
-    `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 46). If every task passes
-    or fails, it is the interval of a rate. If a task has a rubric, it is the interval of a mean, which needs two tasks.
-    `interval_method` names it. `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
-    that at least one of them passes. Both are over the tasks with at least k measured trials.
+       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 52). `interval_method` names it.
+    `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
+       that at least one of them passes. Both are over the tasks with at least k measured trials.
     """
 
     run: str
@@ -77,7 +76,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     pass_k: dict[int, float] = {}
     pass_k_intervals: dict[int, Rate] = {}
     pass_at_k_intervals: dict[int, Rate] = {}
-    interval_method: RateMethod | MeanMethod = "none"
+    interval_method: Method = "none"
     safety: SafetyReport | None = None  # in the mode adversarial
 
 
@@ -92,7 +91,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         async for _, line in read_tasks(store, run.id)
     ]
     done = [task for task in tasks if task.score is not None]
-    low, high, method = _interval(scorecard.score, done)
+    low, high, method = _interval(done)
     repeats = Counter((task.trials_passed, task.trials) for task in done)
     rates = {int(k): rate for k, rate in rates_by_k(repeats, pass_all_k).items()}
     bars = request.thresholds
@@ -173,25 +172,21 @@ def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskRep
     )
 
 
-Interval = tuple[float | None, float | None, RateMethod | MeanMethod]
+Interval = tuple[float | None, float | None, Method]
 
 
-def _interval(score: float, tasks: list[TaskReport]) -> Interval:
-    """The interval of the score. A task with its trials is one cluster."""
+def _interval(tasks: list[TaskReport]) -> Interval:
+    """The interval of the score. A task with its trials has one value."""
     scores = [task.score for task in tasks if task.score is not None]
-    trials = sum(task.trials for task in tasks)
-    return interval_of(score, scores, trials, rubric=any(task.kind == "rubric" for task in tasks))
+    return interval_of(scores, sum(task.trials for task in tasks))
 
 
-def interval_of(score: float, scores: Sequence[float], trials: int, *, rubric: bool) -> Interval:
-    """The 95% interval of a score over these tasks: of a mean if a task has a rubric, else of a rate (decision 46)."""
+def interval_of(scores: Sequence[float], trials: int) -> Interval:
+    """The 95% interval of the mean score of tasks, from their scores and the number of all their trials (decision 52)."""
     if not scores:
         return None, None, "none"
-    if rubric:
-        mean = clustered_mean(scores, trials)
-        return mean.low, mean.high, mean.method
-    rate = clustered_rate(score, Counter(scores), trials)
-    return rate.low, rate.high, rate.method if trials > len(scores) else "wilson"
+    found = mean_of(scores, trials, UNIT)
+    return found.low, found.high, found.method
 
 
 class Reason(Struct, frozen=True, rename="camel"):

@@ -12,7 +12,7 @@ OPTION = "--min-pass-rate"
 
 
 class Bar(NamedTuple):
-    """The lowest share of passed checks that is good enough, of all checks, of one check or of one slice."""
+    """The lowest pass rate that is good enough, of all checks, of one check or of one slice."""
 
     target: str  # as the user wrote it; empty: all checks
     minimum: float
@@ -114,17 +114,15 @@ def _result(bar: Bar, tally: Tally, labels: Mapping[str, str], slices: Sequence[
         found = next((one for one in slices if (one.dimension, one.name) == (bar.dimension, bar.slice)), None)
         names = ", ".join(one.name for one in slices[:20] if one.dimension == bar.dimension) or "none"
         missing = f"there is no such slice; the slices are {names}"
+        rated = found.pass_rate if found else None
         return BarResult(
-            bar, found.share if found else None, "no check passed or failed" if found else missing
+            bar, rated.rate if rated else None, "no check passed or failed" if found else missing
         )
-    rows = [row for label, row in tally.rows.items() if not bar.target or label == bar.target]
-    if not rows:
-        rows = [row for label, row in tally.rows.items() if _type(label, labels) == bar.target]
-    passed, failed = sum(row.passed for row in rows), sum(row.failed for row in rows)
-    share = passed / (passed + failed) if passed + failed else None
-    return BarResult(
-        bar, share, "no check passed or failed" if rows or not bar.target else "no such check ran"
-    )
+    chosen = [label for label in tally.rows if not bar.target or label == bar.target]
+    chosen = chosen or [label for label in tally.rows if _type(label, labels) == bar.target]
+    rated = tally.pass_rate(chosen if bar.target else None)
+    problem = "no check passed or failed" if chosen or not bar.target else "no such check ran"
+    return BarResult(bar, rated.rate if rated else None, problem)
 
 
 def _type(label: str, labels: Mapping[str, str]) -> str:

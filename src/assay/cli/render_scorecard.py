@@ -92,9 +92,9 @@ def correction_line(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
-    interval = "–"
+    interval = METHOD_NAMES[report.interval_method]
     if report.low is not None and report.high is not None:
-        interval = f"{report.low:.3f}–{report.high:.3f}, {METHOD_NAMES[report.interval_method]}"
+        interval = f"{report.low:.3f}–{report.high:.3f}, {interval}"
     text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored_tasks, 'task')}  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")

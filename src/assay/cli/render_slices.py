@@ -1,12 +1,11 @@
 """The table of slices, and a line for every bar of a check or a slice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from assay.cli.bars import OPTION, BarResult
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.render_table import percent, rate
+from assay.cli.render_table import method_names, percent, rate
 from assay.fep.slices import SliceRates
-from assay.stats.intervals import METHOD_NAMES, Rate
 
 MAX_ROWS = 50  # slices in the table; --json has all of them
 
@@ -19,8 +18,8 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
         names = (
             f"by {dimension}",
             "cases",
-            f"cases passed (95% {_method(one.case_pass_rate for one in every)})",
-            f"checks passed (95% {_method(one.pass_rate for one in every)})",
+            f"cases passed (95% {method_names(one.case_pass_rate for one in every)})",
+            f"checks passed (95% {method_names(one.pass_rate for one in every)})",
         )
         for at, name in enumerate(names):
             table.add_column(cell(name), justify="right" if at else "left", no_wrap=True)
@@ -30,11 +29,6 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
         page.put_table(table)
         if every[MAX_ROWS:]:
             page.put(f"  … and {len(every) - MAX_ROWS:,} more slices; --json has all of them")
-
-
-def _method(rates: Iterable[Rate | None]) -> str:
-    methods = {one.method for one in rates if one}
-    return METHOD_NAMES["clustered-wilson" if "clustered-wilson" in methods else "wilson"]
 
 
 def bar_line(result: BarResult) -> str:

@@ -1,7 +1,7 @@
 """The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from assay.cli.console import case_count, count_of
@@ -14,7 +14,7 @@ from assay.stats.intervals import METHOD_NAMES, Mean, Rate
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
-RATE, RATE_NARROW = "pass rate (95% Wilson)", "pass rate (95%)"
+RATE_NARROW = "pass rate (95%)"
 SHORTEST_LABEL = 12  # columns of a name that folds
 MAX_REASONS = 10  # checks whose first error is printed
 
@@ -28,11 +28,18 @@ def rate(value: Rate | None, *, named: bool = False) -> str:
 
 
 def mean(value: Mean) -> str:
-    """`mean 0.8 (0.61–0.99, t) of 12`, and the number of cases if some are repeated. One case has no interval."""
-    known = value.low is not None and value.high is not None
-    interval = f"{value.low:.4g}–{value.high:.4g}, {METHOD_NAMES[value.method]}" if known else "–"
+    """`mean 0.8 (0.61–0.99, Gaffke) of 12`, and the number of cases if some are repeated; `too few cases` instead of limits."""
+    interval = METHOD_NAMES[value.method]
+    if value.low is not None and value.high is not None:
+        interval = f"{value.low:.4g}–{value.high:.4g}, {interval}"
     cases = "" if value.cases == value.of else f" in {count_of(value.cases, 'case')}"
     return f"mean {value.mean:.4g} ({interval}) of {value.of:,}{cases}"
+
+
+def method_names(rates: Iterable[Rate | None]) -> str:
+    """The names of the intervals of these rates: `Wilson`, `Gaffke`, or both."""
+    names = dict.fromkeys(METHOD_NAMES[one.method] for one in rates if one is not None)
+    return ", ".join(names) or METHOD_NAMES["wilson"]
 
 
 def percent(share: float) -> str:
@@ -80,25 +87,20 @@ def show(
 def shortfalls(tally: Tally, min_pass_rate: float | None) -> list[str]:
     """What is wrong with a run, for output without a table: what was not measured, and a rate below the bar."""
     lines = [] if (unmeasured := _unmeasured_line(tally)) is None else [unmeasured, *_reasons(tally)]
-    share = overall(tally)
-    if min_pass_rate is not None and share is not None and share < min_pass_rate:
+    rated = tally.pass_rate()
+    if min_pass_rate is not None and rated is not None and rated.rate < min_pass_rate:
         lines.append(str(_overall(tally, min_pass_rate)))
     return lines
 
 
 def _overall(tally: Tally, min_pass_rate: float | None) -> str | None:
-    share, statistics = overall(tally), tally.statistics()
-    if share is None:
+    rated = tally.pass_rate()
+    if rated is None:
         return None
-    rated = statistics.pass_rate if statistics else None
-    text = (
-        f"pass rate {rate(rated, named=True)} over {count_of(rated.cases, 'case')}"
-        if rated
-        else f"pass rate {percent(share)}"
-    )
+    text = f"pass rate {rate(rated, named=True)} over {count_of(rated.cases, 'case')}"
     if min_pass_rate is None:
         return text
-    return f"{text}, {'at least' if share >= min_pass_rate else 'below'} the bar of {percent(min_pass_rate)}"
+    return f"{text}, {'at least' if rated.rate >= min_pass_rate else 'below'} the bar of {percent(min_pass_rate)}"
 
 
 def case_line(statistics: Statistics | None) -> str | None:
@@ -216,13 +218,6 @@ def summary_of(tally: Tally, ks: Sequence[int] = ()) -> dict[str, Any]:
     }
 
 
-def overall(tally: Tally) -> float | None:
-    """passed / (passed + failed) over all checks; None if no check passed or failed."""
-    totals = _totals(tally)
-    decided = totals.passed + totals.failed
-    return totals.passed / decided if decided else None
-
-
 def _totals(tally: Tally) -> CheckTally:
     totals = CheckTally()
     for row in tally.rows.values():
@@ -253,11 +248,11 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
 
 
 def _table(
-    tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str = RATE
+    tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str | None = None
 ) -> Table:
+    """`heading` is that of the rates; None: it names their intervals."""
     table, statistics = Table(header_style="bold"), _check_statistics(tally)
-    rates = [measured.pass_rate for measured in statistics.values() if measured.pass_rate]
-    clustered = heading == RATE and any(one.method == "clustered-wilson" for one in rates)
+    methods = method_names(measured.pass_rate for measured in statistics.values())
     names = (
         "check",
         "passed",
@@ -265,9 +260,9 @@ def _table(
         "error",
         "skip",
         "cases",
-        RATE.replace("Wilson", "clustered Wilson") if clustered else heading,
+        heading or f"pass rate (95% {methods})",
     )
-    table.add_column(names[0], overflow="fold", no_wrap=heading == RATE)
+    table.add_column(names[0], overflow="fold", no_wrap=heading is None)
     for name in names[1:]:
         if name not in left_out:
             table.add_column(name, justify="right", no_wrap=True)

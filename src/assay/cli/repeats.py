@@ -52,7 +52,7 @@ def repeat_line(
     name: str, rates: Mapping[str, Rate] | Mapping[int, Rate], ks: Sequence[int], noun: str = "case"
 ) -> str | None:
     """
-    `pass^1 75.0% (…), pass^2 50.0% (…) (95% clustered Wilson)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
+    `pass^1 75.0% (…), pass^2 50.0% (…) (95% Gaffke)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
 
     Without a choice, pass@1 is left out, because it is pass^1. A rate over fewer cases than another has their number.
     """

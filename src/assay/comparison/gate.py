@@ -132,7 +132,8 @@ def _below_bar(
         value = level.low if policy.decide_by == "lower" else level.mean
         word = "the lower limit of " if policy.decide_by == "lower" else ""
         if value is None:
-            yield "refused", f"{word}{level.metric} is not known: {_count(level.cases)} measured"
+            why = f", {METHOD_NAMES[level.method]} for an interval" if level.cases else ""
+            yield "refused", f"{word}{level.metric} is not known: {_count(level.cases)} measured{why}"
         elif value < policy.min:
             yield "failed", f"{word}{level.metric} is {value:.3f}, below {policy.min:g} ({level_text(level)})"
         return
@@ -168,7 +169,7 @@ def level_text(level: RunLevel) -> str:
     if level.mean is None:
         return f"{level.metric}: no case was measured"
     cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
-    limits = "no interval"
+    limits = METHOD_NAMES[level.method]
     if level.low is not None and level.high is not None:
         limits = f"95% {METHOD_NAMES[level.method]} {level.low:.2f}…{level.high:.2f}"
     return f"{level.metric} {level.mean:.2f} ({limits}, {cases})"

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.report import interval_of, read_summary
-from assay.agenteval.run_header import KIND, read_tasks
+from assay.agenteval.run_header import KIND
 from assay.agenteval.scorecard import p95
 from assay.ports import Run, RunQuery, Store
 from assay.protocol.scorecard import EvalSummary
-from assay.stats.intervals import MeanMethod, RateMethod
+from assay.stats.intervals import Method
 
 PAGE = 100  # runs that one read of the store returns
 MOST_READ = 1_000  # runs that one page looks at
@@ -30,7 +30,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     One eval run, without content. A run without a scorecard has no score.
 
-    `low` and `high` are the 95% interval of the score (decision 46), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
+    `low` and `high` are the 95% interval of the score (decision 52), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
     `state` is the state of the deployment of this agent version, and `promoted_by` says whether this run was the evidence for it.
     """
 
@@ -43,7 +43,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     score: float | None = None
     low: float | None = None
     high: float | None = None
-    interval_method: RateMethod | MeanMethod = "none"
+    interval_method: Method = "none"
     passed: bool | None = None
     tasks: int = 0
     trials: int = 1
@@ -116,13 +116,12 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
         erased=bool(run.erased),
     )
     summary = await read_summary(store, run)
-    return row if summary is None else await _with_scores(store, run, row, summary)
+    return row if summary is None else _with_scores(row, summary)
 
 
-async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSummary) -> HistoryRow:
+def _with_scores(row: HistoryRow, summary: EvalSummary) -> HistoryRow:
     scores = [task.score for task in summary.tasks]
-    rubric = await _has_rubric(store, run)
-    low, high, method = interval_of(summary.aggregate_score, scores, len(scores) * row.trials, rubric=rubric)
+    low, high, method = interval_of(scores, len(scores) * row.trials)
     looked = [task.safety_findings for task in summary.tasks if task.safety_findings is not UNSET]
     findings = Counter(finding.severity for task in looked for finding in task)
     return msgspec.structs.replace(
@@ -138,24 +137,3 @@ async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSum
         score_delta=None if summary.regression is UNSET else summary.regression.score_delta,
         findings=dict(findings) if looked else None,
     )
-
-
-class _Expected(Struct):
-    kind: str
-
-
-class _Task(Struct):
-    expected: _Expected
-
-
-_task = msgspec.json.Decoder(_Task).decode
-
-
-async def _has_rubric(store: Store, run: Run) -> bool:
-    """Whether a task has a rubric: its score is then any number, and the interval is that of a mean."""
-    if run.erased or run.metadata.get("modes") == ["golden"]:
-        return False
-    async for _, line in read_tasks(store, run.id):
-        if _task(line).expected.kind == "rubric":
-            return True
-    return False

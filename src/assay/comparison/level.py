@@ -1,7 +1,7 @@
-"""The level of one run: the mean of its metric with an interval (decision 46), and the cases that did not pass."""
+"""The level of one run: the mean of its metric with an interval (decision 52), and the cases that did not pass."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from assay.comparison.metric import Metric
 from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, CaseValues
 from assay.comparison.run_scores import RunScores
 from assay.errors import InvalidRequest, Problem
-from assay.stats.intervals import MeanMethod, RateMethod, clustered_mean, counted_rate
+from assay.stats.intervals import Method, Range, counted_rate, mean_of, score_range
 
 MAX_IDS = 1_000
 Outcome = Literal["passed", "failed", "unmeasured", "other"]
@@ -24,7 +24,7 @@ class RunLevel(Struct, frozen=True, kw_only=True):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-    method: RateMethod | MeanMethod = "none"
+    method: Method = "none"
     cases: int = 0
     unmeasured: CaseList = CaseList(0)
 
@@ -59,14 +59,20 @@ class LevelReader:
             assert rate is not None
             mean, low, high, method = rate.rate, rate.low, rate.high, rate.method
         else:
-            found = clustered_mean(
-                [total / trials for trials, total in counts], sum(trials for trials, _ in counts)
-            )
+            values = [total / trials for trials, total in counts]
+            found = mean_of(values, sum(trials for trials, _ in counts), self._range(values))
             mean, low, high, method = found.mean, found.low, found.high, found.method
         return RunLevel(
             metric=self._metric.name, mean=mean, low=low, high=high, method=method, cases=len(counts),
             unmeasured=listed,
         )  # fmt: skip
+
+    def _range(self, values: Sequence[float]) -> Range | None:
+        """Scores and the members of a result that are true or false have a range; other numbers have none that is known."""
+        is_score = self._metric.kind == "score" or (
+            self._metric.kind == "check" and self._metric.member in ("", "score", "passed")
+        )
+        return score_range(values) if is_score else None
 
     def _is_unmeasured(self, case: int) -> bool:
         """A case without any value was not measured, except by the metric of a check that the case does not have."""

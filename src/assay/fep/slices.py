@@ -73,12 +73,6 @@ class SliceRates(NamedTuple):
     statistics: Statistics | None
 
     @property
-    def share(self) -> float | None:
-        """passed / (passed + failed) over the checks of the slice; None if nothing passed or failed."""
-        decided = self.passed + self.failed
-        return self.passed / decided if decided else None
-
-    @property
     def pass_rate(self) -> Rate | None:
         return self.statistics.pass_rate if self.statistics else None
 

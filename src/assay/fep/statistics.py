@@ -1,7 +1,7 @@
-"""The statistics of a run: rates and means with their intervals, pass@k and pass^k (decision 46)."""
+"""The statistics of a run: rates and means with their intervals, pass@k and pass^k (decision 52)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import fsum
@@ -9,14 +9,16 @@ from math import fsum
 from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
-from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, counted_rate
-from assay.stats.repeats import Trials, pass_all_k, pass_at_k
+from assay.stats.intervals import CONFIDENCE, Mean, Rate, Shares, counted_rate, mean_of, score_range
+from assay.stats.repeats import pass_all_k, pass_at_k
 
 MAX_TRIALS = 100  # repeats of a case; pass@k and pass^k are not computed for a larger k
 MAX_PATTERNS = 256  # distinct codes that are counted bit by bit
 FEW = (
     32  # cases, or distinct outcomes, up to which statistics are cached: small runs often have equal outcomes
 )
+
+SCORE = "score"  # the name of a number that is between 0 and 1, if all of them are
 
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: for each repeat, its column and its code
@@ -56,16 +58,15 @@ def statistics_of(
             if len(counts) <= FEW:
                 return _statistics_of_few(labels, frozenset(counts.items()))
     counted = _OutcomeCounts([labels for labels, _ in answers])
-    if len(answers) == 1 and answers[0][1].distinct:
-        for codes in answers[0][1].values():
-            counted.add_unrepeated(Counter[int](codes))
-    else:
-        for part in partitions([column for _, column in answers]):
-            if len(part) == 1 and len(set(part[0][0])) == len(part[0][0]):
-                counted.add_unrepeated(Counter[int](part[0][1]))
-            else:
-                counted.add_groups(_groups(part))
+    counted.add_columns([column for _, column in answers])
     return counted.statistics(numbers)
+
+
+def pass_rate_of(answers: Sequence[tuple[Labels, Column]], chosen: Collection[str]) -> Rate | None:
+    """The pass rate of some checks together: one share a case, over all answers of these checks."""
+    counted = _OutcomeCounts([labels for labels, _ in answers], chosen)
+    counted.add_columns([column for _, column in answers])
+    return counted.pass_rate
 
 
 @lru_cache(maxsize=1_024)
@@ -92,13 +93,36 @@ def _groups(part: Sequence[Pairs]) -> Counter[Group]:
 
 
 class _OutcomeCounts:
-    """Counts cases by (passed, answers): over all checks, for each check, and over repeats that passed all checks."""
+    """
+    Counts cases by (passed, answers): over all checks, for each check, and over repeats that passed all checks.
 
-    def __init__(self, labels: Sequence[Labels]) -> None:
+    `chosen` are the labels of the checks that count over all of them; None: all do.
+    """
+
+    def __init__(self, labels: Sequence[Labels], chosen: Collection[str] | None = None) -> None:
         self._labels = labels
+        self._masks = [
+            sum(1 << at for at, label in enumerate(some) if chosen is None or label in chosen)
+            for some in labels
+        ]
         self._all: Clusters = defaultdict(int)
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
         self._trials: Clusters = defaultdict(int)
+
+    @property
+    def pass_rate(self) -> Rate | None:
+        return _rate(self._all)
+
+    def add_columns(self, columns: Sequence[Column]) -> None:
+        if len(columns) == 1 and columns[0].distinct:
+            for codes in columns[0].values():
+                self.add_unrepeated(Counter[int](codes))
+            return
+        for part in partitions(columns):
+            if len(part) == 1 and len(set(part[0][0])) == len(part[0][0]):
+                self.add_unrepeated(Counter[int](part[0][1]))
+            else:
+                self.add_groups(_groups(part))
 
     def add_unrepeated(self, codes: Counter[int]) -> None:
         """Count distinct cases. There is only one column."""
@@ -111,22 +135,24 @@ class _OutcomeCounts:
         for label, good, every in zip(labels, passed, decided, strict=True):
             self._checks[label][1, 1] += good
             self._checks[label][0, 1] += every - good
-        full = (1 << size) - 1
+        full, mask = (1 << size) - 1, self._masks[0]
         for code, cases in codes.items():
             good, every = code & full, code >> size & full
-            if every:
-                self._all[good.bit_count(), every.bit_count()] += cases
-                if not code >> 2 * size:
-                    self._trials[int(good == every), 1] += cases
+            if every & mask:
+                self._all[(good & mask).bit_count(), (every & mask).bit_count()] += cases
+            if every and not code >> 2 * size:
+                self._trials[int(good == every), 1] += cases
 
     def add_groups(self, groups: Counter[Group]) -> None:
         for group, cases in groups.items():
             passed: Counter[str] = Counter()
             decided: Counter[str] = Counter()
-            trials = trials_passed = 0
+            trials = trials_passed = good = every = 0
             for which, code in group:
-                labels = self._labels[which]
+                labels, mask = self._labels[which], self._masks[which]
                 size = len(labels)
+                good += (code & mask).bit_count()
+                every += (code >> size & mask).bit_count()
                 for at, label in enumerate(labels):
                     if code >> size + at & 1:
                         decided[label] += 1
@@ -137,8 +163,8 @@ class _OutcomeCounts:
                     trials_passed += code & full == code >> size
             for label, many in decided.items():
                 self._checks[label][passed[label], many] += cases
-            if decided:
-                self._all[passed.total(), decided.total()] += cases
+            if every:
+                self._all[good, every] += cases
             if trials:
                 self._trials[trials_passed, trials] += cases
 
@@ -146,7 +172,9 @@ class _OutcomeCounts:
         means: dict[str, dict[str, Mean]] = {}
         for (label, name), column in numbers.items():
             if column.count:
-                means.setdefault(label, {})[name] = clustered_mean(_MeanFold(column), column.count)
+                values = _MeanFold(column)
+                limits = score_range(values) if name == SCORE else None
+                means.setdefault(label, {})[name] = mean_of(values, column.count, limits)
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):
             check = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
@@ -155,7 +183,7 @@ class _OutcomeCounts:
         if not checks:
             return None
         repeats = rates_by_k(self._trials, pass_all_k), rates_by_k(self._trials, pass_at_k)
-        return Statistics(CONFIDENCE, _rate(self._all), _rate(self._trials), checks, *repeats)
+        return Statistics(CONFIDENCE, self.pass_rate, _rate(self._trials), checks, *repeats)
 
 
 def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
@@ -207,7 +235,7 @@ def _mean(values: Sequence[float]) -> float:
     return fsum(value / len(values) for value in values)
 
 
-def rates_by_k(trials: Trials, estimate: Callable[[Trials, int], Rate | None]) -> dict[str, Rate]:
+def rates_by_k(trials: Shares, estimate: Callable[[Shares, int], Rate | None]) -> dict[str, Rate]:
     """
     pass^k or pass@k for every k up to the largest number of trials of a case. It is empty if no case is repeated.
 

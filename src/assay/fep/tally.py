@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isfinite
 from typing import Any
 
@@ -10,9 +10,18 @@ from msgspec import Struct, field
 
 from assay.fep.columns import BLOCK, Column, SpillFile
 from assay.fep.spending import NOTHING, Spending
-from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, statistics_of, totals
+from assay.fep.statistics import (
+    FEW,
+    Statistics,
+    few_statistics,
+    few_totals,
+    pass_rate_of,
+    statistics_of,
+    totals,
+)
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
+from assay.stats.intervals import Rate
 
 MAX_NUMBER = sys.float_info.max  # larger integers are left out of means
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
@@ -358,6 +367,18 @@ class Tally:
         answers = [(one.labels, one.column) for one in self._answers.values()]
         numbers = {name: one.column for name, one in self._numbers.items()}
         return statistics_of(answers, numbers)
+
+    def pass_rate(self, labels: Collection[str] | None = None) -> Rate | None:
+        """The pass rate of the checks with these labels together; None stands for all checks."""
+        found = self.statistics()
+        if labels is None or found is None:
+            return found.pass_rate if found else None
+        if len(labels) == 1:
+            check = found.checks.get(next(iter(labels)))
+            return check.pass_rate if check else None
+        if not self._part:
+            self._pack()
+        return pass_rate_of([(one.labels, one.column) for one in self._answers.values()], labels)
 
     @property
     def status(self) -> Status:

@@ -1,38 +1,46 @@
 """
-Confidence intervals of rates and means (decision 46). A case with all its repeats is one cluster.
+The interval of a number of one run (decision 52). A case with all its answers and repeats has one value.
 
-A rate has Wilson's interval, which is valid at 0, at 1 and for few cases. Its sample size is the effective number of
-independent answers. A mean has the interval of Student's t over the means of the clusters.
+- A rate of one answer a case has Wilson's interval. Scores of one answer a case are such a rate if every one of them is 0 or 1.
+- Any other number with a known range is the mean of one value a case, and has Gaffke's interval.
+- A number without a known range has the interval of Student's t from MIN_T_CASES cases on. Below, there are too few.
 """
 
 from collections.abc import Iterable, Mapping
-from math import fsum, sqrt
+from math import fsum, log, sqrt
 from typing import Literal
 
 from msgspec import Struct
 
+from assay.stats.gaffke import Z, count_values, mean_limits
 from assay.stats.student import t_reach
 
 CONFIDENCE = 0.95
-Z = 1.9599639845400536  # NormalDist().inv_cdf((1 + CONFIDENCE) / 2); a number, as `statistics` loads slowly; a test compares them
+MIN_T_CASES = 30
+RARE_SIZES = range(10, 18)  # cases of which one alone passed or failed, and Wilson's limit needs a correction
 
-
-RateMethod = Literal["wilson", "clustered-wilson"]
-MeanMethod = Literal["t", "clustered-t", "none"]
-METHOD_NAMES = {
+RateMethod = Literal["wilson", "gaffke"]
+Method = Literal["wilson", "gaffke", "t", "too-few", "none"]
+METHOD_NAMES: Mapping[Method, str] = {
     "wilson": "Wilson",
-    "clustered-wilson": "clustered Wilson",
+    "gaffke": "Gaffke",
     "t": "t",
-    "clustered-t": "clustered t",
+    "too-few": "too few cases",
     "none": "no interval",
 }
+Range = tuple[float, float]
+UNIT: Range = (0.0, 1.0)  # of a score
+Shares = Mapping[
+    tuple[int, int], int
+]  # from the share of a case, as (part, whole), to the number of such cases
 
 
 class Rate(Struct, frozen=True):
     """
     A share with its 95% interval. `of` is the number of answers, `cases` the number of cases.
 
-    `method` names the interval: `wilson` over cases with one answer each, `clustered-wilson` over the effective number of answers.
+    With one answer a case it is the share of the cases, and `method` is `wilson`. Otherwise it is the mean over the cases of their own
+    shares, and `method` is `gaffke`.
     """
 
     rate: float
@@ -45,9 +53,10 @@ class Rate(Struct, frozen=True):
 
 class Mean(Struct, frozen=True):
     """
-    A mean with its 95% interval. One case alone has no interval.
+    The mean over cases of their own means, with its 95% interval. `of` is the number of answers, `cases` the number of cases.
 
-    `method` names the interval: `t` over cases with one number each, `clustered-t` over the means of the cases.
+    `method` is `gaffke` for numbers with a known range (`wilson` for single answers of 0 and 1), else `t`. The limits are None for `too-few`,
+    fewer than MIN_T_CASES cases without a known range, and for `none`: the numbers are all equal, or their squares exceed a float.
     """
 
     mean: float
@@ -55,73 +64,93 @@ class Mean(Struct, frozen=True):
     high: float | None
     of: int
     cases: int
-    method: MeanMethod = "t"
+    method: Method
 
 
 def wilson(rate: float, size: float) -> tuple[float, float]:
-    """Wilson's score interval of a rate of `size` answers, which need not be an integer. Without answers it is (0, 1)."""
+    """
+    Wilson's score interval of a rate of `size` answers. Without answers it is (0, 1).
+
+    Where one alone of 10 to 17 passed or failed, it would exclude 1% and 99%, which would then be in the interval too rarely. There the
+    outer limit is that of Brown, Cai and DasGupta (2001).
+    """
     if size == 0:
         return 0.0, 1.0
     square = Z * Z / size
     middle = (rate + square / 2) / (1 + square)
     reach = Z * sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
-    return (0.0 if rate == 0 else middle - reach), (1.0 if rate == 1 else middle + reach)
+    low, high = (0.0 if rate == 0 else middle - reach), (1.0 if rate == 1 else middle + reach)
+    if size in RARE_SIZES:
+        single = round(rate * size)
+        if single == 1:
+            low = -log(CONFIDENCE) / size
+        elif single == size - 1:
+            high = 1 + log(CONFIDENCE) / size
+    return low, high
 
 
-def effective_size(rate: float, rates: Mapping[float, int], answers: int) -> float:
-    """
-    The effective number of independent answers: p(1-p) / (s²/G), at most the number of answers; G if s² is 0.
-
-    `rates` are the rates of the clusters, each with the number of clusters that have it.
-    """
-    cases = sum(rates.values())
-    if len(rates) <= 1:
-        return cases
-    middle = fsum(one * many for one, many in rates.items()) / cases
-    variance = fsum((one - middle) ** 2 * many for one, many in rates.items()) / cases
-    return min(float(answers), rate * (1 - rate) * cases / variance)
-
-
-def clustered_rate(rate: float, rates: Mapping[float, int], answers: int) -> Rate:
-    """A rate of `answers` answers, from the rates of the cases."""
-    low, high = wilson(rate, effective_size(rate, rates, answers))
-    return Rate(rate, low, high, answers, sum(rates.values()), "clustered-wilson")
-
-
-def counted_rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
-    """A rate from counts: for every (passed, answers) of a case, the number of such cases."""
-    passed = sum(one * many for (one, _), many in clusters.items())
-    answers = sum(of * many for (_, of), many in clusters.items())
-    if not answers:
+def counted_rate(clusters: Shares) -> Rate | None:
+    """The rate of cases, from the number of cases for every (passed, answers). None without answers."""
+    clusters = {share: cases for share, cases in clusters.items() if share[1] and cases}
+    if not clusters:
         return None
-    rate = passed / answers
-    if all(of == 1 for _, of in clusters):  # the formula then gives the number of cases
-        low, high = wilson(rate, answers)
-        return Rate(rate, low, high, answers, answers)
-    rates: dict[float, int] = {}
-    for (one, of), many in clusters.items():
-        rates[one / of] = rates.get(one / of, 0) + many
-    return clustered_rate(rate, rates, answers)
+    answers = sum(of * cases for (_, of), cases in clusters.items())
+    if any(of > 1 for _, of in clusters):
+        return mean_share(clusters, answers)
+    rate = clusters.get((1, 1), 0) / answers
+    return Rate(rate, *wilson(rate, answers), answers, answers)
 
 
-def clustered_mean(means: Iterable[float], answers: int) -> Mean:
-    """The mean over cases, from the means of the cases, which are iterated several times. Their order has no effect."""
-    cases = sum(1 for _ in means)
+def mean_share(shares: Shares, answers: int) -> Rate:
+    """The mean of one share a case, from `answers` answers of all cases."""
+    values: dict[float, int] = {}
+    sums: dict[int, int] = {}
+    for (part, whole), cases in shares.items():
+        values[part / whole] = values.get(part / whole, 0) + cases
+        sums[whole] = sums.get(whole, 0) + part * cases
+    count = sum(shares.values())
+    if len(sums) == 1:  # one division, so that the mean is rounded once
+        rate = sum(sums.values()) / (count * next(iter(sums)))
+    else:
+        rate = fsum(total / whole for whole, total in sums.items()) / count
+    low, high = mean_limits(values)
+    return Rate(rate, min(low, rate), max(high, rate), answers, count, "gaffke")
+
+
+def mean_of(values: Iterable[float], answers: int, limits: Range | None) -> Mean:
+    """
+    The mean of one value a case, from `answers` answers. `limits` is the range of the values, None if it is not known.
+
+    The values are iterated several times. Their order has no effect.
+    """
+    cases = sum(1 for _ in values)
     try:
-        mean = fsum(means) / cases
+        mean = fsum(values) / cases
     except OverflowError:  # the sum exceeds the range of a float, but the mean does not
-        mean = fsum(one / cases for one in means)
-    low, high = t_interval(mean, means, cases) or (None, None)
-    method: MeanMethod = "none" if low is None else "t" if answers == cases else "clustered-t"
-    return Mean(mean, low, high, answers, cases, method)
+        mean = fsum(one / cases for one in values)
+    if limits is not None and limits[0] <= min(values) and max(values) <= limits[1]:
+        counts = count_values(values, *limits)
+        if limits == UNIT and answers == cases and counts.keys() <= {0.0, 1.0}:
+            return Mean(mean, *wilson(mean, cases), answers, cases, "wilson")
+        low, high = mean_limits(counts, *limits)
+        return Mean(mean, min(low, mean), max(high, mean), answers, cases, "gaffke")
+    if cases < MIN_T_CASES:
+        return Mean(mean, None, None, answers, cases, "too-few")
+    reach = _t_reach(mean, values, cases)
+    if reach is None:
+        return Mean(mean, None, None, answers, cases, "none")
+    return Mean(mean, mean - reach, mean + reach, answers, cases, "t")
 
 
-def t_interval(mean: float, means: Iterable[float], cases: int) -> tuple[float, float] | None:
-    """The interval of a mean. None for one case, and if the squares of the numbers exceed the range of a float."""
-    if cases < 2:
-        return None
+def score_range(values: Iterable[float]) -> Range | None:
+    """The range of scores: 0 to 1 if every one is between them. Otherwise their scale is not known."""
+    return UNIT if all(0 <= value <= 1 for value in values) else None
+
+
+def _t_reach(mean: float, values: Iterable[float], cases: int) -> float | None:
+    """Half the width of the interval. None for equal values, and if their squares exceed the range of a float."""
     try:
-        reach = t_reach(sqrt(fsum((one - mean) ** 2 for one in means) / (cases - 1)), cases, CONFIDENCE)
+        deviation = sqrt(fsum((one - mean) ** 2 for one in values) / (cases - 1))
     except OverflowError:
         return None
-    return mean - reach, mean + reach
+    return t_reach(deviation, cases, CONFIDENCE) or None

@@ -269,14 +269,9 @@ def _eval_score(run: Run, cases: Sequence[CaseEntry]) -> ScoreInterval | None:
     if not scores:
         return None
     value: float = run.metadata.get("aggregateScore", round(sum(scores) / len(scores), 12))
-    rubric = any(score not in (0.0, 1.0) and len(case.patterns) == 1 for case, score in _scored(cases))
     trials = sum(len(case.patterns) for case in cases if case.score is not None)
-    low, high, method = interval_of(value, scores, trials, rubric=rubric)
+    low, high, method = interval_of(scores, trials)
     return ScoreInterval(name="score", value=value, low=low, high=high, cases=len(scores), method=method)
-
-
-def _scored(cases: Sequence[CaseEntry]) -> list[tuple[CaseEntry, float]]:
-    return [(case, case.score) for case in cases if case.score is not None]
 
 
 def counts_of(totals: CaseTotals) -> CaseCounts:

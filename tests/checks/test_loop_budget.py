@@ -8,11 +8,12 @@ import pytest
 
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
-from assay.checks.loop_budget import LONG_PATTERN, OverBudget, with_budget
 from assay.errors import InvalidRequest
 from assay.fep.request import plan_of
-from assay.fep.scheduler.owner_threads import in_place
 from assay.ports import Services
+from assay.workers import pool
+from assay.workers.loop_budget import LONG_PATTERN, OverBudget, with_budget
+from assay.workers.threads import in_place
 from support.rest_client import Server, lines_of, request_of, sqlite
 
 
@@ -41,7 +42,8 @@ def test_past_the_deadline_a_thread_says_the_same(checks, seconds):
         threads.append(threading.current_thread())
         return planned(checks)
 
-    assert asyncio.run(in_place(work, seconds)) == planned(checks)
+    with pool.owner_scope(str(checks)):
+        assert asyncio.run(in_place(work, seconds=seconds)) == planned(checks)
     assert [one is threading.main_thread() for one in threads] == [True, False]
 
 

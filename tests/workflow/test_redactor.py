@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.protocol.redaction import redact
-from assay.runs.off_loop import LARGE
+from assay.workers.threads import LARGE
 from assay.workflow.redactor import Redactor
 
 NAMES = st.sampled_from(["a", "password", "api_key", "text", "sk-0123456789abcdefghij"])

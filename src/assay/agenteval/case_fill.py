@@ -29,8 +29,8 @@ from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object
 from assay.protocol.scorecard import SafetyFinding
-from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_chunks, read_events
+from assay.workers.threads import off_loop
 
 STEP_BYTES = 4 * 1024 * 1024  # of results in one transaction, about
 STEP_ROWS = 200

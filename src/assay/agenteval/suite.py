@@ -18,11 +18,13 @@ from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.validation_messages import message_of, path_in
+from assay.workers.loop_budget import spend
 
 LONGEST_ID = 100  # characters of a taskId: node ids add a prefix to it
 SHOWN = 500  # problems
 LOOKED_AT = 10_000  # tasks of an invalid suite that are checked
 TOGETHER = 50  # tasks validated at a time
+HEAD = "suiteId", "version", "modes"  # the members that every suite has beside its tasks
 SAFE = 200  # levels of nesting that the validator can recurse into
 OUTLINE = 16  # levels that the schema describes, and a few more
 
@@ -54,29 +56,24 @@ def read_suite(document: Any) -> AgentEvalSuite:
 
 
 def schema_problems(document: Any) -> list[Problem]:
-    """The problems by the schema of AgentEvalSuite. A large suite is validated some tasks at a time."""
+    """The problems by the schema of AgentEvalSuite. Some tasks are validated at a time: the validator holds the GIL."""
     if is_deeper(document, SAFE):
         document = _outline(document, OUTLINE)
-    errors = _validator().iter_errors(document)
-    if errors is not None:
-        return _problems(errors)
     tasks = document.get("tasks") if is_object(document) else None
-    if not is_list(tasks):
-        return [Problem("", UNLISTED_VIOLATION.message)]
+    if not is_list(tasks) or len(tasks) <= TOGETHER:
+        errors = _validator().iter_errors(document)
+        return [Problem("", UNLISTED_VIOLATION.message)] if errors is None else _problems(errors)
     found: list[Problem] = []
+    members = document
     for first in range(0, len(tasks), TOGETHER):
-        errors = _validator().iter_errors({**document, "tasks": tasks[first : first + TOGETHER]})
+        errors = _validator().iter_errors({**members, "tasks": tasks[first : first + TOGETHER]})
         if errors is None:
-            return [
-                *found,
-                Problem(
-                    f"tasks[{first}]",
-                    f"in this task or the {TOGETHER - 1} after it: {UNLISTED_VIOLATION.message}",
-                ),
-            ]
+            where = f"in this task or the {TOGETHER - 1} after it"
+            return [*found, Problem(f"tasks[{first}]", f"{where}: {UNLISTED_VIOLATION.message}")]
         found += _problems((one for one in errors if not first or one.instance_path[:1] == ["tasks"]), first)
         if len(found) >= SHOWN:
             break
+        members = {name: document[name] for name in HEAD if name in document}
     return found
 
 
@@ -88,6 +85,7 @@ def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
         if first and len(path) > 1:
             path[1] += first
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        spend()
         found += _schema_message(place.removeprefix("."), error)
         if len(found) >= SHOWN:
             break
@@ -115,9 +113,12 @@ def missing_expectations(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]
         first = seen.setdefault(task.task_id, at)
         if first != at:
             problems.append(Problem(f"{place}.taskId", f"tasks[{first}] already has the id {task.task_id!r}"))
+        spend()
         problems += _expected_problems(task.expected, f"{place}.expected")
         problems += _fixtures(task, f"{place}.fixtures")
-    return problems[:SHOWN]
+        if len(problems) >= SHOWN:
+            break
+    return problems
 
 
 def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
@@ -173,7 +174,10 @@ def _schema_message(path: str, error: Any) -> list[Problem]:
     if kind.name == "required":
         return [Problem(f"{path}.{kind.property}".lstrip("."), "this is missing")]
     if kind.name == "additionalProperties":
-        return [Problem(f"{path}.{name}".lstrip("."), "there is no such member") for name in kind.unexpected]
+        return [
+            Problem(f"{path}.{name}".lstrip("."), "there is no such member")
+            for name in kind.unexpected[:SHOWN]
+        ]
     message = _MESSAGES.get(kind.name)
     return [Problem(path, message(kind, error.instance) if message else str(kind.name))]
 

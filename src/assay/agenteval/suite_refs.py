@@ -12,7 +12,7 @@ from assay.packs.integrity import hex_digest
 from assay.packs.store import PackRecord, PackStore
 from assay.packs.versions import precedence
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.off_loop import json_size, off_loop
+from assay.workers.threads import in_place, json_size, off_loop
 
 FIELD = "evalSuiteRef"
 FORMS = "<suiteId>@<version>, <suiteId>, pack:<name>@<version>/<path>, or a path in the pack of the agent"
@@ -94,7 +94,7 @@ class SuiteResolver:
 
 async def _read(document: Any) -> ResolvedSuite:
     try:
-        suite = await off_loop(json_size(document), lambda: read_suite(document))
+        suite = await in_place(lambda: read_suite(document), json_size(document))
     except InvalidRequest as refusal:
         raise InvalidRequest(
             [Problem(f"{FIELD}: {one.place}", one.message) for one in refusal.problems]

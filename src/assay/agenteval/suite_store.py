@@ -14,8 +14,8 @@ from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_documents
+from assay.workers.threads import in_place, off_loop
 
 PAGE = 200
 
@@ -39,7 +39,7 @@ class SuiteStore:
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
         """Store a suite, and say whether it is new. The same suite again changes nothing; the same version with other content is refused."""
         data = msgspec.json.encode(document)
-        shelved = await off_loop(len(data), lambda: suite_entry(read_suite(document), document))
+        shelved = await in_place(lambda: suite_entry(read_suite(document), document), len(data))
         key = f"{shelved.suite_id}@{shelved.version}"
         put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
         line = audited(tenant, "suite.put", key)

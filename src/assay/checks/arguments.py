@@ -15,7 +15,6 @@ from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
-from assay.checks.loop_budget import spend
 from assay.checks.redaction import without_secrets
 from assay.checks.registry import Registry
 from assay.checks.templates import PromptTemplate
@@ -36,6 +35,7 @@ from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.json_types import preview as shown_value
 from assay.protocol.validation_messages import message_of, path_in, problems_in
+from assay.workers.loop_budget import spend
 
 Takes = Literal["one", "list", "nodes", "text"]
 

@@ -18,13 +18,13 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
-from assay.checks.loop_budget import spend
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, item
 from assay.ports import Services
 from assay.protocol.cache import ByteCache
 from assay.workers import pool
+from assay.workers.loop_budget import spend
 from assay.workers.pool import Outcome
 
 MAX_PATTERN = 20_000  # characters

@@ -50,17 +50,18 @@ All errors.
     backends/stores/*, backends/engines/dbos/*    a database and its driver; a unit of work on a worker
     backends/telemetry/*                          a traced block: recorded and raised again
     ports/supervise.py                            a background task: its crash is logged and counted
-    runs/off_loop.py                                work in a thread: its exception goes to the caller
+    workers/threads.py                            work in a thread: its exception goes to the caller
     runs/conductor.py                               a kind of run: its bug ends only its own run
     cli/evaluate_io.py                            anything: results are written first, then it is raised again
     cli/main.py                                   a bug in assay: reported in one line, without a traceback
     serve/web/handler.py                           a bug in assay: answered with the request id, without a traceback
     serve/grpc/handler.py                            the same
     serve/fep/catalogue.py                          the fields of a check that have no schema
-    api/event_loop.py, fep/scheduler/owner_threads.py              a thread's outcome, carried over to the caller's
+    api/event_loop.py                             a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple
 
@@ -73,6 +74,7 @@ from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
 
 SHOWN = 100  # problems in one message
+MOST_PROBLEMS = 1_000  # of one request: what is behind them is not read
 
 
 class Problem(NamedTuple):
@@ -105,10 +107,13 @@ class Refusal(Exception):
 class InvalidRequest(Refusal):
     """All problems of a request."""
 
-    def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
+    def __init__(self, problems: str | Problem | Iterable[Problem]) -> None:
+        """Of many problems, only the first `MOST_PROBLEMS` are made and kept."""
         if isinstance(problems, str):
             problems = Problem("", problems)
-        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.problems: tuple[Problem, ...] = (
+            (problems,) if isinstance(problems, Problem) else tuple(islice(problems, MOST_PROBLEMS))
+        )
         super().__init__("\n".join(self.lines))
 
     @property
@@ -116,7 +121,8 @@ class InvalidRequest(Refusal):
         """One line per problem for the first hundred, and the number of the others."""
         more = len(self.problems) - SHOWN
         lines = tuple(map(str, self.problems[:SHOWN]))
-        return (*lines, f"and {more:,} more problems") if more > 0 else lines
+        least = "at least " if len(self.problems) == MOST_PROBLEMS else ""
+        return (*lines, f"and {least}{more:,} more problems") if more > 0 else lines
 
     @property
     def details(self) -> dict[str, object]:

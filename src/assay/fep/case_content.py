@@ -15,7 +15,7 @@ from assay.fep.service import EvaluationService
 from assay.ports import Run
 from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object
-from assay.runs.off_loop import off_loop
+from assay.workers.threads import off_loop
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):

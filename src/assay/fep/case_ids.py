@@ -12,7 +12,7 @@ from assay.fep.reasons import is_failing, reason_of, unmet_criteria
 from assay.fep.run_header import IDS, RESULTS
 from assay.ports import EvidenceChunk, Store
 from assay.protocol.json_types import JSON, is_object
-from assay.runs.off_loop import off_loop
+from assay.workers.threads import off_loop
 
 PREVIEW = 300  # characters
 SCAN_SECONDS = 1.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.checks.arguments import BoundCheck
-from assay.errors import Problem
+from assay.errors import MOST_PROBLEMS, Problem
 from assay.protocol.evaluation import MAX_CHECK_NAME, Check
 from assay.protocol.json_types import is_mapping
 
@@ -24,6 +24,8 @@ def name_problems(checks: Iterable[Any], path: str) -> list[Problem]:
         elif name in first:
             earlier = f"{path}[{first[name]}]"
             problems.append(Problem(here, f"{earlier} has this name too: names must differ"))
+        if len(problems) >= MOST_PROBLEMS:
+            break
         first.setdefault(name, at)
     return problems
 

@@ -1,18 +1,20 @@
 """A context: one test case with its output (FEP 2.3.1), read from a line or built from the caller's objects."""
 
 import re
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from assay.errors import Problem
+from assay.errors import MOST_PROBLEMS, Problem
 from assay.fep.error_paths import deepest_path, join_path, path_of_non_finite, path_of_unencodable
 from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import depth, is_list, is_object
 from assay.protocol.validation_messages import is_number_too_large, number_too_large, problems_in
+from assay.workers.loop_budget import spend
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -87,10 +89,10 @@ def _read_unusual(line: bytes, document: Any) -> Context:
         raise NotAContext(
             [Problem("", f"expected an object with test_case and output, got {kind_of(document)}")]
         )
+    unknown = (name for name in document if name not in ("test_case", "output"))
     problems = [
         Problem(name, "a context holds test_case and output and nothing else")
-        for name in document
-        if name not in ("test_case", "output")
+        for name in islice(unknown, MOST_PROBLEMS)
     ]
     case, output = document.get("test_case", _ABSENT), document.get("output", _ABSENT)
     changed = remove_nulls(case, OPTIONAL_OF_CASE) | remove_nulls(output, OPTIONAL_OF_OUTPUT)
@@ -163,6 +165,9 @@ def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
             document = {name: value for name, value in one.items() if name != "metadata"}
         if wrong := problems_in(document, Check, f"{path}[{at}]"):
             problems += wrong
+            spend()
+            if len(problems) >= MOST_PROBLEMS:
+                break
         else:
             checks.append(msgspec.convert(document, Check))
     return checks, problems

@@ -25,13 +25,14 @@ from assay.checks.threshold import Threshold
 from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
-from assay.fep.scheduler.owner_threads import INLINE_CONTEXT_BYTES, in_place, in_share
+from assay.fep.scheduler.inline_size import INLINE_CONTEXT_BYTES
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
 from assay.protocol.cache import memoize_on
+from assay.workers.threads import in_place, in_thread
 
 INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts
 PARSED = 32 * 1024  # the same if a check parses texts
@@ -79,7 +80,7 @@ async def score_contexts(
         return begun
 
     try:
-        begun = await in_share(score_all)
+        begun = await in_thread(score_all)
         return await _complete(begun, tally, until)
     finally:
         stopped = True

@@ -26,13 +26,13 @@ from assay.fep.run_header import (
     unit_records,
     units,
 )
-from assay.fep.scheduler.owner_threads import in_place
 from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
+from assay.workers.threads import in_place
 
 PLAN_CACHE_SIZE = 64  # planned requests in the cache
 _encode = msgspec.json.Encoder().encode

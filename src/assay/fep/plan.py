@@ -8,13 +8,14 @@ import msgspec
 from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.errors import InvalidRequest, Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.check_names import name_problems, numbered_labels
 from assay.fep.context import Context, NotAContext
 from assay.fep.problems import is_sequence, new_problems, problems_of_checks
 from assay.fep.scorer import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
+from assay.workers.loop_budget import spend
 
 Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
 P = TypeVar("P")
@@ -188,6 +189,9 @@ def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]
             made.append(make(path, part))
         except InvalidRequest as refusal:
             problems.extend(refusal.problems)
+            spend()
+            if len(problems) >= MOST_PROBLEMS:
+                break
     if problems:
         raise InvalidRequest(problems)
     return made

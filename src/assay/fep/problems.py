@@ -1,6 +1,6 @@
 """Find every problem of a request, not only the first (decision 33)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeGuard, TypeVar
 
@@ -9,12 +9,13 @@ from msgspec import UNSET
 
 from assay.checks.arguments import bind
 from assay.checks.registry import Registry
-from assay.errors import InvalidRequest, Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.check_names import name_problems
 from assay.fep.context import read_checks
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_object
+from assay.workers.loop_budget import spend
 
 T = TypeVar("T")
 
@@ -25,12 +26,20 @@ class ProblemCollector:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Add problems. Once there are too many, the request is refused, and the rest of it is not read."""
+        spend()
+        self.problems.extend(islice(problems, MOST_PROBLEMS - len(self.problems)))
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise InvalidRequest(self.problems)
+
     def read(self, make: Callable[[], T]) -> T | None:
         try:
             return make()
         except InvalidRequest as refusal:
-            self.problems += refusal.problems
-            return None
+            problems = refusal.problems
+        self.add(problems)
+        return None
 
     def refuse(self) -> None:
         if self.problems:
@@ -41,22 +50,28 @@ def problems_of_checks(
     checks: Sequence[Any], path: str, registry: Registry, services: Services
 ) -> list[Problem]:
     """The problems of checks as the caller wrote them. All checks are read, also after one that cannot be read."""
-    collector = ProblemCollector()
+    return list(islice(_problems_of_checks(checks, path, registry, services), MOST_PROBLEMS))
+
+
+def _problems_of_checks(
+    checks: Sequence[Any], path: str, registry: Registry, services: Services
+) -> Iterator[Problem]:
     limits = services.limits
-    collector.problems += name_problems(islice(checks, limits.max_checks), path)
+    yield from name_problems(islice(checks, limits.max_checks), path)
     for at, check in enumerate(islice(checks, max(limits.max_checks, limits.max_cases))):
         here = f"{path}[{at}]"
         if is_sequence(check):
-            collector.problems += problems_of_checks(check, here, registry, services)
+            yield from _problems_of_checks(check, here, registry, services)
             continue
+        spend()
         document = to_json(check) if isinstance(check, Check) else check
         readable, problems = read_checks([document], path)
         problems = [Problem(here + place.removeprefix(f"{path}[0]"), message) for place, message in problems]
         bound = ProblemCollector()
         for part in readable or _readable_part(document):
             bound.read(lambda part=part, here=here: bind(part, registry, here, services))
-        collector.problems += problems + new_problems(bound.problems, problems)
-    return collector.problems
+        yield from problems
+        yield from new_problems(bound.problems, problems)
 
 
 def new_problems(problems: Sequence[Problem], reported_problems: Sequence[Problem]) -> list[Problem]:

@@ -1,6 +1,6 @@
 """Validates a whole request before anything runs, and reports all its problems (FEP 3.1, decision 33)."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -9,7 +9,7 @@ import msgspec
 
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.errors import InvalidRequest, Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.context import (
     OPTIONAL_OF_CASE,
     OPTIONAL_OF_OUTPUT,
@@ -46,10 +46,10 @@ def problems_of_request(document: Any) -> list[Problem]:
             Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(document)}")
         ]
     members: dict[str, Any] = document
+    others = (member for member in members if member not in REQUEST)
     unknown = [
         Problem(member, f"a request has no such member; its members are {', '.join(REQUEST)}")
-        for member in members
-        if member not in REQUEST
+        for member in islice(others, MOST_PROBLEMS)
     ]
     return unknown + [
         Problem(name, f"expected a list, got {kind_of(members[name]) if name in members else 'nothing'}")
@@ -111,19 +111,32 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         if wrong:
             problems += wrong
             refused.append((at, own))
+            if len(problems) >= MOST_PROBLEMS:
+                return RequestContexts(contexts, case_indexes, len(cases), problems, refused)
             continue
         document = {"test_case": case_document, "output": output_document}
         line = b"".join((b'{"test_case":', case_text, b',"output":', output_text, b"}"))
         contexts.append(Context(line, document, checks))
         case_indexes.append(at)
-    paired = min(len(cases), len(answers), limits.max_cases)
+    for at, wrong, own in _read_halves(cases, answers, limits):
+        problems += wrong
+        if at is not None:
+            refused.append((at, own))
+        if len(problems) >= MOST_PROBLEMS:
+            break
+    return RequestContexts(contexts, case_indexes, len(cases), problems, refused)
+
+
+def _read_halves(
+    cases: Sequence[Any], outputs: Sequence[Any], limits: Limits
+) -> Iterator[tuple[int | None, list[Problem], Any]]:
+    """Cases without an output, each with its index, its problems and its own checks; and the problems of outputs without a case."""
+    paired = min(len(cases), len(outputs), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
         *_, wrong, own = _read_case(case, f"test_cases[{at}]", limits)
-        problems += wrong
-        refused.append((at, own))
-    for at, output in enumerate(islice(answers, paired, limits.max_cases), paired):
-        problems += _read_output(output, f"outputs[{at}]", limits)[2]
-    return RequestContexts(contexts, case_indexes, len(cases), problems, refused)
+        yield at, wrong, own
+    for at, output in enumerate(islice(outputs, paired, limits.max_cases), paired):
+        yield None, _read_output(output, f"outputs[{at}]", limits)[2], None
 
 
 def pairing_problems(cases: int, outputs: int, limits: Limits) -> list[Problem]:
@@ -203,7 +216,7 @@ def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
     unequal = plan.list_count is not None and plan.list_count != request.cases
     if unequal:
         message = f"{plan.list_count} lists of checks for {request.cases} test cases: expected one for each"
-        collector.problems.append(Problem("checks", message))
+        collector.add([Problem("checks", message)])
     elif (
         plan.shared is not None
         and not request.refused
@@ -218,7 +231,7 @@ def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
     scorers = collector.read(
         lambda: collect_problems(contexts, lambda path, pair: plan.scorer_for(*pair, path))
     )
-    collector.problems += _other_context_problems(request, plan)
+    collector.add(_other_context_problems(request, plan))
     collector.refuse()
     assert scorers is not None
     return scorers
@@ -232,10 +245,11 @@ def own_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
             collector.read(
                 lambda at=at, context=context: plan.scorer_for(at, context, f"test_cases[{at}].checks")
             )
-    return collector.problems + _other_context_problems(request, plan)
+    collector.add(_other_context_problems(request, plan))
+    return collector.problems
 
 
-def _other_context_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
+def _other_context_problems(request: RequestContexts, plan: Plan) -> Iterator[Problem]:
     """The problems of the own checks of refused cases that `request` does not report already."""
     refused = [(f"test_cases[{at}]", checks) for at, checks in request.refused if checks is not None]
     reported: dict[str, list[Problem]] = {case: [] for case, _ in refused}
@@ -243,11 +257,8 @@ def _other_context_problems(request: RequestContexts, plan: Plan) -> list[Proble
         case = problem.place.partition("]")[0] + "]"
         if case in reported and problem.place.startswith(f"{case}.checks"):
             reported[case].append(problem)
-    return [
-        problem
-        for case, checks in refused
-        for problem in plan.problems_of(checks, f"{case}.checks", reported[case])
-    ]
+    for case, checks in refused:
+        yield from plan.problems_of(checks, f"{case}.checks", reported[case])
 
 
 def plan_of(value: Any, registry: Registry, services: Services, options: ResultOptions | None = None) -> Plan:

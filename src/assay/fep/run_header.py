@@ -20,7 +20,6 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import any_waits, score_contexts
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
-from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.stream import stream
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Run, Services, Store
@@ -29,6 +28,7 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.erasure import request_data
 from assay.runs.intake import PARTIAL
 from assay.runs.paging import read_chunks
+from assay.workers.threads import in_place, in_thread
 
 KIND = "evaluation"
 SHARD = 500  # cases in a unit, if no check waits
@@ -141,7 +141,7 @@ class PlannedRequest:
 
         if tally.compiled_answers(len(lines)) is not None or sum(map(len, lines)) <= LARGE:
             return make()
-        return await in_share(make)
+        return await in_thread(make)
 
     async def _contexts(self, lines: list[bytes]) -> list[Context]:
         """The contexts of a unit. Large ones are read in a thread: the event loop serves other requests meanwhile."""
@@ -151,7 +151,7 @@ class PlannedRequest:
 
         if sum(map(len, lines)) <= LARGE:
             return read()
-        return await in_share(read)
+        return await in_thread(read)
 
     def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that never started (decision 28)."""

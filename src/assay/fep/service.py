@@ -1,6 +1,5 @@
 """The evaluation service: submits evaluations, runs small ones inline, and reads results back in chunks."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +37,6 @@ from assay.fep.run_header import (
     shard_event,
 )
 from assay.fep.run_result import metadata_of
-from assay.fep.scheduler.owner_threads import in_place
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.skipped import FrozenClock, SkippedCases
 from assay.fep.tally import Tally, TallyRecord
@@ -62,10 +60,10 @@ from assay.protocol.operations import ErrorResponse, EvaluationOperation, Evalua
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 from assay.workers.pool import owner_scope
+from assay.workers.threads import LARGE, in_place, in_thread
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits
 METADATA_CACHE_SIZE = 64  # long runs whose metadata is cached
-LARGE = 64 * 1024  # bytes; larger records are decoded in a thread and not cached
 _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(TallyRecord).decode
 
@@ -292,7 +290,7 @@ class EvaluationService:
         if metadata is None:
             tally = await self.tally(run, request)
             metadata = (
-                await asyncio.to_thread(metadata_of, tally)
+                await in_thread(lambda: metadata_of(tally))
                 if tally.cases > INLINE_CASES
                 else metadata_of(tally)
             )
@@ -316,7 +314,7 @@ class EvaluationService:
         while chunks := await self.store.chunks(run.id, TALLY, start=start, limit=100):
             records = [piece.data for piece in chunks]
             if sum(map(len, records)) > LARGE:
-                await asyncio.to_thread(_add, tally, records)
+                await in_thread(lambda records=records: _add(tally, records))
             else:
                 _add(tally, records)
             start = chunks[-1].last + 1

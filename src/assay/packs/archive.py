@@ -17,6 +17,9 @@ MAX_FILES = 500
 MAX_RATIO = 100  # of the unpacked size to the packed one, for archives above RATIO_FROM bytes
 RATIO_FROM = 1 << 20
 MAX_PACK_BYTES = 8 << 20
+MAX_ELEMENTS = (
+    500_000  # brackets, quotes and commas of a JSON file: reading more would hold the GIL for too long
+)
 _HEADER = struct.Struct("100s8s8s8s12s12s8sc100s6s2s32s32s8s8s155s12x")
 KINDS = {
     b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"5": "a directory", b"6": "a pipe",

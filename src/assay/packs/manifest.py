@@ -1,13 +1,16 @@
 """pack.json (contract §7.2): unknown members are refused, and all problems are reported together."""
 
 import re
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.errors import Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
+from assay.packs.archive import MAX_ELEMENTS
 from assay.packs.refusal import PackRefused
+from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest
 from assay.protocol.validation_messages import message_of, path_in
@@ -95,9 +98,12 @@ FIELDS = {field.encode_name: field for field in msgspec.structs.fields(PackManif
 def parse_json(data: bytes) -> Any:
     """The value of pack.json."""
     try:
+        check_elements(data, MAX_ELEMENTS, setting="")
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise PackRefused("tarball_manifest_not_json", Problem(PACK_JSON, f"not JSON: {wrong}")) from None
+    except InvalidRequest as wrong:
+        raise PackRefused("invalid_manifest", Problem(PACK_JSON, wrong.problems[0].message)) from None
     if is_deeper(document, DEEPEST):
         message = f"expected at most {DEEPEST} levels of nesting"
         raise PackRefused("invalid_manifest", Problem(PACK_JSON, message))
@@ -110,8 +116,7 @@ def read_pack_manifest(document: Any) -> PackManifest:
         raise PackRefused("invalid_manifest", Problem(PACK_JSON, "expected an object"))
     problems = [
         Problem(name, f"pack.json has no such member; it may have {', '.join(FIELDS)}")
-        for name in document
-        if name not in FIELDS
+        for name in islice((name for name in document if name not in FIELDS), MOST_PROBLEMS)
     ]
     for name, field in FIELDS.items():
         if name not in document:
@@ -157,5 +162,7 @@ def _agent_problems(document: dict[str, Any]) -> list[Problem]:
             problems.append(Problem(f"agents[{at}].agentId", message))
         if id in seen:
             problems.append(Problem(f"agents[{at}].agentId", f"another agent has the id {id[:256]!r}"))
+        if len(problems) >= MOST_PROBLEMS:
+            break
         seen.add(id)
     return problems

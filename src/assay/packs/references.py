@@ -1,17 +1,19 @@
 """The references of a pack: each is a file of the pack, resolved when the pack is read (contract §7.3)."""
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, UnsetType
 
 from assay.checks.schema_validator import validator_for
-from assay.errors import InvalidRequest, Problem
-from assay.packs.archive import check_path
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
+from assay.packs.archive import MAX_ELEMENTS, check_path
 from assay.packs.integrity import hex_digest
 from assay.packs.manifest import PACK_JSON, PackManifest
 from assay.packs.refusal import Code, PackRefused
+from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_object
 from assay.protocol.manifest import AgentDefinition, AgentManifest
 from assay.protocol.suite import AgentEvalSuite
@@ -104,7 +106,8 @@ class _Resolver:
             found = (Problem(f"{path}: {one.place}".rstrip(": "), one.message) for one in wrong.problems)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as wrong:
             found = (Problem(path, str(wrong)),)
-        self.problems.extend(("invalid_manifest", problem) for problem in found)
+        left = MOST_PROBLEMS - len(self.problems)
+        self.problems.extend(("invalid_manifest", problem) for problem in islice(found, max(0, left)))
         return None
 
     def _schema(self, path: str | UnsetType, place: str) -> dict[str, Any] | None:
@@ -130,6 +133,7 @@ def _text(data: bytes) -> str:
 
 
 def _json(data: bytes, deepest: int) -> Any:
+    check_elements(data, MAX_ELEMENTS, setting="")
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:

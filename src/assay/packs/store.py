@@ -1,6 +1,5 @@
 """The installed packs of a tenant. A version is immutable, also after it was removed; an install is one transaction."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal
@@ -17,6 +16,7 @@ from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Tr
 from assay.ports.audit import audit_entry
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
+from assay.workers.threads import in_thread
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
 INSTALLS = "pack-installs"  # one document of a tenant, which every install and upload of a suite writes: two at the same time conflict
@@ -78,7 +78,7 @@ class PackStore:
 
         An install that commits in the meantime can make the checks wrong, so they are then made again.
         """
-        record = await asyncio.to_thread(record_of, pack, now)
+        record = await in_thread(lambda: record_of(pack, now))
         for _ in range(ATTEMPTS):
             guard = await install_guard(self._store, tenant)
             stored = await self._store.document(tenant, PACK, record.key)
@@ -207,8 +207,8 @@ class PackStore:
             if other is not None and other.suite.digest != suite.digest:
                 raise Conflict("exists", f"suite {suite.key} in {other.ref}", why)
             uploaded = await self._store.document(tenant, UPLOADED_SUITE, suite.key)
-            if uploaded is not None and not await asyncio.to_thread(
-                _same_json, uploaded.data, pack.files[suite.path]
+            if uploaded is not None and not await in_thread(
+                lambda one=uploaded, path=suite.path: _same_json(one.data, pack.files[path])
             ):
                 raise Conflict("exists", f"the uploaded suite {suite.key}", why)
 

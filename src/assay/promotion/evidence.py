@@ -19,7 +19,7 @@ from assay.promotion.measurement import baseline_deviation, read_deviations
 from assay.protocol.deployments import Condition
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.annotations import annotations, effective
-from assay.runs.off_loop import LARGE, off_loop
+from assay.workers.threads import in_thread
 
 Requirement = RequireRun | RequireCount
 
@@ -101,7 +101,7 @@ async def _compare(
     if corrections:
         after = await corrected_report(store, run, after, corrections)
     margin = largest if 0 < largest < 1 else None
-    return await off_loop(LARGE + 1, lambda: _verdict(before, after, margin))
+    return await in_thread(lambda: _verdict(before, after, margin))
 
 
 def _verdict(before: EvalReport, after: EvalReport, margin: float | None) -> BaselineVerdict:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, UnsetType, inspect
 
-from assay.errors import Problem
+from assay.errors import MOST_PROBLEMS, Problem
 from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import is_list, is_object, preview
 
@@ -28,7 +28,6 @@ _NOUNS = {
 }  # of msgspec's names of types
 _TYPES = lazy_pattern(r"(?:(?<=expected )|(?<=, got ))`((?:{0})(?: \| (?:{0}))*)`".format("|".join(_NOUNS)))
 _SHOWN = 40  # characters of a value in a message
-_MAX_PROBLEMS = 1_000  # of one value
 _OUT_OF_RANGE = ("Number out of range", "Integer value out of range")  # msgspec's messages
 _TOKEN = lazy_pattern(
     rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL
@@ -102,7 +101,7 @@ def problems_in(value: Any, kind: Any, path: str = "", hook: Hook = None) -> lis
 
     The messages quote the value, so it must not be a secret.
     """
-    return list(islice(_problems(value, kind, path, hook), _MAX_PROBLEMS))
+    return list(islice(_problems(value, kind, path, hook), MOST_PROBLEMS))
 
 
 def _problems(value: Any, kind: Any, path: str, hook: Hook) -> Iterator[Problem]:

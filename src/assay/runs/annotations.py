@@ -24,8 +24,8 @@ from assay.protocol.annotations import (
     Target,
 )
 from assay.protocol.event_record import decode_event
-from assay.runs.off_loop import json_size, off_loop
 from assay.runs.paging import read_documents, read_events
+from assay.workers.threads import json_size, off_loop
 
 KIND = "annotation"
 AGAIN = 100

@@ -11,9 +11,9 @@ from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, REQUIRED_VERS
 from assay.ports.telemetry import telemetry, tracing
 from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope
 from assay.runs.event_log_writer import LogWriter
-from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_events
 from assay.workers import pool
+from assay.workers.threads import off_loop
 
 CUT_SHORT = 2.5  # seconds that units have to return after a cancel
 LOST = "process_lost"  # the error code of a run that is not tried again

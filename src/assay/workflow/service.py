@@ -37,8 +37,8 @@ from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
-from assay.runs.off_loop import json_size, off_loop
 from assay.runs.options import configurable_problems
+from assay.workers.threads import json_size, off_loop
 from assay.workflow import KIND
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
+from assay.protocol.elements import check_elements, elements
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
 from assay.serve.web.footprint import (
     MAX_FACTOR,
     SMALL,
     Footprint,
-    check_elements,
-    elements,
     footprint,
     message_footprint,
 )

@@ -19,11 +19,12 @@ from assay.protocol.operations import (
 )
 from assay.serve.fep.request_parser import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import LARGE, Submission, SubmittedRun, digest_for, read, start_run
+from assay.serve.fep.submit import Submission, SubmittedRun, digest_for, read, start_run
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, encode, error_body
+from assay.workers.threads import in_place
 
 CONCURRENT = 4
 LARGEST = 2**53 - 1  # number in the options of a batch
@@ -64,11 +65,7 @@ async def run_batch(call: HttpRequest) -> Response:
     call.server.admission.check_open()
     body_format(call)
     body = await read_body(call, in_parts=True)
-    request = (
-        await call.in_thread(lambda: decode_body(_decode, body))
-        if len(body) > LARGE
-        else decode_body(_decode, body)
-    )
+    request = await in_place(lambda: decode_body(_decode, body), len(body))
     options = BatchOptions() if request.options is UNSET else request.options
     once = IdempotentRequest(
         call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments)

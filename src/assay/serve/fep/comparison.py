@@ -12,11 +12,11 @@ from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
 from assay.fep.slices import read_dimension
 from assay.ports import Run
-from assay.runs.off_loop import LARGE, off_loop
 from assay.serve.fep.comparison_cache import stored_scores, use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workers.threads import in_thread
 
 MAX_RESULTS = 20_000  # of one run; `assay compare` has no limit
 MAX_CHANGES = 100
@@ -39,7 +39,7 @@ async def compare_evaluation(call: HttpRequest) -> Response:
         await call.audit_read(one)
     evaluations = fep_of(call).evaluations
     scores = [await stored_scores(evaluations, run, options) for run in runs]
-    compared = await off_loop(LARGE + 1, lambda: compare_runs(scores, margin=margin, limit=limit))
+    compared = await in_thread(lambda: compare_runs(scores, margin=margin, limit=limit))
     pair = await _explained(evaluations, runs, compared.comparisons[0])
     return answer(
         RunComparison(

@@ -10,8 +10,8 @@ from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.comparison.view import ComparisonView, comparison_view
 from assay.fep.service import EvaluationService
 from assay.ports import Run
-from assay.runs.off_loop import LARGE, off_loop
 from assay.serve.web.keyed_lock import KeyedLock
+from assay.workers.threads import in_thread, off_loop
 
 BATCH = 200  # lines that the thread takes at a time
 MAX_ROWS = 1_000_000  # results of all comparisons that are stored, about 100 bytes each
@@ -58,7 +58,7 @@ class ComparisonCache:
             stored = self._stored.get(key)
             if stored is None:
                 scores = [await stored_scores(evaluations, run, options) for run in runs]
-                stored = await off_loop(LARGE + 1, lambda: StoredComparison(PairedRuns(scores)))
+                stored = await in_thread(lambda: StoredComparison(PairedRuns(scores)))
                 self._stored[key] = stored
             self._stored.move_to_end(key)
             while len(self._stored) > 1 and sum(one.rows for one in self._stored.values()) > MAX_ROWS:

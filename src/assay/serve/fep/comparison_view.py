@@ -14,7 +14,6 @@ from assay.errors import Forbidden, InvalidRequest, Problem
 from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
 from assay.ports import Run
-from assay.runs.off_loop import LARGE, off_loop
 from assay.serve.fep.comparison import (
     comparable_run,
     query_number,
@@ -24,6 +23,7 @@ from assay.serve.fep.comparison_cache import use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workers.threads import in_thread
 
 MAX_RUNS = 8
 MAX_RESULTS = 250_000  # of one run
@@ -46,7 +46,7 @@ async def show_comparison(call: HttpRequest) -> Response:
 
     async def work() -> ComparisonView:
         stored = await fep.comparisons.get(fep.evaluations, runs, options)
-        return await off_loop(LARGE + 1, lambda: stored.view(margin))
+        return await in_thread(lambda: stored.view(margin))
 
     return answer(await call.until_disconnect(work()))
 
@@ -71,7 +71,7 @@ async def list_compared_cases(call: HttpRequest) -> Response:
         stored = await fep.comparisons.get(fep.evaluations, runs, options)
         at = ids.index(of, 1)
         by, slice = params.get("slice_by", ""), params.get("slice", "")
-        lists = await off_loop(LARGE + 1, lambda: stored.lists(at, by, slice))
+        lists = await in_thread(lambda: stored.lists(at, by, slice))
         return await read_cases(fep.evaluations, (runs[0], runs[at]), lists, change, first=first, limit=limit)
 
     return answer(await call.until_disconnect(work()))
@@ -87,7 +87,7 @@ async def read_cases(
     limit: int,
 ) -> ComparedCases:
     """A part of a list of the cases of a pair, with their reasons and positions in both runs."""
-    total = await off_loop(LARGE + 1, lambda: lists.count(change))
+    total = await in_thread(lambda: lists.count(change))
     numbers = list(lists.numbers(change, min(first, total), limit))
     cases = [lists.case(number) for number in numbers]
     explained: list[ComparedCase] = cases

@@ -12,9 +12,9 @@ from assay.fep.service import EvaluationService, require_success
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
-from assay.serve.fep.request_parser import ARGUMENTS, decode_body, digest_of
+from assay.serve.fep.request_parser import ARGUMENTS, read_json
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
-from assay.serve.fep.submit import STORE, run_unstored, submit_body
+from assay.serve.fep.submit import STORE, digest_for, run_unstored, submit_body
 from assay.serve.web import pagination as pages
 from assay.serve.web.body_reader import read_document
 from assay.serve.web.etag import matches
@@ -151,8 +151,9 @@ async def cancel_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations/{id}:cancel: completed cases keep their results, the rest is skipped."""
     call.query()
     body, run = await read_document(call) or b"{}", call.run_id
-    decode_body(_cancel, body, call.server.limits)
-    once = IdempotentRequest(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
+    await read_json(call, _cancel, body)
+    digest = await digest_for(call, body)
+    once = IdempotentRequest(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest()}")
 
     response, replayed = await cancel_once(call, run, once)
     return answer(response, headers=REPLAYED if replayed else ())

@@ -1,6 +1,7 @@
 """Parses an evaluation request from JSON (FEP 3.1): the bytes of cases and outputs are stored as they came, never re-encoded."""
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice, repeat
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from assay.errors import InvalidRequest, Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
 from assay.fep.inline import any_waits
 from assay.fep.problems import ProblemCollector
@@ -26,6 +27,7 @@ from assay.fep.request import (
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
+from assay.protocol.elements import check_elements
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, preview
 from assay.protocol.validation_messages import (
@@ -36,12 +38,16 @@ from assay.protocol.validation_messages import (
     problems_in,
 )
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
-from assay.serve.web.footprint import check_elements
+from assay.serve.web.request import HttpRequest
 from assay.serve.web.sorted_json import sorted_json
+from assay.workers.loop_budget import spend
+from assay.workers.threads import in_place
 
 T = TypeVar("T")
 ABSENT = Raw(b"")
 SMALL = 1024 * 1024  # bytes; a larger body is not decoded in one call
+TOGETHER = 200  # contexts that are read between two looks at the clock
+REFUSED_IN_PLACE = 4 * 1024  # bytes; all problems of a longer body are found in a thread
 ARGUMENTS = "resolved_arguments"  # the query parameter
 WITHOUT_ARGUMENTS = b"\nresolved_arguments=false"  # in the digest of a request
 LONGEST_NAME = 512  # bytes of the name of a run in the store
@@ -146,17 +152,17 @@ def parse_parts(
 ) -> ParsedRequest:
     """Parse a request from functions that read each part. Their problems are reported together with `problems`."""
     collector = ProblemCollector()
-    collector.problems += problems
+    collector.add(problems)
     unread = {problem.place for problem in problems}
     parsed = read()
     if not unread & {"test_cases", "outputs"}:
-        collector.problems += parsed.problems
+        collector.add(parsed.problems)
     else:  # one of the lists is missing or invalid, so the other is not too short
-        collector.problems += [problem for problem in parsed.problems if problem.place != "outputs"]
+        collector.add(problem for problem in parsed.problems if problem.place != "outputs")
     experiment, planned = collector.read(name), collector.read(plan)
     contexts, own = parsed.contexts, 0
     if planned is None:
-        collector.problems += own_problems(parsed, plans.get(b"").plan)
+        collector.add(collector.read(lambda: own_problems(parsed, plans.get(b"").plan)) or ())
     elif planned.plan.shared is None or parsed.refused or any(c.checks is not None for c in contexts):
         scorers = collector.read(lambda: scorers_of(planned.plan, parsed)) or []
         own = sum(len(scorer.checks) for scorer in scorers) if planned.plan.list_count is None else 0
@@ -202,6 +208,11 @@ def digest_of(body: bytes, *, arguments: bool = True) -> str:
     return digest.hexdigest()
 
 
+async def read_json(call: HttpRequest, decode: Callable[[bytes], T], body: bytes) -> T:
+    """Decode the JSON body of a request, as `decode_body`: off the event loop if it is large, or if its refusal takes long."""
+    return await in_place(lambda: decode_body(decode, body, call.server.limits), len(body))
+
+
 def decode_body(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = None) -> T:
     """Decode a JSON body; invalid JSON or a wrong type is refused. `limits`: also check how deep each member is nested."""
     try:
@@ -213,6 +224,7 @@ def decode_body(decode: Callable[[bytes], T], body: bytes, limits: Limits | None
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # `decode` is a method of this decoder
         message = number_too_large(body) if is_number_too_large(wrong) else message_of(wrong, kind)
         first = Problem(path_in(wrong).lstrip("."), message)
+        spend(0 if len(body) <= REFUSED_IN_PLACE else math.inf)
         raise InvalidRequest(_all_problems(body, kind) or first) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(not_json(body, wrong)) from None
@@ -222,7 +234,7 @@ def _check_depth(document: Any, limits: Limits) -> None:
     members: JSON = document if is_object(document) else {"": document}
     deep = [name for name, value in members.items() if is_deeper(value, limits.max_depth)]
     if deep:
-        raise InvalidRequest([Problem(name, too_deep(limits)) for name in deep])
+        raise InvalidRequest(Problem(name, too_deep(limits)) for name in deep)
 
 
 def _all_problems(body: bytes, kind: Any) -> list[Problem]:
@@ -254,10 +266,16 @@ def _contexts(raw: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
     refused = list(parsed.refused)
     paired = min(len(cases), len(outputs), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
+        if len(problems) >= MOST_PROBLEMS:
+            break
+        spend()
         wrong, checks = _read_half(_CASE_ALONE % bytes(case), at, "test_case", limits)
         problems += wrong
         refused.append((at, checks))
     for at, output in enumerate(islice(outputs, paired, limits.max_cases), paired):
+        if len(problems) >= MOST_PROBLEMS:
+            break
+        spend()
         problems += _read_half(_OUTPUT_ALONE % bytes(output), at, "output", limits)[0]
     return RequestContexts(parsed.contexts, parsed.case_indexes, len(cases), problems, refused)
 
@@ -276,13 +294,14 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
     contexts: list[Context] = []
     refused: dict[int, Any] = {}  # the own checks of invalid cases, by index
     problems: list[Problem] = []
-    while True:
+    more = True
+    while more and len(problems) < MOST_PROBLEMS:
+        spend()
+        before = len(contexts)
         try:
-            contexts.extend(read)
-            break
-        except (
-            NotAContext
-        ) as wrong:  # `extend` kept the contexts before it, and `map` continues with the next
+            contexts.extend(islice(read, TOGETHER))
+            more = len(contexts) == before + TOGETHER
+        except NotAContext as wrong:  # `extend` kept the contexts before it, and `map` goes on with the next
             at = len(contexts) + len(refused)
             refused[at] = wrong.checks
             problems += [_in_request(problem, at) for problem in wrong.problems]
@@ -292,8 +311,11 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
         distinct = DistinctCases()
         for at, context in zip(places, contexts, strict=True):
             document = context.document["test_case"]
+            spend()
             if distinct.differs(document):
                 problems.append(duplicate_id_problem(f"test_cases[{at}]", document["id"]))
+            if len(problems) >= MOST_PROBLEMS:
+                break
     return RequestContexts(contexts, places, cases, problems, list(refused.items()))
 
 

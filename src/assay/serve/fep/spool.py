@@ -10,16 +10,17 @@ from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.plan import other_problems
 from assay.fep.run_header import encode_context
-from assay.fep.scheduler.owner_threads import in_share
 from assay.fep.service import PlannedEvaluation
+from assay.protocol.elements import check_elements
 from assay.serve.fep.plan_cache import CachedPlan
-from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, experiment_of, read_head
+from assay.serve.fep.request_parser import REFUSED_IN_PLACE, WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of
 from assay.serve.web.body_reader import stream_body
-from assay.serve.web.footprint import Footprint, check_elements
+from assay.serve.web.footprint import Footprint
 from assay.serve.web.request import HttpRequest
+from assay.workers.threads import in_thread
 
-LONG = 256 * 1024  # bytes; a longer line is parsed in a thread, and counts with its decoded form
+LONG = 256 * 1024  # bytes; a longer line counts with its decoded form
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -45,25 +46,19 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
         limit, seconds = serving.max_upload_bytes, serving.max_upload_seconds
         taken, held = Footprint(), 0  # of the current line, if it is long
         async for piece in stream_body(call, limit, "max_upload_bytes", seconds):
-            run = in_share if reader.reads_checks else call.in_thread
-            if not reader.is_long:
-                if run is in_share and b"\n" in piece:
-                    await run(lambda piece=piece: reader.feed(piece))
-                else:
-                    reader.feed(piece)
+            if reader.is_long:
+                call.reservation.reserve_bytes(grown := taken.add(piece))
+                held += grown
+            if b"\n" not in piece:
+                reader.feed(piece)
                 continue
-            call.reservation.reserve_bytes(grown := taken.add(piece))
-            held += grown
-            if b"\n" in piece:
-                await run(lambda piece=piece: reader.feed(piece))
-                call.reservation.release_bytes(held)
-                taken, held = Footprint(), 0
+            if reader.takes_long(piece):
+                await in_thread(lambda piece=piece: reader.feed(piece))
             else:
                 reader.feed(piece)
-        if reader.reads_checks:
-            yield await in_share(reader.finish)
-        else:
-            yield await call.in_thread(reader.finish) if reader.is_long else reader.finish()
+            call.reservation.release_bytes(held)
+            taken, held = Footprint(), 0
+        yield await in_thread(reader.finish) if reader.takes_long() else reader.finish()
 
 
 @contextmanager
@@ -104,13 +99,14 @@ class _LineReader:
 
     @property
     def is_long(self) -> bool:
-        """Whether the unfinished line is long enough to be parsed in a thread."""
+        """Whether the unfinished line is long enough to count with its decoded form."""
         return self._buffered_bytes > LONG
 
-    @property
-    def reads_checks(self) -> bool:
-        """Whether the next line may contain checks to compile: the first line, or a case if cases have their own checks."""
-        return self._cached_plan is None or self._cached_plan.plan.shared is None
+    def takes_long(self, piece: bytes = b"") -> bool:
+        """Whether reading the lines up to this piece takes long: there is more than a little, or it may contain checks to compile."""
+        plan = self._cached_plan
+        is_more = self._buffered_bytes + len(piece) > REFUSED_IN_PLACE
+        return is_more or plan is None or plan.plan.shared is None
 
     def feed(self, piece: bytes) -> None:
         lines = piece.split(b"\n")

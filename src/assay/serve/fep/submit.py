@@ -1,12 +1,10 @@
 """From the body of a request to a run: a small one runs inline, another one is stored and started."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from assay.checks.loop_budget import OverBudget, with_budget
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
-from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.service import PlannedEvaluation
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
@@ -23,11 +21,9 @@ from assay.serve.fep.state import fep_of
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
+from assay.workers.threads import LARGE, in_place, in_thread
 
-T = TypeVar("T")
 STORE = "store"  # the query parameter
-SLOT_SECONDS = 0.5  # for the checks of a large body in the one thread slot
-LARGE = 256 * 1024  # bytes; a larger body is parsed in a thread, so that the event loop serves other requests
 
 
 class InlineResult(NamedTuple):
@@ -90,29 +86,13 @@ async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) 
     """A function that computes the digest of a body when it is needed; that of a large body is computed now, in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
         return lambda: digest_of(body, arguments=arguments)
-    digest = await call.in_thread(lambda: digest_of(body, arguments=arguments))
+    digest = await in_thread(lambda: digest_of(body, arguments=arguments))
     return lambda: digest
 
 
 async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequest:
     plans, limits, elements = fep_of(call).plans, call.server.limits, call.server.serving.max_elements
-    return await read_checks(
-        call, lambda: read_request(body, plans, limits, elements, arguments=arguments), len(body)
-    )
-
-
-async def read_checks(call: RequestContext, parse: Callable[[], T], size: int) -> T:
-    """
-    Run `parse`, which parses a request of `size` bytes; a large request in the one thread slot of the server.
-
-    If its checks take long, it runs again in a thread of the tenant's share, so that other tenants do not wait for the slot.
-    """
-    if size <= LARGE:
-        return await in_place(parse)
-    try:
-        return await call.in_thread(lambda: with_budget(SLOT_SECONDS, parse))
-    except OverBudget:
-        return await in_share(parse)
+    return await in_place(lambda: read_request(body, plans, limits, elements, arguments=arguments), len(body))
 
 
 async def start_run(

@@ -19,12 +19,13 @@ from assay.errors import Refusal, UsageError
 from assay.ports.telemetry import telemetry
 from assay.serve.grpc.context import Context, RpcContext
 from assay.serve.grpc.errors import code_of, status_message, status_of, trailing
-from assay.serve.grpc.receive import LARGE, MessageReceiver
+from assay.serve.grpc.receive import MessageReceiver
 from assay.serve.grpc.request import invalid_message
 from assay.serve.web.handler import credential_of
 from assay.serve.web.instrumentation import record_request
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import error_body, internal_error_body
+from assay.workers.threads import off_loop
 
 Answer = Callable[[RpcContext, Any], Awaitable[bytes]]
 Stream = Callable[[RpcContext, Any], AsyncGenerator[bytes]]
@@ -124,7 +125,7 @@ class RpcHandler:
             return data
         read = self._method.request.FromString
         try:
-            message: Any = read(data) if len(data) <= LARGE else await call.in_thread(lambda: read(data))
+            message: Any = await off_loop(len(data), lambda: read(data))
         except DecodeError as wrong:
             raise invalid_message(self._method.request, wrong) from None
         call.target = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")

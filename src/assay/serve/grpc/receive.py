@@ -12,10 +12,8 @@ from assay.serve.grpc.context import RpcContext
 from assay.serve.web.body_reader import body_too_slow
 from assay.serve.web.footprint import message_footprint
 from assay.serve.web.limits import ServerLimits
+from assay.workers.threads import off_loop
 
-LARGE = (
-    256 * 1024
-)  # bytes; a larger message is counted and parsed in a thread, so that the event loop serves other calls
 SLOWEST = 128 * 1024  # bytes per second at which the largest message must arrive
 
 
@@ -45,11 +43,7 @@ class MessageReceiver:
             raise body_too_slow(self._idle_seconds) from None
         if data is EOF:
             raise InvalidRequest("expected a message, got none")
-        call.reservation.reserve_bytes(
-            message_footprint(data)
-            if len(data) <= LARGE
-            else await asyncio.to_thread(message_footprint, data)
-        )
+        call.reservation.reserve_bytes(await off_loop(len(data), lambda: message_footprint(data)))
         return data
 
     @asynccontextmanager

@@ -8,12 +8,12 @@ from google.protobuf.message import Message
 
 from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import Submission, SubmittedRun, read_checks, start_run
+from assay.serve.fep.submit import Submission, SubmittedRun, start_run
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.context import RpcContext
-from assay.serve.grpc.receive import LARGE
 from assay.serve.grpc.request import DecodedRequest, decode_message
 from assay.serve.web.idempotency import IdempotentRequest
+from assay.workers.threads import LARGE, in_place, in_thread
 
 
 async def submit_message(
@@ -35,9 +35,7 @@ async def submit_message(
 
 async def decode_request(call: RpcContext, data: bytes) -> DecodedRequest:
     plans, limits, arguments = fep_of(call).plans, call.server.limits, arguments_of(call)
-    return await read_checks(
-        call, lambda: decode_message(data, plans, limits, arguments=arguments), len(data)
-    )
+    return await in_place(lambda: decode_message(data, plans, limits, arguments=arguments), len(data))
 
 
 async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
@@ -49,7 +47,7 @@ async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
 
     if len(data) <= LARGE or call.header(b"idempotency-key") is None:
         return make
-    digest = await call.in_thread(make)
+    digest = await in_thread(make)
     return lambda: digest
 
 

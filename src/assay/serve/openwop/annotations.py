@@ -1,6 +1,5 @@
 """Annotations of a run, and the diff of two runs (contract §9.1, §9.2)."""
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -13,13 +12,15 @@ from assay.protocol.redaction import redact, redact_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.event_docs import all_events as whole_log
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import read_json
+from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workers.threads import in_thread
 
 MAX_EVENTS = 100_000  # of one run in a diff
 _create = msgspec.json.Decoder(AnnotationCreate).decode
@@ -37,9 +38,10 @@ async def annotate_run(call: HttpRequest) -> Response:
     _require_feedback(host)
     body_format(call)
     body = await read_document(call)
-    annotation = decode_body(_create, body, call.server.limits)
+    annotation = await read_json(call, _create, body)
     run = await run_of(call, host)
-    once = IdempotentRequest(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
+    digest = await digest_for(call, body)
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest()}")
 
     async def make(documents: Callable[[Annotation], list[PutDocument]]) -> Annotation:
         now = call.server.clock.now()
@@ -88,5 +90,5 @@ async def diff_runs(call: HttpRequest) -> Response:
     ]
     in_flight = a.status not in CLOSED or b.status not in CLOSED
     both = states[0], states[1]
-    difference = await asyncio.to_thread(diff, a.id, b.id, logs[0], logs[1], both, in_flight=in_flight)
+    difference = await in_thread(lambda: diff(a.id, b.id, logs[0], logs[1], both, in_flight=in_flight))
     return answer(difference)

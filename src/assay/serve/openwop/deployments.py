@@ -16,7 +16,8 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.copy import everything, replay
 from assay.runs.ids import new_id
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import read_json
+from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import body_format, read_document
@@ -111,9 +112,10 @@ async def transition_agent(call: HttpRequest) -> Response:
         await _refuse_scope(call, promotions, agent_id)
     body_format(call)
     body = await read_document(call)
-    request = decode_body(_request, body, call.server.limits)
+    request = await read_json(call, _request, body)
     operation = "POST /v1/agents/{agentId}/deployments"
-    once = IdempotentRequest(call, operation, lambda: f"{agent_id} {digest_of(body)}")
+    digest = await digest_for(call, body)
+    once = IdempotentRequest(call, operation, lambda: f"{agent_id} {digest()}")
     run = new_id("run-")
     outcomes: list[TransitionOutcome] = []
 

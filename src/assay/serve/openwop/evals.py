@@ -21,12 +21,12 @@ from assay.protocol.redaction import redact
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
-from assay.runs.off_loop import json_size, off_loop
 from assay.runs.options import configurable_problems
 from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer
+from assay.workers.threads import json_size, off_loop
 
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),

@@ -10,7 +10,8 @@ from assay.ports.telemetry import trace_context
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
 from assay.runs.ids import new_id
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import read_json
+from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import refuse_test_doubles, urls
@@ -32,7 +33,7 @@ async def fork_run(call: HttpRequest) -> Response:
         raise NotProvided("replay")
     body_format(call)
     body = await read_document(call)
-    request = _validate(decode_body(_request, body, call.server.limits))
+    request = _validate(await read_json(call, _request, body))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
     refuse_test_doubles(call, overlay.get("configurable", overlay))
     source = await run_of(call, host)
@@ -41,7 +42,8 @@ async def fork_run(call: HttpRequest) -> Response:
         raise NotProvided("replay")
     from_seq = 0 if request.from_seq is UNSET else request.from_seq
     fork_point(source, from_seq)
-    once = IdempotentRequest(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
+    digest = await digest_for(call, body)
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest()}")
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:

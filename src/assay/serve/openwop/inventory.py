@@ -7,8 +7,7 @@ import msgspec
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import is_object
-from assay.runs.off_loop import off_loop
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.discovery import document
 from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web.body_reader import body_format, read_document
@@ -84,8 +83,7 @@ async def put_suite(call: HttpRequest) -> Response:
     call.query()
     body_format(call)
     body = await read_document(call)
-    limits = call.server.limits
-    content = await off_loop(len(body), lambda: decode_body(_any, body, limits))
+    content = await read_json(call, _any, body)
     entry, new = await host_of(call).suites.put(call.tenant, content)
     headers = ((b"location", f"/v1/host/assay/suites/{entry.suite_id}@{entry.version}".encode()),)
     return answer(entry, 201 if new else 200, headers)

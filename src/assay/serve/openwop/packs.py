@@ -7,13 +7,13 @@ from assay.packs.integrity import expected_digest
 from assay.packs.pack import Pack
 from assay.packs.service import PackService
 from assay.packs.store import PackStore, record_of
-from assay.runs.off_loop import LARGE, off_loop
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import read_binary
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
+from assay.workers.threads import in_thread
 
 TYPES = ("application/gzip", "application/x-gzip", "application/octet-stream")
 PATH = "/v1/host/assay/packs"
@@ -46,7 +46,7 @@ async def verify_pack(call: HttpRequest) -> Response:
     """The record that an install would write; nothing is written."""
     call.query()
     pack = await _read(call, _writing(call))
-    return answer(await off_loop(LARGE + 1, lambda: record_of(pack, datetime.now(UTC))))
+    return answer(await in_thread(lambda: record_of(pack, datetime.now(UTC))))
 
 
 async def _read(call: HttpRequest, service: PackService) -> Pack:
@@ -56,7 +56,7 @@ async def _read(call: HttpRequest, service: PackService) -> Pack:
     call.reservation.reserve_bytes(min(limits.unpacked, 100 * len(body)))  # of the files
     digest = call.header(b"pack-integrity")
     expected = None if digest is None else expected_digest(digest, "Pack-Integrity")
-    return await off_loop(LARGE + 1, lambda: service.reader.read_archive(body, expected))
+    return await in_thread(lambda: service.reader.read_archive(body, expected))
 
 
 async def list_packs(call: HttpRequest) -> Response:

@@ -26,8 +26,8 @@ from assay.protocol.runs import (
 )
 from assay.runs.erasure import erase_run
 from assay.runs.ids import new_id
-from assay.runs.off_loop import off_loop
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import read_json
+from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body_reader import body_format, read_document
@@ -35,6 +35,7 @@ from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Headers, Response, answer, error_body
+from assay.workers.threads import off_loop
 
 CANCEL_SECONDS = 2.8  # to wait for a run to stop
 MAX_RUNS = 100  # in one bulk cancel
@@ -55,12 +56,11 @@ async def create_run(call: HttpRequest) -> Response:
     host = host_of(call)
     body_format(call)
     body = await read_document(call)
-    limits = call.server.limits
-    request = await off_loop(len(body), lambda: decode_body(_request, body, limits))
+    request = await read_json(call, _request, body)
     _authorize(call, request)
     request = await off_loop(len(body), lambda: _without_secrets(request))
     kind = host.kind_for(request)
-    once = IdempotentRequest(call, "POST /v1/runs", lambda: digest_of(body))
+    once = IdempotentRequest(call, "POST /v1/runs", await digest_for(call, body))
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
@@ -138,8 +138,9 @@ async def cancel_run(call: HttpRequest) -> Response:
     call.query()
     host, run = host_of(call), call.run_id
     body = await read_document(call) or b"{}"
-    cancel_request = decode_body(_cancel, body, call.server.limits)
-    once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
+    cancel_request = await read_json(call, _cancel, body)
+    digest = await digest_for(call, body)
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest()}")
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, host, run, cancel_request.reason, documents)
@@ -176,10 +177,10 @@ async def bulk_cancel(call: HttpRequest) -> Response:
     host = host_of(call)
     body_format(call)
     body = await read_document(call)
-    request = decode_body(_bulk, body, call.server.limits)
+    request = await read_json(call, _bulk, body)
     if len(request.run_ids) > MAX_RUNS:
         raise TooMany(len(request.run_ids))
-    once = IdempotentRequest(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
+    once = IdempotentRequest(call, "POST /v1/runs:bulk-cancel", await digest_for(call, body))
 
     async def cancel() -> BulkCancelResponse:
         each = (_cancel_one(call, host, id, request.reason, once) for id in request.run_ids)

@@ -11,7 +11,8 @@ from assay.ports import Principal, PutDocument, Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
-from assay.serve.fep.request_parser import decode_body, digest_of
+from assay.serve.fep.request_parser import read_json
+from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -127,9 +128,10 @@ async def respond(call: HttpRequest) -> Response:
         raise NotFound("this host does not offer deployments")
     body_format(call)
     body, node = await read_document(call), params["node_id"]
-    interrupt = decode_body(_answer, body, call.server.limits)
+    interrupt = await read_json(call, _answer, body)
+    digest = await digest_for(call, body)
     once = IdempotentRequest(
-        call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
+        call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest()}"
     )
 
     async def resolve(documents: list[PutDocument]) -> Run:

@@ -13,8 +13,7 @@ from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.case_blocks import all_blocks
 from assay.runs.case_pages import CaseOrder, CasePage, PageRequest, page_of
 from assay.runs.case_table import CaseEntry, CaseFilter
-from assay.runs.off_loop import off_loop
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import any_run, overview_of
 from assay.serve.overview.case_rows import CasePreview, CaseRow, row_of
 from assay.serve.overview.run_overview import CheckColumn, labels_of
@@ -23,6 +22,7 @@ from assay.serve.web import pagination as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workers.threads import off_loop
 
 Outcome = Literal["passed", "failed", "ungraded", "error", "skipped"]
 LETTERS: dict[str, str] = {
@@ -98,7 +98,7 @@ async def query_cases(call: HttpRequest) -> Response:
     call.query()
     run = await any_run(call)
     body_format(call)
-    request = decode_body(_query, await read_document(call) or b"{}")
+    request = await read_json(call, _query, await read_document(call) or b"{}")
     if run.kind not in SCORED:
         raise NotFound(f"run {run.id} has no cases: it is not an evaluation or an agent eval")
     previews = "preview" in request.include

@@ -15,7 +15,7 @@ from assay.fep.run_header import KIND as EVALUATION
 from assay.fep.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
 from assay.runs.case_table import CaseEntry, CaseFilter, entries
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.state import fep_of
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run
@@ -123,7 +123,7 @@ async def search_cases(call: HttpRequest) -> Response:
     """Search in the content. What is looked for is in the body: it is in no address and in no log."""
     call.query()
     body_format(call)
-    body = decode_body(_search, await read_document(call), call.server.limits)
+    body = await read_json(call, _search, await read_document(call))
     run = await _run_with_cases(call)
     if body.text is UNSET and not body.tags:
         raise InvalidRequest(Problem("text", "expected a text or tags to look for, got neither"))

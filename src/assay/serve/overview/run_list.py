@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunOrder, RunQuery, RunStatus, Store
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import overview_of, readable_kinds
 from assay.serve.overview.run_rows import RunRow, version_of
 from assay.serve.web import pagination as pages
@@ -147,7 +147,7 @@ async def query_runs(call: HttpRequest) -> Response:
     call.query()
     kinds = readable_kinds(call)
     body_format(call)
-    request = decode_body(_query, await read_document(call) or b"{}")
+    request = await read_json(call, _query, await read_document(call) or b"{}")
     query = _run_query(call, request, kinds)
     store, rows, now = call.server.store, overview_of(call).rows, call.server.clock.now()
     counts = await _counts(store, query, frozenset(kinds)) if request.counts else UNSET
@@ -303,7 +303,7 @@ async def watch_runs(call: HttpRequest) -> Response:
     call.query()
     kinds = readable_kinds(call)
     body_format(call)
-    request = decode_body(_changes, await read_document(call) or b"{}")
+    request = await read_json(call, _changes, await read_document(call) or b"{}")
     wanted = frozenset(_kinds(request.kind, kinds))
     return answer(await call.until_disconnect(_changed(call, request, wanted)))
 

@@ -23,13 +23,13 @@ from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.annotations import annotations, effective
 from assay.runs.case_blocks import all_blocks
 from assay.runs.case_table import CaseFilter, check_counts, entries, latencies_of
-from assay.runs.off_loop import off_loop
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
 from assay.serve.overview.run_rows import SCORED, RunRow, RunRows, cases_total
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.stats.repeats import pass_all_k
+from assay.workers.threads import off_loop
 
 MAX_SAFETY = 20_000  # trials whose findings are counted
 

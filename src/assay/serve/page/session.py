@@ -7,7 +7,7 @@ import msgspec
 
 from assay.auth import keys, sessions
 from assay.errors import InvalidRequest, Problem
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import credential_of
 from assay.serve.web.request import HttpRequest
@@ -82,7 +82,7 @@ async def create_session(call: HttpRequest) -> Response:
     """Exchange a code. No key is needed: the code is one."""
     call.query()
     body_format(call)
-    code = decode_body(_decode, await read_document(call)).code
+    code = (await read_json(call, _decode, await read_document(call))).code
     session, text = await sessions.exchange(call.server.store, code, call.server.clock.now())
     return answer(SessionKey(text.reveal(), session.expires), 201)
 

@@ -6,7 +6,7 @@ from assay.protocol.runs import RunRequest
 from assay.runs.ids import new_id
 from assay.seams.deployments import DeploymentScenario, DeploymentSeam
 from assay.seams.evals import channel_suite
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.deployments import CAPABILITY
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.evals import evals_of
@@ -28,7 +28,7 @@ async def deployment_transition(call: HttpRequest) -> Response:
     if host.promotions is None:
         raise NotProvided(CAPABILITY)
     body_format(call)
-    scenario = decode_body(_scenario, await read_document(call) or b"{}", call.server.limits)
+    scenario = await read_json(call, _scenario, await read_document(call) or b"{}")
 
     async def measure(agent_id: str, version: str) -> str:
         entry, _ = await host.suites.put(call.tenant, channel_suite())

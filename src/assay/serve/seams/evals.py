@@ -19,7 +19,7 @@ from assay.runs.event_docs import all_events as whole_log
 from assay.runs.ids import new_id
 from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.seams.routes import dispatch
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
@@ -98,7 +98,7 @@ async def emit_usage(call: HttpRequest) -> Response:
     call.query()
     host = host_of(call)
     body_format(call)
-    body = decode_body(_decode_emit, await read_document(call), call.server.limits)
+    body = await read_json(call, _decode_emit, await read_document(call))
     if "secret:" in msgspec.json.encode(body.payload).decode():
         raise CredentialLeak
     try:
@@ -128,7 +128,7 @@ async def eval_run(call: HttpRequest) -> Response:
     """Run an eval to its end, then answer."""
     call.query()
     body_format(call)
-    body = decode_body(_eval_run, await read_document(call) or b"{}", call.server.limits)
+    body = await read_json(call, _eval_run, await read_document(call) or b"{}")
     modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
     run = await _wait_for_run(call, sample_suite(body.task_count), body.agent_id, modes)
     header = run.metadata
@@ -148,7 +148,7 @@ async def live_invoke(call: HttpRequest) -> Response:
     """One agent invocation, as the only task of an eval or the only node of a workflow."""
     call.query()
     body_format(call)
-    body = decode_body(_live, await read_document(call) or b"{}", call.server.limits)
+    body = await read_json(call, _live, await read_document(call) or b"{}")
     agent = body.agent_id
     if agent is UNSET:
         agent = STRICT if body.return_schema_ref == STRICT_SCHEMA else SAMPLE

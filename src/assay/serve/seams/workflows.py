@@ -9,7 +9,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
 from assay.seams import routes as seams
-from assay.serve.fep.request_parser import decode_body
+from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document
@@ -59,7 +59,7 @@ async def _dispatch(call: HttpRequest) -> Response:
             workflows,
             call.principal,
             card,
-            decode_body(_any, await read_document(call) or b"{}", call.server.limits),
+            await read_json(call, _any, await read_document(call) or b"{}"),
         )
     )
 
@@ -73,7 +73,7 @@ def _route(path: str, id: str, seam: Seam) -> RouteSpec:
             await seam(
                 workflows,
                 call.principal,
-                decode_body(_any, await read_document(call) or b"{}", call.server.limits),
+                await read_json(call, _any, await read_document(call) or b"{}"),
             )
         )
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, UnsupportedMediaType
-from assay.serve.web.footprint import Footprint, check_elements, footprint
+from assay.protocol.elements import check_elements
+from assay.serve.web.footprint import Footprint, footprint
 from assay.serve.web.request import ClientDisconnected, HttpRequest
 
 SLOWEST = 1024  # bytes per second, once `body_seconds` have passed

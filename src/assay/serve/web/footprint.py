@@ -1,9 +1,8 @@
 """Estimates how much memory a text takes once it is decoded, without decoding it (decision 0038)."""
 
-from assay.errors import InvalidRequest, Problem
+from assay.protocol.elements import elements
 
-STRUCTURE = b'[{",'  # each list, object, string and further value has at least one of these bytes
-EACH = 64  # bytes of memory for each of these; an object of one member has three
+EACH = 64  # bytes of memory for each element; an object of one member has three
 FIELD = b"\n"  # in protobuf, the first byte of each list value and each object member
 EACH_FIELD = 160
 SMALL = 16 * 1024  # bytes; a smaller text is not worth counting
@@ -37,11 +36,6 @@ class Footprint:
         return grown
 
 
-def elements(text: bytes) -> int:
-    """The number of brackets, quotes and commas in a JSON text: an upper bound for its number of values."""
-    return len(text) - len(text.translate(None, STRUCTURE))
-
-
 def width_of(text: bytes) -> int:
     """Bytes per character of a Python string with these characters: one wide character makes all of them wide."""
     if text.isascii() and b"\\u" not in text:
@@ -60,10 +54,3 @@ def message_footprint(data: bytes) -> int:
         return MAX_FACTOR * len(data)
     fields = sum(data[at : at + SLICE].count(FIELD) for at in range(0, len(data), SLICE))
     return 2 * len(data) + EACH_FIELD * fields
-
-
-def check_elements(text: bytes, limit: int, path: str = "") -> None:
-    """Refuse a text with more than `limit` elements: decoding it would hold the GIL for too long."""
-    if len(text) > limit and elements(text) > limit:
-        message = f"more than {limit} brackets, quotes and commas, which is the limit (ASSAY_MAX_ELEMENTS)"
-        raise InvalidRequest(Problem(path, message))

@@ -86,7 +86,6 @@ class ServerState:
         self.store, self.limits, self.clock = executor.store, limits, clock
         self.admission = AdmissionControl(serving, executor, member)
         self.locks = KeyedLock()
-        self.thread_slot = asyncio.Semaphore(1)  # two decoding threads would keep the event loop from the GIL
         self.stopping = asyncio.Event()
         self.openapi = b""
         self.probe = StoreProbe(executor.store)
@@ -189,11 +188,6 @@ class RequestContext:
         finally:
             for future in (task, disconnected, stopping):
                 future.cancel()
-
-    async def in_thread(self, call: Callable[[], T]) -> T:
-        """Run slow work in a thread; one request at a time does."""
-        async with self.server.thread_slot:
-            return await asyncio.to_thread(call)
 
     async def wait_for_disconnect(self) -> None:
         """Return when the client has disconnected. A transport that cancels the task instead never returns."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import Problem
+from assay.errors import MOST_PROBLEMS, Problem
 from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
 from assay.fep.error_paths import deepest_path, join_path
 from assay.ports import Limits
@@ -14,6 +14,7 @@ from assay.serve.grpc.codec.decode import NonCanonical, Span, field
 from assay.serve.grpc.codec.encode import DEEPEST
 from assay.serve.grpc.codec.results import EncodedContext, echo_of
 from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS, RequestShapes
+from assay.workers.loop_budget import spend
 
 DEEP = DEEPEST - 2  # a result may contain it two levels deeper, among the values of a path
 _encode = msgspec.json.Encoder().encode
@@ -63,6 +64,9 @@ class Contexts:
         )
         for name, spans, read, check in halves:
             for at, span in enumerate(spans[paired:limit], paired):
+                spend()
+                if len(problems) >= MOST_PROBLEMS:
+                    break
                 try:
                     problems += check(read(*span)[0], f"{name}[{at}]")
                 except NotAContext as wrong:

@@ -7,7 +7,9 @@ import time
 import pytest
 
 from assay.protocol import redaction
-from assay.runs.off_loop import LARGE, FairThread, json_size, off_loop
+from assay.workers import pool
+from assay.workers.loop_budget import spend
+from assay.workers.threads import LARGE, OwnerThreads, in_place, json_size, off_loop
 from support.rest_client import Server, sqlite
 
 
@@ -17,17 +19,60 @@ def test_a_large_value_is_worked_on_in_a_thread(size, in_thread):
     assert (worker is not threading.main_thread()) == in_thread
 
 
+def submit(threads, owner, call):
+    with pool.owner_scope(owner):
+        return threads.submit(call)
+
+
 def test_owners_take_turns():
-    """The thread is busy while A submits three pieces of work and B one: B's comes second."""
-    thread, busy, order = FairThread(), threading.Event(), []
-    first = thread.submit("A", lambda: busy.wait(60))
-    later = [thread.submit(owner, lambda owner=owner: order.append(owner)) for owner in "AAAB"]
-    unwanted = thread.submit("B", lambda: order.append("cancelled"))
+    """The only thread is busy while A submits three calls and B one: B's comes second."""
+    threads, busy, order = OwnerThreads(1, 1), threading.Event(), []
+    first = submit(threads, "A", lambda: busy.wait(60))
+    later = [submit(threads, owner, lambda owner=owner: order.append(owner)) for owner in "AAAB"]
+    unwanted = submit(threads, "B", lambda: order.append("cancelled"))
     assert unwanted.cancel()
     busy.set()
     assert first.result(60)
     assert [one.result(60) for one in later] == [None] * 4
-    assert order in (["A", "B", "A", "A"], ["B", "A", "A", "A"])
+    assert order == ["A", "B", "A", "A"]
+
+
+def test_an_owner_has_a_share_of_the_threads():
+    """A's calls do not end. B's calls run meanwhile, and A's third call waits."""
+    threads, end = OwnerThreads(4, 2), threading.Event()
+    calls = [submit(threads, "A", lambda: end.wait(60)) for _ in range(3)]
+    assert [submit(threads, "B", threading.get_ident).result(60) for _ in range(3)]
+    assert not calls[2].running()
+    end.set()
+    assert [one.result(60) for one in calls] == [True] * 3
+
+
+def test_more_busy_owners_than_threads_all_get_their_turn():
+    threads, order = OwnerThreads(2, 1), []
+    gate = threading.Event()
+    calls = [submit(threads, owner, lambda: gate.wait(60)) for owner in "AB"]
+    calls += [submit(threads, owner, lambda owner=owner: order.append(owner)) for owner in "ABCD" * 3]
+    gate.set()
+    assert all(one.result(60) or True for one in calls)
+    assert sorted(order) == sorted("ABCD" * 3)
+    assert {"C", "D"} <= set(order[:6])
+
+
+def test_an_owner_that_held_the_loop_too_long_gets_a_thread_at_once():
+    def call():
+        threads.append(threading.current_thread())
+        spend()
+        return len(threads)
+
+    async def scenario():
+        with pool.owner_scope("slow"):
+            return await in_place(call, seconds=-1), await in_place(call)
+
+    threads, here = [], threading.main_thread()
+    assert asyncio.run(scenario()) == (2, 3)
+    assert [one is here for one in threads] == [True, False, False]
+    with pool.owner_scope("another"):
+        assert asyncio.run(in_place(threading.current_thread)) is here
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """
-Limits the time for which an event loop reads checks in place.
+Limits the time for which an event loop reads a request in place.
 
-A pattern of sixty characters takes `re` up to 40 ms to compile, and a request has a thousand checks. So `bind` looks at the
-clock before each check. Past the deadline it raises `OverBudget`, and the caller does the work again in a thread.
+A pattern of sixty characters takes `re` up to 40 ms to compile, and a request has a thousand checks; a request of 18 kB has
+thousands of problems. So `spend` looks at the clock before each check and each problem. Past the deadline it raises
+`OverBudget`, and the caller does the work again in a thread.
 """
 
 import math
@@ -19,14 +20,14 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 class OverBudget(BaseException):
     """
-    The checks take too long for an event loop.
+    A request takes too long for an event loop.
 
     Not an Exception, so that handlers for faults of foreign checks do not catch it.
     """
 
 
 def with_budget(seconds: float, call: Callable[[], T]) -> T:
-    """Call `work`. Raises OverBudget when reading its checks takes longer than this."""
+    """Call `work`. Raises OverBudget if `spend` is called after this time."""
     token = _deadline.set(time.perf_counter() + seconds)
     try:
         return call()
@@ -34,8 +35,8 @@ def with_budget(seconds: float, call: Callable[[], T]) -> T:
         _deadline.reset(token)
 
 
-def spend(length: int = 0) -> None:
-    """Raise OverBudget if the time is over, or if a pattern of this length takes too long for an event loop."""
+def spend(length: float = 0) -> None:
+    """Raise OverBudget if the time is over, or if reading a text of this length takes too long for an event loop."""
     deadline = _deadline.get()
     if deadline != math.inf and (length > LONG_PATTERN or time.perf_counter() > deadline):
         raise OverBudget

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import aiohttp
 
 from assay.serve.web.server import GRACE
-from bench.attacking import bodies, checks, faults, heads, inputs, patterns, shares
+from bench.attacking import bodies, checks, faults, heads, inputs, patterns, shares, work
 from bench.attacking.target import Attack, Target
 from bench.service import ServerProcess, small_body, start_server
 
@@ -39,9 +39,10 @@ ATTACKS: dict[str, Attack] = {
     **checks.ATTACKS,
     **faults.ATTACKS,
     **inputs.ATTACKS,
+    **work.ATTACKS,
 }
 LONG: frozenset[str] = (
-    frozenset({**shares.ATTACKS, **checks.LONG}) | patterns.LONG | inputs.LONG
+    frozenset({**shares.ATTACKS, **checks.LONG}) | patterns.LONG | inputs.LONG | work.LONG
 )  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 PACE = 0.020  # seconds between two of B's requests

@@ -42,7 +42,7 @@ async def test_an_install_is_listed_with_its_agents_and_suites(store):
     assert (new, record.key, record.agents) == (True, f"{NAME}@1.0.0", (BOT,))
     assert await packs.list("acme") == [record] == [await packs.get("acme", NAME)]
     assert (await packs.agent("acme", BOT)).prompt == "You answer questions – briefly.\n"
-    assert [one.manifest.agent_id for one in await packs.agents("acme")] == [BOT]
+    assert [one.manifest.agent_id async for page in packs.agent_pages("acme") for one in page] == [BOT]
     for other in ("other", "acm"):  # another tenant has nothing of it
         assert await everything(store, other) == [] == await packs.list(other)
         assert await packs.agent(other, BOT) is None

@@ -1,15 +1,20 @@
 """Large values: threads look through them, and the event loop serves other requests meanwhile."""
 
 import asyncio
+import gzip
+import random
 import threading
 import time
 
 import pytest
 
+from assay.packs.archive import write_tarball
 from assay.protocol import redaction
+from assay.serve.openwop import inventory
 from assay.workers import pool
 from assay.workers.loop_budget import spend
 from assay.workers.threads import LARGE, OwnerThreads, in_place, json_size, off_loop
+from support.packs import agent_of, files_of
 from support.rest_client import Server, sqlite
 
 
@@ -147,3 +152,44 @@ def _seen(looking):
         return canonical(document)
 
     return seen
+
+
+def test_an_inventory_of_many_agents_is_made_in_threads(server, monkeypatch):
+    """In parts, and with the content that one part would have."""
+    host, client = server
+    name = "local.mine.many"
+    agents = [
+        agent_of(name, agentId=f"{name}.a{at}", evalSuiteRef=None, handoff=None, role=None)
+        for at in range(250)
+    ]
+    files = files_of(name, agents=agents)
+    sent = {"content": write_tarball(files), "headers": {"Content-Type": "application/gzip"}}
+    published = client.post("/v1/host/assay/packs", **sent)
+    assert published.status_code == 201, published.text
+    makers = []
+    make = inventory.agent_document
+
+    def record(card):
+        makers.append(threading.get_ident())
+        return make(card)
+
+    monkeypatch.setattr(inventory, "agent_document", record)
+    listed = client.get("/v1/agents").json()
+    assert listed["total"] == len(listed["agents"]) == len(makers) >= 250
+    assert host._thread.ident not in makers
+    ids = [one["agentId"] for one in listed["agents"]]
+    assert ids == sorted(ids)
+    one = client.get(f"/v1/agents/{name}.a7").json()
+    assert one == listed["agents"][ids.index(f"{name}.a7")]
+
+
+def test_a_pack_of_empty_lists_is_refused_before_it_is_read(server, monkeypatch):
+    _, client = server
+    read = []
+    monkeypatch.setattr("assay.agenteval.suite.is_deeper", lambda *_: read.append(1))
+    lists = b",".join(random.Random(1).choices((b"[]", b"[ ]", b"[  ]"), k=300_000))
+    files = files_of("local.mine.lists") | {"evals/bot.json": b"[" + lists + b"]"}
+    packed = gzip.compress(gzip.decompress(write_tarball(files)))
+    got = client.post("/v1/host/assay/packs", content=packed, headers={"Content-Type": "application/gzip"})
+    assert (got.status_code, read) == (400, [])
+    assert "more than 500000 brackets" in got.json()["message"]

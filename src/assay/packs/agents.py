@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from assay.packs.store import PackStore
+from assay.packs.versions import precedence
 from assay.ports.agents import Agent
 from assay.protocol.agents import AgentCard
 from assay.protocol.manifest import AgentDefinition
+from assay.workers.threads import in_thread
 
 
 class InstalledAgents:
@@ -15,7 +17,14 @@ class InstalledAgents:
         self._packs, self._make = packs, make
 
     async def cards(self, tenant: str) -> list[AgentCard]:
-        return [self._make(one).card for one in await self._packs.agents(tenant)]
+        """The cards of all agents, each of the highest version of its pack, by id."""
+        best: dict[str, AgentCard] = {}
+        async for page in self._packs.agent_pages(tenant):
+            for card in await in_thread(lambda page=page: [self._make(one).card for one in page]):
+                known = best.get(card.agent_id)
+                if known is None or precedence(card.version) > precedence(known.version):
+                    best[card.agent_id] = card
+        return [best[id] for id in sorted(best)]
 
     async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
         definition = await self._packs.agent(tenant, agent_id, version)

@@ -1,6 +1,6 @@
 """The installed packs of a tenant. A version is immutable, also after it was removed; an install is one transaction."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from typing import Literal
 
@@ -16,14 +16,14 @@ from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Tr
 from assay.ports.audit import audit_entry
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
-from assay.workers.threads import in_thread
+from assay.workers.threads import in_thread, off_loop
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
 INSTALLS = "pack-installs"  # one document of a tenant, which every install and upload of a suite writes: two at the same time conflict
 ATTEMPTS = 30  # of an install, while others commit
 UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
 PAGE = 200
-AGENT_PAGE = 10  # definitions of agents have prompts and schemas
+AGENT_PAGE = 50  # definitions of agents have prompts and schemas
 SHOWN = 10  # files that a message names
 _encode = msgspec.json.Encoder().encode
 
@@ -174,15 +174,14 @@ class PackStore:
         prefix = f"{agent_id}@"
         return [one.key.removeprefix(prefix) async for one in self._documents(tenant, AGENT, prefix=prefix)]
 
-    async def agents(self, tenant: str) -> Sequence[AgentDefinition]:
-        """All agents by id, each of the highest version of its pack."""
-        best: dict[str, AgentDefinition] = {}
-        async for document in self._documents(tenant, AGENT, page_size=AGENT_PAGE):
-            one = _definition(document.data)
-            known = best.get(one.manifest.agent_id)
-            if known is None or precedence(one.version) > precedence(known.version):
-                best[one.manifest.agent_id] = one
-        return [best[id] for id in sorted(best)]
+    async def agent_pages(self, tenant: str, prefix: str = "") -> AsyncIterator["list[AgentDefinition]"]:
+        """All versions of the agents whose ids begin with this, some at a time. Large ones are decoded off the event loop."""
+        after = ""
+        while page := await self._store.documents(
+            tenant, AGENT, prefix=prefix, after=after, limit=AGENT_PAGE
+        ):
+            size, after = sum(len(one.data) for one in page), page[-1].key
+            yield await off_loop(size, lambda page=page: [_definition(one.data) for one in page])
 
     async def _check_count(self, tenant: str, key: str) -> None:
         if len(await self.list(tenant, limit=self._max_packs)) >= self._max_packs:
@@ -191,13 +190,13 @@ class PackStore:
 
     async def _check_agents(self, tenant: str, pack: Pack) -> None:
         """Two packs may not have the same agent: its id would mean one of them by chance."""
-        for agent in pack.agents:
-            id = agent.manifest.agent_id
-            other = await self.agent(tenant, id)
-            if other is not None and other.pack != pack.manifest.name:
-                raise Conflict(
-                    "exists", f"agent {id}", f"the pack {other.pack}@{other.version} has it already"
-                )
+        ids = {agent.manifest.agent_id for agent in pack.agents}
+        prefix = f"{pack.manifest.name}."  # of the ids of all its agents
+        async for page in self.agent_pages(tenant, prefix):
+            for other in page:
+                if other.manifest.agent_id in ids and other.pack != pack.manifest.name:
+                    place = f"agent {other.manifest.agent_id}"
+                    raise Conflict("exists", place, f"the pack {other.pack}@{other.version} has it already")
 
     async def _check_suites(self, tenant: str, pack: Pack) -> None:
         """A version of a suite is immutable too, whichever pack or upload brought it first."""

@@ -96,6 +96,14 @@ class OpenWopHost:
                 cards.setdefault(card.agent_id, card)
         return [cards[id] for id in sorted(cards)]
 
+    async def tenant_card(self, tenant: str, agent_id: str) -> AgentCard | None:
+        """One of `tenant_cards`."""
+        found = next((card for card in self.cards() if card.agent_id == agent_id), None)
+        if found is None and self._pack_agents is not None and self.offers_agents:
+            agent = await self._pack_agents.get(tenant, agent_id)
+            found = None if agent is None else agent.card
+        return found
+
     def stop(self) -> None:
         self.feeds.close()
 

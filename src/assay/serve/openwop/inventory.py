@@ -1,5 +1,6 @@
 """The inventory of agents, and the stored eval suites (contract §7.4, §7.7)."""
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -13,9 +14,11 @@ from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, encode
+from assay.workers.threads import in_thread
 
 _any = msgspec.json.Decoder().decode
 LOCAL = "local.assay"
+TOGETHER = 100  # agents that are made and encoded at a time
 
 
 def agent_document(card: AgentCard) -> dict[str, Any]:
@@ -46,36 +49,50 @@ def _advertises(capabilities: Any, name: str) -> bool:
     return bool(capabilities.get("supported", True) if is_object(capabilities) else capabilities)
 
 
-def _entry(host: OpenWopHost, card: AgentCard) -> dict[str, Any]:
+def _entry(advertised: dict[str, Any], card: AgentCard) -> dict[str, Any]:
     """An entry, with the capabilities that the agent requires and this host does not have."""
     entry = agent_document(card)
     if card.requires:
-        advertised = document(host.capabilities())
         missing = [name for name in card.requires if not _advertises(advertised, name)]
         entry |= {"degraded": missing} if missing else {}
     return entry
 
 
-async def _cards(call: HttpRequest) -> list[AgentCard]:
+def _host(call: HttpRequest) -> OpenWopHost:
     host = host_of(call)
     if not host.offers_agents:
         raise NotFound("this host does not offer an inventory of agents")
-    return await host.tenant_cards(call.tenant)
+    return host
 
 
 async def list_agents(call: HttpRequest) -> Response:
+    """All agents. Many are made and sent some at a time, off the event loop."""
     call.query()
-    host, cards = host_of(call), await _cards(call)
-    return answer({"agents": [_entry(host, card) for card in cards], "total": len(cards)})
+    host = _host(call)
+    cards, advertised = await host.tenant_cards(call.tenant), document(host.capabilities())
+    if len(cards) <= TOGETHER:
+        return answer({"agents": [_entry(advertised, card) for card in cards], "total": len(cards)})
+    return Response(_agents(cards, advertised))
+
+
+async def _agents(cards: list[AgentCard], advertised: dict[str, Any]) -> AsyncGenerator[bytes]:
+    comma = b'{"agents":['
+    for first in range(0, len(cards), TOGETHER):
+        some = cards[first : first + TOGETHER]
+        yield comma
+        yield await in_thread(lambda some=some: encode([_entry(advertised, card) for card in some])[1:-1])
+        comma = b","
+    yield b'],"total":%d}' % len(cards)
 
 
 async def get_agent(call: HttpRequest) -> Response:
     call.query()
     (ref,) = call.scope["path_params"].values()
-    for card in await _cards(call):
-        if card.agent_id == ref:
-            return answer(_entry(host_of(call), card))
-    raise NotFound(f"there is no agent {ref[:256]!r}")
+    host = _host(call)
+    card = await host.tenant_card(call.tenant, ref)
+    if card is None:
+        raise NotFound(f"there is no agent {ref[:256]!r}")
+    return answer(_entry(document(host.capabilities()), card))
 
 
 async def put_suite(call: HttpRequest) -> Response:

@@ -18,6 +18,7 @@ from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
 from support.canaries import Canaries, watched
 from support.evals import Doing, golden, hosting, resumed, rubric, suite_of
+from support.waiting import PATIENCE
 
 FREE = ("eval.", "agent.invocation.", "memory.written", "run.", "provider.usage", "cap.", "assay.")
 
@@ -223,7 +224,7 @@ def answering(body):
 
     frame = json.dumps({"type": "tool", "tool": "shop:orders", "arguments": {}}).encode()
     asked = urllib.request.Request(body["callback"], frame, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
         return {"result": json.loads(answer.read())["result"]}
 
 

@@ -22,10 +22,10 @@ from assay.ports.config import McpServer, ToolConfig
 from assay.ports.telemetry import trace_context
 from assay.protocol.agents import AgentCard
 from support import tool_servers
+from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 SERVER = f"{sys.executable} {tool_servers.__file__}"
-LONG = 60.0
 KINDS = ("python", "waiting", "http", "get", "stdio", "mcp-http")
 
 
@@ -71,11 +71,11 @@ def address():
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    found.wait(LONG)
+    found.wait(PATIENCE)
     address, loop, leave = where[0]
     yield address
     loop.call_soon_threadsafe(leave.set)
-    thread.join(LONG)
+    thread.join(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def mcp_url():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen([*SERVER.split(), "--port", str(port)], stderr=subprocess.DEVNULL)
-    end = time.monotonic() + LONG
+    end = time.monotonic() + PATIENCE
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -120,7 +120,7 @@ def box_of(kind, address, mcp_url):
         case _:
             tools = {}
             where = {"command": SERVER} if kind == "stdio" else {"url": mcp_url}
-            servers["shop"] = McpServer(**where, timeout=LONG)
+            servers["shop"] = McpServer(**where, timeout=PATIENCE)
             tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
     quick = {"slow": {"timeout": 0.05}}
     declared = {f"shop:{name}": ToolConfig(**told, **quick.get(name, {})) for name, told in tools.items()}

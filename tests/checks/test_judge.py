@@ -25,6 +25,7 @@ from assay.testing import ScriptedModel
 from support.database_dump import everything_of
 from support.judges import CANARY, PASSED, configure, evaluate, judge
 from support.provider_server import ProviderServer
+from support.waiting import PATIENCE, until
 
 DOCUMENT = {
     "test_case": {"id": "t", "input": "Capital of France?", "n": 1.5, "none": None, "a}}b": "odd"},
@@ -335,21 +336,22 @@ def test_a_host_without_providers_refuses_before_anything_runs():
 
 def test_it_keeps_its_own_time_so_that_a_long_line_ends_nobody(server, folder):
     """Eight judges of 0.2 s, one at a time: the last waits longer than a check may take."""
-    configure(folder, server, max_concurrency=1, deadline=5.0)
+    configure(folder, server, max_concurrency=1)
     assert LlmJudge.keeps_time
     results = evaluate(*[judge(model="slow:0.2")] * 8, timeout=0.6)
     assert [result.status for result in results] == ["completed"] * 8
     assert max(result.metadata["execution_time_ms"] for result in results) > 1000
 
 
-def test_cancelled_in_the_middle_of_an_answer_it_returns_what_is_done(folder):
+def test_cancelled_in_the_middle_of_an_answer_it_returns_what_is_done(folder, server):
     """And leaves no connection behind, which would be a warning, which is an error."""
 
     async def main():
         cases = [{"id": f"t{at}", "input": "?"} for at in range(4)]
         checks = [judge(), judge(model="hang", provider_config={"timeout": 30})]
         task = asyncio.create_task(assay.evaluate(cases, [{"value": "x"}] * 4, checks))
-        await asyncio.sleep(0.5)
+        await until(lambda: len(server.seen) == 8)
+        await asyncio.sleep(0.5)  # four of them are answered
         task.cancel()
         return await task
 
@@ -373,7 +375,7 @@ def test_a_stream_that_is_left_early_leaves_nothing_behind(folder):
 def test_a_deadline_ends_a_judge_that_does_not_answer(folder):
     (result,) = evaluate(judge(model="hang"), timeout=0.2)
     assert (result.error.type, result.error.recoverable) == ("timeout_error", True)
-    assert result.metadata["execution_time_ms"] < 1000
+    assert result.metadata["execution_time_ms"] < 1000 * PATIENCE
 
 
 # the tables of failures, through the library and the command

@@ -12,13 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.command import Ended
+from support.waiting import PATIENCE, wait_until
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 GOOD = b'{"test_case":{"id":"a","input":"q","expected":"x"},"output":{"value":"x"}}\n'
@@ -603,12 +603,10 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         if kind == "slow":
             process.stdin.close()
             process.stdin = None
-        until = time.monotonic() + 30
         results = tmp_path / "out.jsonl"
-        while not (results.exists() and results.stat().st_size) and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_until(lambda: results.exists() and results.stat().st_size)
         process.send_signal(sign)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
     ended = Ended(process.returncode, out.decode(), err.decode())
     assert ended.code == 1
     assert ended.err.startswith("assay: interrupted after ")
@@ -644,7 +642,7 @@ def test_whoever_reads_may_go_away(zygote, tmp_path, script, code, words, unbuff
         ["bash", "-c", script.replace("$ASSAY", assay)],
         cwd=tmp_path,
         capture_output=True,
-        timeout=50,
+        timeout=PATIENCE,
         check=False,
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +25,7 @@ from support.command import Ended, on_a_terminal
 from support.postgres import server as postgres
 from support.provider_server import ProviderServer, fitting
 from support.rest_client import NOBODY
+from support.waiting import PATIENCE, wait_until
 
 EQUAL = [
     {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -104,7 +104,7 @@ def exec_(home, *arguments):
     """The command as it is installed, by its own script."""
     done = subprocess.run(
         [Path(sys.executable).with_name("assay"), *arguments],
-        cwd=home, capture_output=True, text=True, timeout=60, check=False,
+        cwd=home, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -297,18 +297,12 @@ class Slow(assay.Checker):
     type = "slow"
     at: int
     async def run(self, services):
-        await asyncio.sleep(0.05)
+        while self.at >= 40 and not pathlib.Path("go").exists():
+            await asyncio.sleep(0.05)
         with pathlib.Path("executed").open("a") as log:
             log.write(f"{self.at}\\n")
         return {"passed": True}
 """
-
-
-def wait_until(true, seconds=30):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
@@ -326,17 +320,18 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
             run_id = started.json()["operation_id"]
             wait_until(lambda: operation(client, run_id)["progress"]["completed_test_cases"] >= 20)
             process.send_signal(signal.SIGKILL)
+    (home / "go").touch()
     before = (home / "executed").read_text().split()
     assert re.search(r"running .* \d+ of 120 ", run(home, "list").out)
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
         with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
-            wait_until(lambda: operation(client, run_id)["status"] == "completed", 60)
+            wait_until(lambda: operation(client, run_id)["status"] == "completed")
             result = client.get(f"/v1/evaluations/{run_id}").json()
         assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
             str(at) for at in range(120)
         ]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait() == 0
     again = (home / "executed").read_text().split()[len(before) :]
     assert len(again) <= 120 - 20  # what was recorded is not executed again
 
@@ -353,12 +348,12 @@ def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(servin
         assert httpx.get(f"{url}/v1/evaluations", headers={"X-API-Key": key}).status_code == 200
         assert httpx.get(f"{url}/v1/evaluations").status_code == 401
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate()
     assert "created an API key in" in told
     assert key not in told
     with serving(tmp_path) as (process, url):
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate()
         assert process.returncode == 0
     assert "created an API key" not in told
     assert path.read_text().strip() == key
@@ -408,7 +403,7 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
         with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
-            result = client.post("/v1/evaluate", content=lines.encode(), timeout=60).json()
+            result = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE).json()
             told = operation(client, result["evaluation_id"])
     assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
     assert (told["status"], told["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
@@ -490,7 +485,7 @@ def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, m
         lines = json.dumps({"checks": [judge]}) + "\n" + contexts(3)
         with serving(home) as (_, url):
             headers = {"X-API-Key": key_of(run, home), "Content-Type": "application/x-ndjson"}
-            with httpx.Client(base_url=url, headers=headers, timeout=60, verify=NOBODY) as client:
+            with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, verify=NOBODY) as client:
                 made = client.post("/v1/evaluate", content=lines.encode()).json()
                 again = client.get(f"/v1/evaluations/{made['evaluation_id']}").json()
         assert made["metadata"] == again["metadata"] == wanted

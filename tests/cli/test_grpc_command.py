@@ -54,7 +54,7 @@ def test_both_addresses_are_told_and_both_serve_the_same_until_it_is_stopped(ser
         read = httpx.get(f"{rest}/v1/evaluations/{made.evaluation_id}", headers={"X-API-Key": key})
         assert read.json()["summary"]["completed_test_cases"] == 1
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate()
         assert process.returncode == 0, err
         assert "assay has stopped" in err
 
@@ -73,7 +73,7 @@ INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install 
 
 def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):
     with serving("--port", "0", "--grpc-port", "0", target=WITHOUT) as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate()
     assert process.returncode == 2
     assert err.splitlines()[-1].endswith(INSTALL)
     assert "Traceback" not in err
@@ -86,7 +86,7 @@ def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
         assert address(process.stdout.readline()) == f"http://127.0.0.1:{port}"
         assert httpx.get(f"http://127.0.0.1:{port}/v1/health").json()["status"] == "healthy"
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     assert process.returncode == 0
     assert out == ""
     assert f"only HTTP is served: gRPC {INSTALL}" in err

@@ -62,7 +62,7 @@ def test_an_own_server_signs_the_browser_in_once(zygote, command, tmp_path, page
             assert b'<div id="root">' in answer.read()
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate()
     assert (status, again, refusal["error"]) == (201, 401, "code_refused")
     assert re.fullmatch(r"/runs/eval_\w+", path)
     assert (told["tenant"], told["session"]) == ("local", True)

@@ -22,6 +22,7 @@ from assay.errors import EnvironmentFailure
 from assay.ports.units import UnitScope, unit_scope
 from assay.worker import FORGOTTEN, Worker
 from support.postgres import server
+from support.waiting import PATIENCE
 
 KEYS = {"k1": b"k" * 32}
 
@@ -99,8 +100,8 @@ async def echo(work, unit):
     return b"done " + unit
 
 
-async def until(condition, seconds=30):
-    end = time.monotonic() + seconds
+async def until(condition):
+    end = time.monotonic() + PATIENCE
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < end, "it did not happen"
         await asyncio.sleep(0.02)
@@ -217,7 +218,7 @@ def test_a_unit_that_its_executor_has_and_does_not_execute_goes_back_into_the_qu
             await Worker._compare_units(worker, idle)
         assert (idle[id], bench.order, waiting.done()) == (FORGOTTEN - 1, [], False)  # it may be starting
         await Worker._compare_units(worker, idle)
-        return await asyncio.wait_for(waiting, 60)
+        return await asyncio.wait_for(waiting, PATIENCE)
 
     assert bench.run(main()) == [b"done unit"]
     other.close()

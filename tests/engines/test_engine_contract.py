@@ -16,6 +16,7 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.codec import RecordCodec
 from assay.errors import InvalidRequest, Refusal, RunTimeout
 from support.postgres import server
+from support.waiting import PATIENCE
 
 WINDOW = 4
 
@@ -204,7 +205,7 @@ def test_a_closed_map_stops_its_units(harness):
         results = harness.engine.map("closed", drawn([b"first", b"second"]))
         await anext(results)
         following = asyncio.ensure_future(anext(results))
-        await asyncio.wait_for(started.wait(), 30)
+        await asyncio.wait_for(started.wait(), PATIENCE)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await results.aclose()
@@ -213,7 +214,7 @@ def test_a_closed_map_stops_its_units(harness):
                 statuses = await asyncio.to_thread(harness.engine._queue.statuses, harness.worker.running)
                 harness.worker.drop([id for id in harness.worker.running if statuses[id].status != "PENDING"])
                 await asyncio.sleep(0.05)
-        await asyncio.wait_for(stopped.wait(), 30)
+        await asyncio.wait_for(stopped.wait(), PATIENCE)
 
     harness.run(main())
     assert harness.executed == {("closed", b"first"): 1, ("closed", b"second"): 1}

@@ -5,9 +5,10 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from support import forkserver
 from support.documents import cells, section, table
 from support.judges import CANARY, configure, evaluate, judge, near
 from support.provider_server import ProviderServer
+from support.waiting import PATIENCE, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "fep-decisions.md"
 CASE: Any = {"id": "a", "input": "?", "expected": "Paris", "nothing": None}
@@ -55,9 +57,11 @@ class Given(Checker):
 
 class Sleepy(Checker):
     type = "sleepy"
+    begun: ClassVar = threading.Event()
     seconds: float = 5.0
 
     def run(self, services):
+        Sleepy.begun.set()
         time.sleep(self.seconds)
         return {"passed": True}
 
@@ -339,10 +343,11 @@ def test_decision_28_skip_is_what_was_not_executed():
     assert {one.status for one in second.check_results} == {"skip"}
 
     async def cancelled():
+        Sleepy.begun.clear()
         task = asyncio.create_task(
             assay.evaluate([CASE], [OUTPUT], [ANY, check("sleepy")], registry=REGISTRY)
         )
-        await asyncio.sleep(0.1)
+        await until(Sleepy.begun.is_set)
         task.cancel()
         return await task
 
@@ -391,8 +396,8 @@ def test_decision_31_versions_always_and_times_where_it_waits():
 
 def test_decision_32_a_thread_is_abandoned_and_a_process_killed():
     began = time.perf_counter()
-    (thread,) = answers(check("sleepy", seconds=20), timeout=0.2)
-    assert time.perf_counter() - began < 10
+    (thread,) = answers(check("sleepy", seconds=PATIENCE), timeout=0.2)
+    assert time.perf_counter() - began < PATIENCE
     assert thread.error.type == "timeout_error"
     (first,) = answers(
         check("killable", seconds=0), timeout=60

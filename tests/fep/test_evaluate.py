@@ -25,6 +25,29 @@ from assay.fep.scorer import COMPILED, INTERPRETED
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from support.spec_files import SHARED, needs_shared
+from support.waiting import PATIENCE, until, wait_until
+
+
+class Meeting:
+    """Counts checks that run at the same time. None ends before `wanted` of them have met."""
+
+    def __init__(self):
+        self._lock, self.wanted, self.running, self.most = threading.Lock(), 0, 0, 0
+
+    def __enter__(self):
+        with self._lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+
+    def __exit__(self, *_):
+        with self._lock:
+            self.running -= 1
+
+    def is_over(self):
+        return self.most >= self.wanted
+
+
+MEETING = Meeting()
 
 
 class Slow(Checker):
@@ -32,7 +55,9 @@ class Slow(Checker):
     seconds: float
 
     async def run(self, services):
-        await asyncio.sleep(self.seconds)
+        with MEETING:
+            await asyncio.sleep(self.seconds)
+            await until(MEETING.is_over)
         return {"passed": True}
 
 
@@ -41,7 +66,9 @@ class Blocking(Checker):
     seconds: float
 
     def run(self, services):
-        time.sleep(self.seconds)
+        with MEETING:
+            time.sleep(self.seconds)
+            wait_until(MEETING.is_over)
         return {"passed": True}
 
 
@@ -335,25 +362,22 @@ def test_no_test_cases_is_a_completed_run_with_nothing_in_it():
 
 
 @pytest.mark.parametrize("type", ["slow", "blocking"])
-def test_one_slow_check_among_a_thousand_costs_its_own_time(type):
+def test_one_slow_check_among_a_thousand_keeps_no_other_from_its_end(type):
     checks = [[check("quick", text="$.output.value")] for _ in range(1000)]
     checks[3] = [check(type, seconds=1)]
-    began = time.perf_counter()
     result = run(checks, many=1000)
     assert statuses(result) == [["completed"]] * 1000
-    assert time.perf_counter() - began < 30  # with room for a busy machine
 
 
 @pytest.mark.parametrize("type", ["slow", "blocking"])
 def test_checks_wait_at_the_same_time_up_to_the_limit(type):
-    many = [check(type, seconds=0.2) for _ in range(16)]
-    began = time.perf_counter()
-    assert statuses(run(many, concurrency=16)) == [["completed"] * 16]
-    at_once = time.perf_counter() - began
-    began = time.perf_counter()
-    run(many, concurrency=2)
-    assert at_once < 3.1  # one after the other would take 3.2 s
-    assert time.perf_counter() - began > 1.5  # two at a time: at least 1.6 s
+    many = [check(type, seconds=0.02) for _ in range(16)]
+    for limit in (16, 2):
+        MEETING.__init__()
+        MEETING.wanted = limit
+        assert statuses(run(many, concurrency=limit)) == [["completed"] * 16]
+        assert MEETING.most == limit
+    MEETING.__init__()
 
 
 @pytest.mark.parametrize("type", ["slow", "blocking"])
@@ -403,7 +427,7 @@ def test_an_isolated_check_can_be_killed_and_can_die():
 
 def test_what_waits_says_how_long_and_all_say_their_version():
     (slow, equal) = run([check("slow", seconds=0.05), EQUAL]).results[0].check_results
-    assert 40 < slow.metadata["execution_time_ms"] < 5000
+    assert 40 < slow.metadata["execution_time_ms"] < 1000 * PATIENCE
     assert slow.metadata["check_version"] == "1.0.0"
     assert equal.metadata == {"check_version": "1.0.0"}
 
@@ -439,9 +463,10 @@ def test_fail_fast_stops_what_waits_too():
 def test_cancelling_keeps_what_is_done_and_marks_the_rest_skip():
     async def main():
         checks = [[check("slow", seconds=0)], [check("slow", seconds=60), EQUAL], [EQUAL]]
-        task = asyncio.create_task(
-            assay.evaluate(cases("a", "a", "a"), outputs("a", "a", "a"), checks, registry=REGISTRY)
-        )
+        told: list = []
+        three = cases("a", "a", "a"), outputs("a", "a", "a")
+        task = asyncio.create_task(assay.evaluate(*three, checks, registry=REGISTRY, on_progress=told.append))
+        await until(lambda: told)  # the first is done, and the others have begun
         await asyncio.sleep(0.2)
         task.cancel()
         return await task
@@ -597,7 +622,7 @@ def test_a_hanging_check_does_not_keep_the_program_from_ending():
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stdout.strip() == "timeout_error", done.stderr

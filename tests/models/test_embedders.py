@@ -49,7 +49,7 @@ def wire(request):
 @asynccontextmanager
 async def embedder(server, *, batching=Batching(), **more: Any):  # noqa: B008
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
-    known |= {"wire": "direct", "timeout": 5.0, "deadline": 10.0, "prices": Prices(input=1_000_000)}
+    known |= {"wire": "direct", "timeout": 30.0, "deadline": 60.0, "prices": Prices(input=1_000_000)}
     line = ProviderClient(Provider(**{**known, **more}), backoff=Backoff(base=0.002), max_bytes=1_000_000)
     embedder = OpenAICompatibleEmbedder(line, batching=batching)
     yield embedder

@@ -13,10 +13,10 @@ from assay.backends.stores.open import open_store
 from assay.ports import Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server
+from support.waiting import PATIENCE
 from support.workflows import ME, House
 
 ABC = suite_of(*(golden(name, name.upper(), name) for name in "abc"))
-PATIENCE = 60  # a hang guard
 
 
 class Gated:

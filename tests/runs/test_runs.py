@@ -22,6 +22,7 @@ from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.executor import RunExecutor
 from support.postgres import server
+from support.waiting import PATIENCE
 from support.workers.runs import Logged, Prompt
 
 USUAL = ExecutionOptions()
@@ -106,7 +107,7 @@ def in_a_room(test):
 async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(room):
     await room.desk.open()
     run = await room.start(2_000)
-    await room.store.wait_for_events(run.id, after=4, timeout=10)
+    await room.store.wait_for_events(run.id, after=4, timeout=PATIENCE)
     ended = await room.desk.cancel(run.id, "t")
     assert ended.status == "cancelled"
     lines = [line async for line in room.office.results(ended)]
@@ -131,7 +132,7 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
 async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
     await room.desk.open()
     run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
-    await room.store.wait_for_events(stopped.id, after=1, timeout=10)
+    await room.store.wait_for_events(stopped.id, after=1, timeout=PATIENCE)
     await room.desk.cancel(stopped.id, "t")
     await room.desk.close(seconds=0)
     other = Room(room.store, checks=[Logged])
@@ -169,9 +170,12 @@ async def collect(desk, run, after):
 @in_a_room
 async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room):
     await room.desk.open()
-    run = await room.start(300)
-    await asyncio.sleep(0.1)
+    Gate.go = asyncio.Event()
+    run = await room.start(300, type="gate")
+    while (await room.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
+        await asyncio.sleep(0.01)
     await room.desk.close(seconds=5)
+    Gate.go.set()
     with pytest.raises(Unavailable):
         room.desk.start(run)
     parked = await room.store.run(run.id)
@@ -253,7 +257,7 @@ async def test_a_restart_gives_a_run_no_more_time(room):
     await first.desk.open()
     run = await first.start(20, type="stuck")
     await room.store.wait_for_events(
-        run.id, after=2, timeout=30
+        run.id, after=2, timeout=PATIENCE
     )  # three units are done, and the rest is stuck
     await first.desk.close(seconds=0.1)
     second = Room(room.store, how=day, clock=Tomorrow())

@@ -15,10 +15,10 @@ from assay.ports.supervise import run_guarded, supervise
 from assay.ports.telemetry import telemetry
 from assay.seams.workflows import samples
 from assay.workflow.definition import document_of, read
+from support.waiting import PATIENCE
 from support.workflows import ME, House
 from test_run_attempts import database
 
-PATIENCE = 60  # a hang guard
 SECRET = "what the user wrote"
 
 

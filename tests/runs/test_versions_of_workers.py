@@ -13,6 +13,7 @@ from assay.runs import delegation
 from assay.runs.delegation import DelegatingExecutor
 from assay.runs.worker_registry import WorkerRegistry
 from assay.version import __version__, is_older
+from support.waiting import PATIENCE
 from support.workers.runs import Logged
 from test_runs import Room
 
@@ -106,7 +107,7 @@ def test_a_client_that_waits_is_told_that_no_worker_can_execute_its_run(
             waiting.cancel()
         else:
             with pytest.raises(Unavailable, match=words):
-                await asyncio.wait_for(waiting, 30)
+                await asyncio.wait_for(waiting, PATIENCE)
             assert server.no_worker().startswith(words)  # what `assay serve` says at its start
         assert (await store.run(run.id)).metadata[REQUIRED_VERSION] == __version__
         await server.close()

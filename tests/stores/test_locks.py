@@ -24,9 +24,9 @@ from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunUpdate,
 from assay.ports.audit import audit_entry
 from assay.serve.web.request import STORE_SECONDS
 from support.postgres import server
+from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
-PATIENCE = 60  # a hang guard
 
 
 def opening(run, holder=None):

@@ -34,6 +34,7 @@ from assay.ports import (
     Transaction,
 )
 from assay.ports.audit import AuditEntry
+from support.waiting import PATIENCE
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -257,7 +258,7 @@ async def test_a_run_that_writes_much_continues_with_the_whole_store(file, limit
     store = await open_light_store(f"sqlite:///{file}")
     assert isinstance(store, LightStore)
     for number in range(5):
-        waiting = asyncio.create_task(store.wait_for_events(f"n{number}", after=-1, timeout=10))
+        waiting = asyncio.create_task(store.wait_for_events(f"n{number}", after=-1, timeout=PATIENCE))
         assert await store.commit(opening(f"n{number}", 2)) == (1,)
         assert await waiting
     assert store._whole is not None

@@ -34,6 +34,7 @@ from assay.ports import (
     Transaction,
 )
 from support.postgres import server
+from support.waiting import PATIENCE
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -618,11 +619,11 @@ async def test_one_process_holds_a_run_until_it_lets_go_or_is_gone(store):
 async def leases_are_written(store):
     """What `claim`, `renew` and `release` answer is also what another process finds."""
     await store.commit(opening())
-    claimed = await store.claim("r", "a", seconds=0.3)
+    claimed = await store.claim("r", "a", seconds=30)
     assert (claimed.holder, (await store.run("r")).holder) == ("a", "a")
     assert await store.claim("r", "b", seconds=30) is None
-    assert await store.renew("a", seconds=30) == {"r": "pending"}
-    await asyncio.sleep(0.35)  # longer than the lease was before it was renewed
+    assert await store.renew("a", seconds=90) == {"r": "pending"}
+    assert (await store.run("r")).leased > claimed.leased + timedelta(seconds=30)
     assert await store.adopt("b", seconds=30) == []
     await store.release("r", "a")
     assert (await store.run("r")).holder is None
@@ -681,10 +682,10 @@ async def test_a_lost_run_is_adopted_once_however_many_want_it(store):
 
 async def test_following_waits_for_what_is_not_there_yet(store):
     await store.commit(opening(events=[event()]))
-    assert await store.wait_for_events("r", after=-1, timeout=5)
+    assert await store.wait_for_events("r", after=-1, timeout=PATIENCE)
     assert not await store.wait_for_events("r", after=0, timeout=0.05)
 
-    waiting = [asyncio.create_task(store.wait_for_events("r", after=0, timeout=5)) for _ in range(200)]
+    waiting = [asyncio.create_task(store.wait_for_events("r", after=0, timeout=PATIENCE)) for _ in range(200)]
     await asyncio.sleep(0.05)
     await store.commit(entry(metadata={}))  # nothing to read
     assert not any(task.done() for task in waiting)
@@ -692,8 +693,8 @@ async def test_following_waits_for_what_is_not_there_yet(store):
     assert all(await asyncio.gather(*waiting))
 
     await store.commit(entry(status="completed", events=[event()]))
-    assert await store.wait_for_events("r", after=2, timeout=5)  # and nothing will come
-    assert await store.wait_for_events("unknown", after=-1, timeout=5)
+    assert await store.wait_for_events("r", after=2, timeout=PATIENCE)  # and nothing will come
+    assert await store.wait_for_events("unknown", after=-1, timeout=PATIENCE)
 
 
 async def test_followers_miss_nothing_and_see_nothing_twice(store):
@@ -702,7 +703,7 @@ async def test_followers_miss_nothing_and_see_nothing_twice(store):
     async def follow():
         seen = []
         while (run := await store.run("r")) and (run.status == "pending" or len(seen) < run.events):
-            if await store.wait_for_events("r", after=len(seen) - 1, timeout=5):
+            if await store.wait_for_events("r", after=len(seen) - 1, timeout=PATIENCE):
                 seen += [event.sequence for event in await store.events("r", after=len(seen) - 1, limit=7)]
         return seen
 

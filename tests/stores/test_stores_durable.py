@@ -33,6 +33,7 @@ from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
 from support.postgres import server
+from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
 NOW = records.moment(1_800_000_000_000_000)
@@ -127,10 +128,10 @@ async def check_after_crash(address, told):
 @pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
 async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, worker, point):
     process = worker(failpoint=point)
-    told, _ = process.communicate(timeout=30)
+    told, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
     count = await check_after_crash(address, map(int, told.split()))
-    told, _ = worker("20").communicate(timeout=30)
+    told, _ = worker("20").communicate()
     assert sorted(map(int, told.split())) == list(range(count, count + 20))
 
 
@@ -140,7 +141,7 @@ async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_th
         first = process.stdout.readline()  # it is at work
         await asyncio.sleep(random.uniform(0, 0.1))
         process.kill()
-        told, _ = process.communicate(timeout=30)
+        told, _ = process.communicate()
         assert await check_after_crash(address, map(int, (first + told).split())) > 0
 
 
@@ -154,7 +155,7 @@ async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_a
     if not point:
         await asyncio.sleep(random.uniform(0, 0.1))
         process.kill()
-    told, _ = process.communicate(timeout=30)
+    told, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
     async with opened(address) as store:
         there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
@@ -169,7 +170,7 @@ async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_a
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
 async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(empty_address, zygote, point):
     process = start_worker(zygote, empty_address, failpoint=point)
-    process.communicate(timeout=30)
+    process.communicate()
     assert process.returncode == -signal.SIGKILL
     async with opened(empty_address) as store:
         await store.commit(OPENED)
@@ -193,7 +194,7 @@ async def test_what_was_committed_is_there_when_opened_again(address):
 async def test_several_processes_write_one_database_and_hear_of_each_other(address):
     async with opened(address) as here, opened(address) as there:
         await here.commit(OPENED)
-        waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=10))
+        waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=PATIENCE))
         await asyncio.sleep(0.05)
         await here.commit(STEP)
         assert await waiting
@@ -212,7 +213,7 @@ async def test_several_processes_write_one_database_and_hear_of_each_other(addre
 
 async def test_processes_that_start_at_once_make_the_tables_once(worker):
     workers = [worker("0") for _ in range(3)]
-    assert [process.wait(timeout=30) for process in workers] == [0, 0, 0]
+    assert [process.wait() for process in workers] == [0, 0, 0]
     for process in workers:
         process.communicate()
 
@@ -432,7 +433,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(tmp_path):
 
 
 async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_address):
-    async with opened(postgres_address) as store:
+    async with opened(postgres_address, patience=PATIENCE) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
             steps = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
@@ -444,12 +445,13 @@ async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_a
 
 
 async def test_a_database_that_stays_away_is_an_error_that_says_so(postgres_address):
-    async with opened(postgres_address, patience=0.3) as store:
+    async with opened(postgres_address, patience=3) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
-            for verb in (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9)):
+            verbs = (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9))
+            for told in await asyncio.gather(*verbs, return_exceptions=True):
                 with pytest.raises(EnvironmentFailure, match="the database does not answer"):
-                    await verb
+                    raise told
         await store.commit(STEP)
         assert (await store.run("r")).events == 1
 

@@ -14,7 +14,7 @@ PASSED = {
     "properties": {"passed": {"type": "boolean"}},
     "additionalProperties": False,
 }
-LOCAL = {"timeout": 1.0, "deadline": 10.0, "max_retries": 1, "prices": {"input": 1.0, "output": 2.0}}
+LOCAL = {"timeout": 2.5, "deadline": 60.0, "max_retries": 1, "prices": {"input": 1.0, "output": 2.0}}
 
 
 def configure(folder: Path, server: Any, more: dict[str, str] | None = None, **local: Any) -> None:

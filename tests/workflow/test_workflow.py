@@ -24,6 +24,7 @@ from assay.workflow.nodes import NODES
 from assay.workflow.service import RESTING
 from assay.workflow.supported_phases import HostInfo, execution_model
 from support.spec_files import SHARED
+from support.waiting import PATIENCE
 from support.workflows import ME, OTHER, House, Played, loop
 
 pytestmark = pytest.mark.anyio
@@ -350,7 +351,7 @@ async def test_run_execution_bounds_shape(house):
 
 async def test_cancellation(house):
     run = await house.room.start(ME, "conformance-cancellable", {"delayMs": 60_000})
-    await house.store.wait_for_events(run.id, after=0, timeout=10)
+    await house.store.wait_for_events(run.id, after=0, timeout=PATIENCE)
     assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
     assert (await house.types(run))[-1] == "run.cancelled"
 

@@ -16,6 +16,7 @@ import assay
 from support.grpc_client import Both, connected, message_of, refused, result_of
 from support.rest_client import sqlite
 from support.spec_files import SHARED, needs_shared
+from support.waiting import PATIENCE
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False).map(
@@ -157,23 +158,23 @@ check = request.checks.shared_checks.checks.add(type="contains")
 check.arguments.update({"text": "$.output.value.text", "phrases": ["Paris"]})
 with grpc.insecure_channel(sys.argv[1]) as channel:
     now, later = services.EvaluationServiceStub(channel), services.AsyncEvaluationServiceStub(channel)
-    assert now.HealthCheck(fep.HealthCheckRequest(), timeout=30).status == "healthy"
-    result = now.RunEvaluation(request, metadata=metadata, timeout=30)
+    assert now.HealthCheck(fep.HealthCheckRequest(), timeout=120).status == "healthy"
+    result = now.RunEvaluation(request, metadata=metadata, timeout=120)
     assert result.results[0].check_results[0].results["passed"] is True
     assert result.results[0].check_results[0].metadata.test_case_id == "a"
     assert dict(result.results[0].execution_context.output.value.object_value) == {"text": "Paris", "n": 3}
     assert result.summary.completed_test_cases == 1
-    assert now.GetEvaluation(fep.GetEvaluationRequest(evaluation_id=result.evaluation_id), metadata=metadata, timeout=30) == result
-    *_, last = now.StreamEvaluation(request, metadata=metadata, timeout=30)
+    assert now.GetEvaluation(fep.GetEvaluationRequest(evaluation_id=result.evaluation_id), metadata=metadata, timeout=120) == result
+    *_, last = now.StreamEvaluation(request, metadata=metadata, timeout=120)
     assert (last.status, len(last.final_result.results)) == ("completed", 1)
-    operation = later.StartEvaluation(request, metadata=metadata, timeout=30)
+    operation = later.StartEvaluation(request, metadata=metadata, timeout=120)
     asked = fep.GetOperationRequest(operation_id=operation.operation_id)
     while operation.status in ("pending", "running"):
-        operation = later.GetOperation(asked, metadata=metadata, timeout=30)
+        operation = later.GetOperation(asked, metadata=metadata, timeout=120)
     assert operation.status == "completed" and len(operation.result.results) == 1
-    assert len(later.ListOperations(fep.ListOperationsRequest(), metadata=metadata, timeout=30).operations) == 3
+    assert len(later.ListOperations(fep.ListOperationsRequest(), metadata=metadata, timeout=120).operations) == 3
     try:
-        later.CancelOperation(fep.CancelOperationRequest(operation_id=operation.operation_id), metadata=metadata, timeout=30)
+        later.CancelOperation(fep.CancelOperationRequest(operation_id=operation.operation_id), metadata=metadata, timeout=120)
     except grpc.RpcError as refused:
         assert refused.code() == grpc.StatusCode.FAILED_PRECONDITION
 '''  # fmt: skip
@@ -205,7 +206,7 @@ def test_a_client_made_from_the_texts_own_proto_is_served(tmp_path):
     with Both(sqlite(tmp_path)) as host:
         done = subprocess.run(
             [sys.executable, "client.py", f"127.0.0.1:{host.grpc_port}", host.key(tenant="text")],
-            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -10,6 +10,7 @@ import pytest
 
 from support.rest_client import events_of, lines_of, request_of
 from support.two_tenants import SECONDS, TwoTenants, under_attack
+from support.waiting import wait_until
 
 from bench.attacking import shares  # isort: skip  # pyright: ignore[reportMissingImports]
 from bench.attacks import ATTACKS, LONG  # isort: skip  # pyright: ignore[reportMissingImports]
@@ -79,14 +80,12 @@ def test_without_file_descriptors_it_says_503_and_goes_on(zygote, tmp_path):
         assert other.get("/v1/evaluations").status_code == 200
         with ExitStack() as held:
             idle = [held.enter_context(socket.create_connection(server.target.address)) for _ in range(80)]
-            answer = server.target.raw(b"GET /v1/health HTTP/1.1\r\nHost: a\r\n\r\n", 10)
+            answer = server.target.raw(b"GET /v1/health HTTP/1.1\r\nHost: a\r\n\r\n", SECONDS)
             assert answer.startswith(b"HTTP/1.1 503 "), answer
             assert b"no free file descriptors" in answer
             assert other.get("/v1/evaluations").status_code == 200  # needs no other
             lines = other.post("/v1/evaluate", content=lines_of(request_of(1)), headers=LINES)
             assert (lines.status_code, lines.json()["error"]) == (503, "unavailable")
             assert len(idle) == 80
-        until = time.monotonic() + SECONDS
-        while server.target.request("GET", "/v1/health").status == 503 and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: server.target.request("GET", "/v1/health").status != 503)
         under_attack(server, lambda target: target.request("GET", "/v1/evaluations"))

@@ -26,6 +26,7 @@ from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
 from assay.serve.web import logging as logs
 from support.grpc_client import Client, fep
 from support.provider_server import ProviderServer
+from support.waiting import PATIENCE
 
 NAMES = ("transport", "route", "kind", "provider", "direction", "outcome", "status")
 CANARY, TENANT = "canary", "tenantcanary"
@@ -129,7 +130,7 @@ def seen(tmp_path_factory):
 def _asked(folder, collector) -> Seen:
     made = subprocess.run(
         [sys.executable, "-m", "assay", "key", "create", "--tenant", TENANT, "--json"],
-        cwd=folder, capture_output=True, check=True, timeout=60,
+        cwd=folder, capture_output=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     key = json.loads(made.stdout)["key"]
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "PYTHONPATH": str(folder)}
@@ -141,7 +142,7 @@ def _asked(folder, collector) -> Seen:
     address = re.search(r"http://\S+", server.stdout.readline())[0]
     calls = re.search(r"grpc://(\S+)", server.stdout.readline())[1]
     answers, trailing = {}, {}
-    with httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=60) as client:
+    with httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=PATIENCE) as client:
 
         def ask(name, method, path, **more):
             headers = {"X-Request-Id": f"asked-{name}", **more.pop("headers", {})}
@@ -167,13 +168,13 @@ def _asked(folder, collector) -> Seen:
             trailing = dict(caller.last)
             with pytest.raises(grpc.RpcError):
                 caller.call("GetEvaluation", fep.GetEvaluationRequest(evaluation_id=CANARY))
-        until = time.monotonic() + 60  # a hang guard: who called is answered before the call is counted
+        until = time.monotonic() + PATIENCE  # a hang guard: who called is answered before the call is counted
         metrics = ""
         while "NOT_FOUND" not in metrics:
             assert time.monotonic() < until
             metrics = ask(f"metrics-{len(answers)}", "GET", "/metrics").text
     server.send_signal(signal.SIGTERM)
-    _, logs = server.communicate(timeout=60)
+    _, logs = server.communicate()
     lines = [line for line in logs.splitlines() if line.startswith("{")]
     return Seen(
         answers, trailing, metrics, [json.loads(line) for line in lines], logs,

@@ -19,6 +19,7 @@ from assay.serve.web.responses import STATUS
 from support.evals import Doing
 from support.rest_client import Server, request_of, slow, sqlite
 from support.spec_files import SHARED, needs_shared
+from support.waiting import PATIENCE
 
 DOCUMENT = document(ROUTES, http_schemas())
 
@@ -226,7 +227,7 @@ def conforms(case, host):
         base_url=host.url,
         headers={"X-API-Key": key, "Authorization": f"Bearer {key}"},
         excluded_checks=allowed,
-        timeout=20,
+        timeout=PATIENCE,
     )
 
 

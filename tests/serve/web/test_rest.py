@@ -18,6 +18,7 @@ from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperati
 from assay.protocol.results import EvaluationRunResult
 from support.postgres import server as postgres
 from support.rest_client import CONTAINS, NOBODY, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
+from support.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -36,14 +37,12 @@ def started(client, request, **headers):
     return answer.json()["operation_id"]
 
 
-def ended(client, id, seconds=30):
-    until, operation = time.monotonic() + seconds, None
-    while time.monotonic() < until:
+def ended(client, id):
+    def over():
         operation = client.get(f"/v1/operations/{id}").json()
-        if operation["status"] in ("completed", "failed", "cancelled"):
-            return operation
-        time.sleep(0.02)
-    raise AssertionError(operation)
+        return operation if operation["status"] in ("completed", "failed", "cancelled") else None
+
+    return wait_until(over)
 
 
 # Evaluate
@@ -460,7 +459,9 @@ def test_many_followers_come_late_and_go_early_and_miss_nothing(host, series):
         seen: list[list] = [[] for _ in range(many)]
 
         def follow(which):
-            with httpx.Client(base_url=host.url, headers=client.headers, timeout=30, verify=NOBODY) as own:
+            with httpx.Client(
+                base_url=host.url, headers=client.headers, timeout=PATIENCE, verify=NOBODY
+            ) as own:
                 time.sleep(which * 0.03)
                 last = None
                 while True:
@@ -474,7 +475,7 @@ def test_many_followers_come_late_and_go_early_and_miss_nothing(host, series):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
         whole = events_of(client, id)
         assert all(one == whole for one in seen)
 
@@ -551,12 +552,10 @@ def test_fail_fast_begins_nothing_after_a_failure(client):
 
 def test_a_batch_has_a_time(client):
     body = {
-        "evaluations": [request_of(1), request_of(60, [slow(0.3)]), request_of(1, [slow(60)])],
-        "options": {"timeout_ms": 400},
+        "evaluations": [request_of(1), request_of(60, [slow(600)]), request_of(1, [slow(600)])],
+        "options": {"timeout_ms": 3_000},
     }
-    began = time.monotonic()
     batch = client.post("/v1/evaluate:batch", json=body).json()
-    assert time.monotonic() - began < 30
     assert len(batch["results"]) == 1
     assert [(one["error"], one["details"]["index"]) for one in batch["errors"]] == [
         ("run_timeout", 1),
@@ -625,7 +624,9 @@ def test_a_key_is_of_its_tenant_and_its_operation(host):
 @pytest.mark.parametrize("body", [request_of(2), request_of(3, [slow(0.2)])])
 def test_ten_at_once_with_one_key_are_one_run(host, body):
     async def ask():
-        async with httpx.AsyncClient(base_url=host.url, headers={"X-API-Key": key}, timeout=30) as client:
+        async with httpx.AsyncClient(
+            base_url=host.url, headers={"X-API-Key": key}, timeout=PATIENCE
+        ) as client:
             once = {"Idempotency-Key": f"ten {len(body['checks'])} {body['checks'][0]['type']}"}
             return await asyncio.gather(
                 *(client.post("/v1/evaluate", json=body, headers=once) for _ in range(10))
@@ -694,20 +695,22 @@ def test_every_answer_has_a_number(client):
 
 def test_a_host_that_stops_sends_everybody_home_and_goes_on_later(tmp_path):
     with Server(sqlite(tmp_path)) as host, host.client() as client, host.client() as other:
-        id = started(client, request_of(3, [slow(0.8)]))
+        id = started(client, request_of(3, [slow(4)]))
         answers: list = []
         threads = [
             threading.Thread(target=lambda: answers.append(events_of(client, id))),
             threading.Thread(
-                target=lambda: answers.append(other.post("/v1/evaluate", json=request_of(2, [slow(3)])))
+                target=lambda: answers.append(other.post("/v1/evaluate", json=request_of(2, [slow(4)])))
             ),
         ]
         for thread in threads:
             thread.start()
-        time.sleep(0.4)
+        load = host.app.state.server.admission
+        wait_until(lambda: load.streams == 1)
+        wait_until(lambda: len(client.get("/v1/evaluations").json()["operations"]) == 2)
         host.server.should_exit = True
         for thread in threads:
-            thread.join(10)
+            thread.join(PATIENCE)
     (refused,) = [answer for answer in answers if isinstance(answer, httpx.Response)]
     assert (refused.status_code, refused.json()["error"], len(answers)) == (503, "unavailable", 2)
     with Server(sqlite(tmp_path)) as host, host.client() as client:

@@ -27,6 +27,7 @@ from assay.serve.web.limits import ServerLimits
 from assay.serve.web.tls import Tls, read
 from support.grpc_client import Both, Client, connected
 from support.rest_client import LOOPS, Server, request_of, sqlite
+from support.waiting import PATIENCE
 
 
 class Papers:
@@ -113,20 +114,20 @@ def test_tls_before_1_2_is_refused(host, papers, version, good):
     with contextlib.ExitStack() as stack:
         if not good:
             stack.enter_context(pytest.raises((ssl.SSLError, ConnectionError)))
-        plain = stack.enter_context(socket.create_connection(("127.0.0.1", host.port), timeout=10))
+        plain = stack.enter_context(socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE))
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
             assert connection.version() == version.name.replace("_", ".")
 
 
 def test_a_handshake_that_does_not_come_is_not_waited_for(host):
-    with socket.create_connection(("127.0.0.1", host.port), timeout=20) as silent:
+    with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as silent:
         assert silent.recv(1) == b""  # in head_seconds, and not in asyncio's minute
 
 
 def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for_long(host, papers):
-    silent = [socket.create_connection(("127.0.0.1", host.port), timeout=20) for _ in range(8)]
+    silent = [socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) for _ in range(8)]
     try:
-        assert host.raw(b"", seconds=20) == b""
+        assert host.raw(b"", seconds=PATIENCE) == b""
         assert host.server.listeners[0].connections <= 8
         for one in silent:
             assert one.recv(1) == b""
@@ -242,7 +243,7 @@ def test_the_command_serves_tls(papers, tmp_path):
                 assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
         finally:
             serving.send_signal(signal.SIGTERM)
-            serving.wait(30)
+            serving.wait(PATIENCE)
 
 
 # gRPC
@@ -264,7 +265,7 @@ def calling(host, papers, own=None, key=None):
 
 def status_of(client):
     try:
-        client.ListOperations(timeout=20)
+        client.ListOperations(timeout=PATIENCE)
     except grpc.RpcError as error:
         return error.code()
     return grpc.StatusCode.OK
@@ -298,13 +299,13 @@ def test_grpc_answers_nothing_in_clear_on_a_port_of_tls(both):
 def test_grpc_refuses_tls_before_1_2(both, papers, version):
     context = papers.trusting(papers.client, minimum_version=version, maximum_version=version)
     context.set_ciphers("ALL:@SECLEVEL=0")
-    plain = socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20)
+    plain = socket.create_connection(("127.0.0.1", both.grpc_port), timeout=PATIENCE)
     with plain, pytest.raises((ssl.SSLError, ConnectionError)):
         context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
-    with socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20) as silent:
+    with socket.create_connection(("127.0.0.1", both.grpc_port), timeout=PATIENCE) as silent:
         assert silent.recv(1) == b""  # in head_seconds; by itself gRPC waits for two minutes
 
 

@@ -27,8 +27,9 @@ from assay.api.function_checks import with_functions
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.errors import InvalidRequest, Problem
+from assay.errors import BadLine, InvalidRequest, Problem
 from assay.fep.context import Context
+from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.request import (
     contexts_of,
     plan_of,
@@ -208,15 +209,25 @@ Read = Callable[[Any, int, Settings], Context]
 
 
 def _read(contexts: Iterable[Any], settings: Settings, read: Read) -> Iterator[Context]:
+    inputs = InputDigests()
     for at, context in enumerate(contexts):
-        yield read(context, at, settings)
+        yield _with_one_input(read(context, at, settings), at, inputs)
 
 
 async def _read_async(contexts: AsyncIterable[Any], settings: Settings, read: Read) -> AsyncIterator[Context]:
-    at = 0
+    inputs, at = InputDigests(), 0
     async for context in contexts:
-        yield read(context, at, settings)
+        yield _with_one_input(read(context, at, settings), at, inputs)
         at += 1
+
+
+def _with_one_input(context: Context, index: int, inputs: InputDigests) -> Context:
+    """The context, unless its id belongs to another input (decision 53)."""
+    case = context.document["test_case"]
+    earlier = inputs.add(case["id"], case["input"], index)
+    if earlier is not None:
+        raise BadLine(f"contexts[{index}]", [other_input(case["id"], f"contexts[{earlier}]")])
+    return context
 
 
 async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:

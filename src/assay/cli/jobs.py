@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from array import array
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -25,8 +27,10 @@ from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
 from assay.fep.execute import ExecutionOptions
 from assay.fep.failing_cases import FailingCase, FailingCases
 from assay.fep.files import format_of
+from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import Plan
 from assay.fep.sinks import JsonlSink, Sink
+from assay.fep.sources import inputs_before
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Limits
 from assay.settings import Settings
@@ -57,14 +61,6 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     write: bool
 
 
-class ByteRange(Struct, frozen=True):
-    """A range of the input, and the index of the file for its results."""
-
-    start: int
-    end: int
-    file: int
-
-
 class BadLineAt(Struct, frozen=True):
     """An invalid line, counted from the start of its range."""
 
@@ -72,11 +68,37 @@ class BadLineAt(Struct, frozen=True):
     problems: list[str]
 
 
-class JobResult(Struct, frozen=True, kw_only=True):
-    """The outcome of a range; its results are the first `size` bytes of its file."""
+class ByteRange(Struct, frozen=True, omit_defaults=True):
+    """
+    A range of the input, and the index of the file for its results.
 
+    A worker does not know the ids of other ranges. A range with ids that belong to another input is evaluated again, with `bad`.
+    """
+
+    start: int
+    end: int
+    file: int
+    inputs: bool = False  # answer with the digests of the inputs
+    bad: list[BadLineAt] | None = (
+        None  # the lines whose id belongs to another input; None before they are known
+    )
+
+
+class RangeInputs(Struct, frozen=True):
+    """The cases of a range in order: their ids, and their digests and lines as arrays."""
+
+    ids: list[str]
+    digests: bytes
+    lines: bytes
+
+
+class JobResult(Struct, frozen=True, kw_only=True):
+    """The outcome of the range from `start` on; its results are the first `size` bytes of its file."""
+
+    start: int
     size: int
     lines: int
+    inputs: RangeInputs | None = None
     seconds: float
     tally: TallyRecord
     skipped: list[BadLineAt] = []
@@ -178,7 +200,9 @@ def start_jobs(
 ) -> "JobScheduler":
     """Start workers for what is not yet read of the input. Raises OSError if they cannot start; then nothing has happened."""
     name = str(options.contexts)
-    start = inputs.source.read if inputs.source else 0
+    assert inputs.source is not None
+    assert isinstance(inputs.source.inputs, InputDigests)
+    start = inputs.source.read
     file = Path(name).stat()
     count = max(1, min(jobs, (file.st_size - start + FIRST_RANGE - 1) // FIRST_RANGE))
     config = WorkerConfig(
@@ -210,6 +234,7 @@ def start_jobs(
         bad_lines,
         progress,
         line,
+        inputs.source.inputs,
     )
 
 
@@ -240,10 +265,12 @@ class JobScheduler:
         bad_lines: BadLines,
         progress: ProgressLine,
         line: int,
+        inputs: InputDigests,
     ) -> None:
         self._config, self._size, self._tally, self._sinks = config, size, tally, sinks
         self._failing = failing
         self._bad_lines, self._progress, self._line = bad_lines, progress, line
+        self._inputs = inputs
         self._next = self._write_position = start
         self._workers, self._range = workers, FIRST_RANGE
         self._order: deque[tuple[Worker, ByteRange]] = deque()
@@ -273,25 +300,33 @@ class JobScheduler:
     def _assign(self, worker: Worker) -> None:
         if self._next >= self._size or not worker.free:
             return
-        part = ByteRange(self._next, min(self._next + self._range, self._size), worker.free.popleft())
+        part = ByteRange(
+            self._next,
+            min(self._next + self._range, self._size),
+            worker.free.popleft(),
+            not self._inputs.rises,
+        )
         self._next = part.end
         self._order.append((worker, part))
         worker.send(part)
 
     def _receive(self, worker: Worker) -> None:
-        """A worker answers its ranges in order."""
         for result in worker.receive():
-            part = next(
-                part for owner, part in self._order if owner is worker and part.start not in self._done
-            )
+            part = next(part for _, part in self._order if part.start == result.start)
             self._done[part.start] = result
             rate = (part.end - part.start) / max(result.seconds, 1e-3)
             self._range = int(max(FIRST_RANGE, min(MAX_RANGE, self._range * GROWTH, rate * RANGE_SECONDS)))
 
     def _write(self) -> None:
         while self._order and self._order[0][1].start in self._done:
-            worker, part = self._order.popleft()
+            worker, part = self._order[0]
             result = self._done.pop(part.start)
+            if part.bad is None and (bad := self._other_inputs(part, result)):
+                part = msgspec.structs.replace(part, bad=bad)
+                self._order[0] = worker, part
+                worker.send(part)
+                return
+            self._order.popleft()
             self._copy(worker.files[part.file], result.size)
             self._tally.add(result.tally)
             self._failing.add(result.failing, complete=result.all_failing)
@@ -303,6 +338,32 @@ class JobScheduler:
             self._progress(
                 self._tally.cases, self._tally.error_cases, None, self._write_position / self._size
             )
+
+    def _other_inputs(self, part: ByteRange, result: JobResult) -> list[BadLineAt]:
+        """The lines of a range whose id belongs to another input: the first one, or all with --skip-bad-lines."""
+        bad = list[BadLineAt]()
+        answers = result.tally.answers
+        if len(answers) == 1 and self._inputs.add_rising(answers[0].ids):
+            return bad
+        for id, digest, line in self._inputs_of(part, result):
+            earlier = self._inputs.add_digest(id, digest, self._line + line)
+            if earlier is not None:
+                problem = other_input(id, f"{self._config.contexts}:{earlier}")
+                bad.append(BadLineAt(line, [str(problem)]))
+                if not self._config.skip_bad_lines:
+                    break
+        return bad
+
+    def _inputs_of(self, part: ByteRange, result: JobResult) -> Iterable[tuple[str, int, int]]:
+        """The id, the digest of the input and the line of each case of a range."""
+        inputs = result.inputs
+        if inputs is not None:
+            lines = array("I", inputs.lines)
+            return zip(inputs.ids, array("I", inputs.digests), lines, strict=True)
+        config = self._config
+        return inputs_before(
+            config.contexts, config.limits, (config.device, config.inode), result.lines + 1, part.start
+        )
 
     def _copy(self, file: IO[bytes], size: int) -> None:
         if len(self._sinks) == 1 and isinstance(self._sinks[0], JsonlSink):

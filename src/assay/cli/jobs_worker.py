@@ -6,21 +6,23 @@ import os
 import signal
 import sys
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.runner import ResultOptions
-from assay.cli.jobs import BadLineAt, ByteRange, JobResult, WorkerConfig
-from assay.errors import BadLine, Refusal
+from assay.cli.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
+from assay.errors import BadLine, Problem, Refusal
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
 from assay.fep.files import SourceItem
+from assay.fep.input_digests import digest_of
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
 from assay.fep.sources import Source, valid_contexts
@@ -87,6 +89,8 @@ class _Worker:
         except OSError as wrong:
             error = f"the temporary folder: cannot be written: {wrong.strerror}"
         return JobResult(
+            start=part.start,
+            inputs=range_.inputs.record() if part.inputs else None,
             size=file.tell(),
             lines=range_.line,
             seconds=time.monotonic() - began,
@@ -124,7 +128,9 @@ class _Range:
         self.bad_lines: list[BadLineAt] = []
         self.bad_count = 0
         on_bad = self._on_bad if config.skip_bad_lines else None
-        self.source = Source(self._items(config, part), config.limits, on_bad)
+        self.inputs = _RangeInputs(collect=part.inputs)
+        self._known_bad = {bad.line: bad.problems for bad in part.bad or ()}
+        self.source = Source(self._items(config, part), config.limits, on_bad, inputs=self.inputs)
 
     def _on_bad(self, line: BadLine) -> None:
         self.bad_count += 1
@@ -151,7 +157,26 @@ class _Range:
             first = at == 0
             at += size
             if line := (line.removeprefix(b"\xef\xbb\xbf") if first else line).strip():
-                yield SourceItem(config.contexts, line, at)
+                problems = tuple(Problem("", text) for text in self._known_bad.get(self.line, ()))
+                yield SourceItem(config.contexts, self.line, line, at, problems)
+
+
+class _RangeInputs:
+    """Collects the inputs of a range, if they are wanted. The parent process compares them, because it knows all ranges."""
+
+    def __init__(self, *, collect: bool) -> None:
+        self._collect = collect
+        self._ids: list[str] = []
+        self._digests, self._lines = array("I"), array("I")
+
+    def add(self, id: str, value: Any, number: int) -> None:
+        if self._collect:
+            self._ids.append(id)
+            self._digests.append(digest_of(value))
+            self._lines.append(number)
+
+    def record(self) -> RangeInputs:
+        return RangeInputs(self._ids, self._digests.tobytes(), self._lines.tobytes())
 
 
 def _next_line(file: IO[bytes], most: int) -> tuple[bytes, int]:

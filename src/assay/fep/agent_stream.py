@@ -9,6 +9,7 @@ from assay.fep.agent_output import AgentDependencies, run_trial
 from assay.fep.context import Context
 from assay.fep.execute import WINDOW, ExecutionOptions
 from assay.fep.tally import Tally
+from assay.fep.until_refused import UntilRefused
 from assay.runs.budgets import CostBudget
 
 Trial = asyncio.Task[tuple[bytes, Tally]]
@@ -24,12 +25,13 @@ async def stream_agent(
     A TestCaseResult for each trial of each case.
 
     It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.skip_rest` the
-    other cases are then `skip`; else it raises.
+    other cases are then `skip`; else it raises. If a context is refused, the refusal comes after the cases before it.
     """
     run, request = _TrialWindow(deps, tally, options), deps.request
     try:
         number, more = 0, False
-        async for context in contexts:
+        accepted = UntilRefused(contexts)
+        async for context in accepted:
             if more := run.exhausted and not options.skip_rest:
                 break
             for _ in range(request.trials):
@@ -46,6 +48,7 @@ async def stream_agent(
         if more:
             assert request.max_cost is not None
             raise BudgetExceeded(run.budget.spent, request.max_cost)
+        accepted.raise_refusal()
     finally:
         await run.close()
 

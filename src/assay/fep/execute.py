@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from assay.checks.worker_tasks import WorkerTask, run_tasks
+from assay.errors import Refusal
 from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
@@ -55,23 +56,31 @@ def score(
     window: list[ScoredCase | PendingCase] = []
     size = 0
     shared, answers_by_scorer = plan.shared, dict[Scorer, Answers]()
-    for at, context in enumerate(contexts, first):  # the steps of `begin`, without a generator for each case
-        scorer = plan.scorer_for(at, context) if shared is None or context.checks is not None else shared
-        answers = answers_by_scorer.get(scorer)
-        if answers is None:
-            answers = answers_by_scorer[scorer] = scorer.answers_in(tally)
-        case = scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers, parts)
-        if at % FOLD == 0:
-            tally.fold()
-        if not window and isinstance(case, ScoredCase):
-            tally.count_case(case.status)
-            yield case
-            continue
-        window.append(case)
-        size += len(context.line)
-        if len(window) >= WINDOW or size >= WINDOW_BYTES:
-            yield from _complete(window, tally)
-            window, size = [], 0
+    try:
+        for at, context in enumerate(
+            contexts, first
+        ):  # the steps of `begin`, without a generator for each case
+            scorer = plan.scorer_for(at, context) if shared is None or context.checks is not None else shared
+            answers = answers_by_scorer.get(scorer)
+            if answers is None:
+                answers = answers_by_scorer[scorer] = scorer.answers_in(tally)
+            case = (
+                scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers, parts)
+            )
+            if at % FOLD == 0:
+                tally.fold()
+            if not window and isinstance(case, ScoredCase):
+                tally.count_case(case.status)
+                yield case
+                continue
+            window.append(case)
+            size += len(context.line)
+            if len(window) >= WINDOW or size >= WINDOW_BYTES:
+                full, window, size = window, [], 0
+                yield from _complete(full, tally)
+    except Refusal:  # a line that is not a context: the cases before it count (decision 34)
+        yield from _complete(window, tally)
+        raise
     yield from _complete(window, tally)
 
 

@@ -37,11 +37,21 @@ _BOM = b"\xef\xbb\xbf"
 class SourceItem(NamedTuple):
     """One document of a file, as JSON bytes, and its place: `cases.jsonl:7`, `cases.yaml[2]`."""
 
-    location: str
+    prefix: str  # the place up to the number: `cases.jsonl:`, `cases.yaml[`
+    number: int
     raw: bytes
     end: int = 0  # the offset in the file after it
     problems: tuple[Problem, ...] = ()  # why it is not JSON; `raw` is then empty
     columns: tuple[str, ...] = ()  # of the table that it is a row of, also those whose cell is empty
+    suffix: str = ""  # of the place, such as the place of the output that belongs to a case
+
+    @property
+    def location(self) -> str:
+        return self.location_of(self.number) + self.suffix
+
+    def location_of(self, number: int) -> str:
+        """The place of another document of the file."""
+        return f"{self.prefix}{number}{']' if self.prefix.endswith('[') else ''}"
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
@@ -128,7 +138,7 @@ class LineItems:
 
     def __iter__(self) -> Iterator[SourceItem]:
         for number, line, end in self.lines():
-            yield SourceItem(f"{self.name}:{number}", line, end)
+            yield SourceItem(f"{self.name}:", number, line, end)
 
 
 def read_items(
@@ -143,21 +153,21 @@ def read_items(
     with open_file(name, compressed=compressed) as file:
         if form == "jsonl":
             for number, line, end in lines_of(file, limits):
-                yield SourceItem(f"{name}:{number}", line, end)
+                yield SourceItem(f"{name}:", number, line, end)
         elif form == "csv":
             for number, row, problems, columns in _rows(file, name, limits):
                 raw = b"" if problems else msgspec.json.encode(row)
-                yield SourceItem(f"{name}:{number}", raw, 0, problems, columns)
+                yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
             for at, (row, columns) in enumerate(parquet_rows(file, name), 1):
                 _, encoded, wrong = to_json_document(row, "", limits)
-                yield SourceItem(f"{name}:{at}", b"" if wrong else encoded, 0, tuple(wrong), columns)
+                yield SourceItem(f"{name}:", at, b"" if wrong else encoded, 0, tuple(wrong), columns)
         else:
             location, items = _list_items(_read_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
                 _, encoded, problems = to_json_document(item, "", limits)
                 raw = b"" if problems else encoded
-                yield SourceItem(f"{location}[{at}]", raw, 0, tuple(problems))
+                yield SourceItem(f"{location}[", at, raw, 0, tuple(problems))
 
 
 def _list_items(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:

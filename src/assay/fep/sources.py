@@ -1,14 +1,27 @@
 """Sources of contexts: a file of contexts, a file of cases and one of outputs, or a request file (decision 34)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.errors import BadLine, InvalidRequest, Problem, UsageError
+from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
-from assay.fep.files import LineItems, SourceItem, check_readable, document_of, format_of, read_items
+from assay.fep.files import (
+    BLOCK,
+    LineItems,
+    SourceItem,
+    check_readable,
+    document_of,
+    format_of,
+    lines_of,
+    open_file,
+    read_items,
+)
+from assay.fep.input_digests import InputCheck, InputDigests, digest_of, other_input
 from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
@@ -31,12 +44,14 @@ class Source:
         on_bad: OnBad | None,
         *,
         rows: bool = False,
+        inputs: InputCheck | None = None,
     ) -> None:
         """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
         self._items, self._limits, self._on_bad, self.rows = items, limits, on_bad, rows
+        self.inputs = inputs or InputDigests()
         self.read = 0
-        self._location = ""
-        self._line = 0  # its number, if the items are lines
+        self._item: SourceItem | None = None
+        self._line = 0  # the number of the current item, if the items are lines
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
@@ -44,31 +59,44 @@ class Source:
         return self._from_lines(self._items) if isinstance(self._items, LineItems) else self._from_items()
 
     def _from_lines(self, items: LineItems) -> Iterator[Context]:
-        limits = self._limits
+        limits, add = self._limits, self.inputs.add
         for self._line, line, self.read in items.lines():
             try:
                 context = read_context(line, limits)
             except NotAContext as wrong:
                 self.report_bad(wrong.problems + other_problems(wrong, self.plan))
                 continue
+            case = context.document["test_case"]
+            if (earlier := add(case["id"], case["input"], self._line)) is not None:
+                self.report_bad([other_input(case["id"], f"{items.name}:{earlier}")])
+                continue
             yield context
 
     @property
     def location(self) -> str:
         """The place of the current item."""
-        return f"{self._items.name}:{self._line}" if isinstance(self._items, LineItems) else self._location
+        if isinstance(self._items, LineItems):
+            return f"{self._items.name}:{self._line}"
+        return "" if self._item is None else self._item.location
 
     def _from_items(self) -> Iterator[Context]:
         limits = self._limits
         for item in self._items:
-            self._location, self.read = item.location, item.end
+            self._item, self.read = item, item.end
             if item.problems:
                 self.report_bad(item.problems)
                 continue
             try:
-                yield read_context(item.raw, limits)
+                context = read_context(item.raw, limits)
             except NotAContext as wrong:
                 self.report_bad(wrong.problems + other_problems(wrong, self.plan))
+                continue
+            case = context.document["test_case"]
+            earlier = self.inputs.add(case["id"], case["input"], item.number)
+            if earlier is not None:
+                self.report_bad([other_input(case["id"], item.location_of(earlier))])
+                continue
+            yield context
 
     def report_bad(self, problems: Sequence[Problem]) -> None:
         """Report that the current item is not a context."""
@@ -97,13 +125,51 @@ def valid_contexts(
         yield context
 
 
+def inputs_before(
+    name: str, limits: Limits, identity: tuple[int, int], number: int, start: int = 0
+) -> Iterator[tuple[str, int, int]]:
+    """
+    The id, the digest of the input and the line of each context of a file before line `number`.
+
+    `start`: an offset in the file. Lines that start before it are left out and not counted.
+    """
+    _, compressed = format_of(name, "jsonl")
+    with open_file(name, compressed=compressed) as file:
+        if file_identity(name) != identity:
+            raise EnvironmentFailure(f"{name}: another file has this name now")
+        if start > 0:
+            file.seek(start - 1)
+            while (rest := file.readline(BLOCK)) and not rest.endswith(b"\n"):
+                pass
+        for at, text, _ in lines_of(file, limits):
+            if at >= number:
+                return
+            try:
+                case = read_context(text, limits).document["test_case"]
+            except NotAContext:
+                continue  # reported before
+            yield case["id"], digest_of(case["input"]), at
+
+
+def file_identity(name: str) -> tuple[int, int]:
+    """The device and the inode of a file."""
+    try:
+        file = Path(name).stat()
+    except OSError as wrong:
+        raise EnvironmentFailure(f"{name}: cannot be read: {wrong.strerror}") from None
+    return file.st_dev, file.st_ino
+
+
 def from_contexts(
     name: str, limits: Limits, on_bad: OnBad | None, columns: Mapping[str, str] | None = None
 ) -> Source:
     """Contexts, or rows of a table: `columns` says which column is the input, the output and so on."""
     rows = has_rows(name, limits, "context", columns)
     if not rows and not columns and name != "-" and format_of(name, "jsonl")[0] == "jsonl":
-        return Source(LineItems(name, limits), limits, on_bad)
+        read_again = (
+            partial(inputs_before, name, limits, file_identity(name)) if Path(name).is_file() else None
+        )
+        return Source(LineItems(name, limits), limits, on_bad, inputs=InputDigests(read_again))
     return Source(items_of(name, limits, "context", columns), limits, on_bad, rows=rows)
 
 
@@ -178,7 +244,7 @@ def _pair_items(
             yield broken  # reported as not a context
             continue
         raw = b'{"test_case":' + case.raw + b',"output":' + output.raw + b"}"
-        yield SourceItem(f"{case.location} with {output.location}", raw, case.end)
+        yield case._replace(raw=raw, suffix=f" with {output.location}")
 
 
 def _is_json(raw: bytes) -> bool:

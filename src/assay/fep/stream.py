@@ -13,6 +13,7 @@ from assay.fep.plan import Plan
 from assay.fep.scheduler.scheduler import CheckScheduler, OffloadedCase, OpenCase
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.tally import Answers, Tally
+from assay.fep.until_refused import UntilRefused
 from assay.runs.budgets import CostBudget
 
 
@@ -28,7 +29,7 @@ async def stream(
     if pending is not None:
         run.add(pending)
     try:
-        async for scored in run.cases(_as_async(contexts)):
+        async for scored in run.cases(contexts):
             yield scored
     finally:
         run.close()
@@ -60,14 +61,16 @@ class _CaseWindow:
     def add(self, pending: PendingCase) -> None:
         self._window.append((self._scheduler.offload(pending), 0))
 
-    async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[ScoredCase]:
+    async def cases(self, contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[ScoredCase]:
+        """Yield all cases. If the input is refused at a context, the cases before it count, and the refusal comes last (decision 34)."""
         at = self._options.first
         interrupted = False
         until = time.monotonic() + YIELD_SECONDS
-        async for context in contexts:
+        accepted = UntilRefused(self._planned(contexts))
+        async for context, scorer in accepted:
             if interrupted := self._cost_budget.exhausted and not self._options.skip_rest:
                 break
-            entry = self._open_case(context, self._plan.scorer_for(at, context))
+            entry = self._open_case(context, scorer)
             at += 1
             if at % YIELD_EVERY == 0 or time.monotonic() > until:
                 await self._yield_to_loop(asyncio.sleep(0))
@@ -85,6 +88,21 @@ class _CaseWindow:
             yield scored
         if interrupted:
             raise self._budget_exceeded()
+        accepted.raise_refusal()
+
+    async def _planned(
+        self, contexts: AsyncIterator[Context] | Iterator[Context]
+    ) -> AsyncIterator[tuple[Context, Scorer]]:
+        """Yield each context with its scorer."""
+        scorer_for, first = self._plan.scorer_for, self._options.first
+        if isinstance(contexts, AsyncIterator):
+            at = first
+            async for context in contexts:
+                yield context, scorer_for(at, context)
+                at += 1
+        else:
+            for at, context in enumerate(contexts, first):
+                yield context, scorer_for(at, context)
 
     async def _drain(self) -> AsyncIterator[ScoredCase]:
         """Yield the open cases after the last context."""
@@ -149,12 +167,3 @@ class _CaseWindow:
             if not self._options.skip_rest:
                 raise
             self._scheduler.stop()  # results so far are kept; the remaining checks are skipped
-
-
-async def _as_async(contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[Context]:
-    if isinstance(contexts, AsyncIterator):
-        async for context in contexts:
-            yield context
-    else:
-        for context in contexts:
-            yield context

@@ -301,13 +301,16 @@ class Tally:
             self._pack()
 
     def _pack(self) -> None:
-        """Move counted answers to columns, and spill the columns to disk when they are large."""
-        buffer_size = 0
+        """Move counted answers to columns."""
         for one in (*self._answers.values(), *self._numbers.values()):
             one.pack()
-            buffer_size += one.column.buffer_size
-        if buffer_size >= BLOCK:
-            for one in (*self._answers.values(), *self._numbers.values()):
+        self._spill()
+
+    def _spill(self) -> None:
+        """Write the columns to disk when they are large."""
+        every = (*self._answers.values(), *self._numbers.values())
+        if sum(one.column.buffer_size for one in every) >= BLOCK:
+            for one in every:
                 one.column.spill()
 
     def add(self, other: TallyRecord) -> None:
@@ -326,6 +329,8 @@ class Tally:
                 one.ids, one.values
             )
         self.fold()
+        if not self._part:
+            self._spill()
 
     def record(self, *, final: bool = False) -> TallyRecord:
         """The stored form. `final`: the tally covers the whole run, so only its statistics are stored."""

@@ -8,6 +8,7 @@ from typing import IO
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
+from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import other_problems
 from assay.fep.run_header import encode_context
 from assay.fep.service import PlannedEvaluation
@@ -95,6 +96,7 @@ class _LineReader:
         self._cached_plan: CachedPlan | None = None
         self._experiment = None
         self._any_waits = False
+        self._inputs = InputDigests()
         self._max_elements = call.server.serving.max_elements
 
     @property
@@ -159,6 +161,10 @@ class _LineReader:
             raise self._bad_line(self._number, problems) from None
         except InvalidRequest as wrong:
             raise self._bad_line(self._number, wrong.problems) from None
+        case = context.document["test_case"]
+        earlier = self._inputs.add(case["id"], case["input"], self._number)
+        if earlier is not None:
+            raise self._bad_line(self._number, [other_input(case["id"], f"line {earlier}")])
         self._cases += 1
         if self._cases > self._limits.max_cases:
             message = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"

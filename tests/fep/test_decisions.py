@@ -461,10 +461,14 @@ def test_decision_33_what_refuses_a_request_all_at_once(options, places):
     assert run(ANY, cases=[CASE] * 2, outputs=[OUTPUT] * 2).status == "completed"  # repeated sampling
 
 
+async def each_later(items):
+    for item in items:
+        yield item
+
+
 def test_decision_34_a_stream_stops_at_a_bad_line_and_keeps_what_came_before(tmp_path):
     line = json.dumps({"test_case": CASE, "output": OUTPUT})
-    other = json.dumps({"test_case": {**CASE, "input": 2}, "output": OUTPUT})  # ids are not compared
-    (tmp_path / "c.jsonl").write_text(f"{line}\n{other}\nno\n{line}\n")
+    (tmp_path / "c.jsonl").write_text(f"{line}\n{line}\nno\n{line}\n")
     (tmp_path / "k.json").write_text(json.dumps([ANY]))
     files = ("--contexts", "c.jsonl", "--checks", "k.json", "-o", "-")
     stopped = command(*files, folder=tmp_path)
@@ -473,6 +477,26 @@ def test_decision_34_a_stream_stops_at_a_bad_line_and_keeps_what_came_before(tmp
     went_on = command(*files, "--skip-bad-lines", folder=tmp_path)
     assert (went_on.returncode, len(went_on.stdout.splitlines())) == (1, 3)
     assert "1 invalid line skipped and not measured" in went_on.stderr
+
+
+@pytest.mark.parametrize("options", [{}, {"agent": lambda question: "Rome"}], ids=["outputs", "agent"])
+@pytest.mark.parametrize("each", [iter, each_later], ids=["sync", "async"])
+def test_decision_53_another_input_under_one_id_ends_a_stream(options, each):
+    """In the library; `tests/cli/test_one_input_an_id.py` has the other ways in."""
+    cases = [CASE, {**CASE, "metadata": {"trial": 2}}, {**CASE, "id": "b"}, {**CASE, "input": "!"}, CASE]
+    contexts = cases if options else [(case, OUTPUT) for case in cases]
+    kept = []
+
+    async def read():
+        async for result in assay.evaluate_stream(each(contexts), [ANY], **options):
+            kept.append(result.execution_context.test_case["id"])  # noqa: PERF401  # kept before the refusal
+
+    with pytest.raises(InvalidRequest) as refusal:
+        asyncio.run(read())
+    assert str(refusal.value) == (
+        "contexts[3]: test_case.id: 'a' is already the id of a test case with another input: contexts[0]"
+    )
+    assert kept == ["a", "a", "b"]
 
 
 def test_decision_35_what_is_known_per_case_is_an_errored_check():

@@ -165,6 +165,27 @@ def test_every_case_that_is_wrong_is_told_with_its_place(client):
     }  # fmt: skip
 
 
+def test_a_line_with_the_id_of_another_input_names_both_lines(client):
+    cases = [
+        {"id": "a", "input": 1},
+        {"id": "b", "input": 1},
+        {"id": "a", "input": 1.0},
+        {"id": "b", "input": 2},
+    ]
+    lines = [json.dumps({"test_case": case, "output": {"value": 1}}) for case in cases]
+    stored = many(client)
+    answer = client.post("/v1/evaluate", content="\n".join(["{}", *lines]), headers=LINES)
+    told = refused(answer, 400, "validation_error")
+    assert told.details["line"] == 5
+    assert told.message == (
+        "line 5: test_case.id: 'b' is already the id of a test case with another input: line 3"
+    )
+    assert many(client) == stored
+    assert (
+        client.post("/v1/evaluate", content="\n".join(["{}", *lines[:3]]), headers=LINES).status_code == 200
+    )
+
+
 def test_all_that_is_wrong_with_a_head_is_told_at_once(client):
     head = b'{"checks": [{"type": "vibes", "arguments": {}}], "experiment_metadata": {"name": 5}}'
     answer = refused(client.post("/v1/evaluations", content=head, headers=LINES), 400, "validation_error")

@@ -110,7 +110,7 @@ def test_a_stored_run_against_a_file(command, folder):
     saved = ["--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--save"]
     assert command("evaluate", *saved, folder=folder).code == 0
     done = command("compare", "before.jsonl", "latest", "--limit", "0", folder=folder)
-    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n"), done.out + done.err
+    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n"), done.out + done.err
 
 
 def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):
@@ -173,13 +173,13 @@ def test_refusals(command, folder, arguments, code, message):
 def test_an_evaluation_beside_a_baseline(command, folder):
     scored = ["evaluate", "--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--baseline"]
     done = command(*scored, "before.jsonl", folder=folder)
-    assert "against before.jsonl: 0.88 → 1.00 (+0.12, 95% 0.03…0.26, 40 cases) improved\n" in done.out
+    assert "against before.jsonl: 0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n" in done.out
     assert "passed: 0 worse, 5 better, 35 unchanged\n" in done.out
     assert "both reasons: add --save or -o FILE.jsonl to list them\n" in done.out
     written = command(*scored, "before.jsonl", "-o", "its own.jsonl", folder=folder)
     assert "both reasons: assay compare before.jsonl 'its own.jsonl'\n" in written.out
     document = json.loads(command(*scored, "before.jsonl", "--json", folder=folder).out)
-    assert document["baseline"]["comparisons"][0]["result"]["verdict"] == "improved"
+    assert document["baseline"]["comparisons"][0]["result"]["verdict"] == "not enough data"
     refused = command(*scored, "missing.jsonl", folder=folder)
     assert (refused.code, refused.out) == (2, "")
 

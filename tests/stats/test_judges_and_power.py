@@ -68,13 +68,14 @@ def test_sensitivity_never_depends_on_the_observed_effect():
     [
         (PairedSample(), 0.1, None, None),
         (PairedSample.of([0], [1]), 0.1, None, None),
-        (PairedSample.of([0] * 30, [0] * 30), None, None, None),  # one changed case of 31 would not show
+        (PairedSample.of([0] * 30, [0] * 30), None, 0.2507, None),  # six of thirty must change the same way
+        (PairedSample.of([0] * 5, [0] * 5), None, None, None),  # five are never enough
         (
             PairedSample.of([0.5] * 30, [0.5] * 30),
             None,
-            0.0954,
+            0.2507,
             None,
-        ),  # as if one more case differed by the span
+        ),  # as if one more case differed by the span, and six must
         (PairedSample.of([5.0] * 30, [5.0] * 30, span=None), 0.1, None, None),
         (
             PairedSample.of([0, 1] * 500, [0, 0, 1, 1] * 250),

@@ -73,6 +73,7 @@ def test_the_normal_distribution_continues_the_sums():
 
 def binary_share(rng, rounds, cases, share, effect, answer):
     """The share of simulated comparisons that give the answer."""
+    share = max(share, effect)
     drawn = rng.multinomial(cases, [(share + effect) / 2, (share - effect) / 2, 1 - share], rounds)
     return sum(answer(*limits(int(gains), int(losses), cases)) for gains, losses, _ in drawn) / rounds
 

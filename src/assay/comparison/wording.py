@@ -70,8 +70,11 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
     if pair.result.method == "bca":  # the power is that of means
         return None
     if pair.smallest_effect is None:
-        return f"{cases} cannot show a difference reliably" if pair.verdict == "not enough data" else None
-    line = f"{cases} can show a difference of {_two_digits(pair.smallest_effect)} or more (80% power)"
+        if pair.verdict in ("improved", "regressed"):
+            return None
+        line = f"{cases} cannot show a difference, however large (80% power)"
+    else:
+        line = f"{cases} can show a difference of {_two_digits(pair.smallest_effect)} or more (80% power)"
     if margin is None or pair.more_cases is None:
         return line
     if pair.more_cases == 0:

@@ -1,16 +1,14 @@
 """
-The power of a comparison of cases that pass or fail once, computed for the interval that is really used.
+The power of a comparison of cases that pass or fail once, computed for the test and the interval that are really used.
 
 A share of the cases changes. Of those, the gains are a binomial number. The power is the probability of all outcomes
-whose interval gives the answer: Tango's interval from 15 cases on, sign flips below. Sign flips of cases that pass or
-fail exclude 0 exactly if McNemar's exact test does.
+that give the answer: McNemar's exact test rejects, or Tango's interval is within the margin.
 """
 
 from math import floor, sqrt
 from typing import Any
 
 from assay.stats.distributions import normal_quantile, numpy, special
-from assay.stats.paired import FEW
 
 MAX_EXACT = 10**6  # cases up to which outcomes are summed; above, the normal distribution is as exact
 WINDOW = 6  # standard deviations of the number of changed cases that are summed
@@ -23,7 +21,7 @@ def show_power(effect: float, share: float, cases: int, level: float) -> float:
         distance = effect * sqrt(cases) - normal_quantile((1 + level) / 2) * sqrt(share)
         return _normal(distance, spread)
     changed, weights = _changed(share, cases)
-    least = _least_gains(changed, cases, level)
+    least = _least_gains(changed, level)
     gain = min(1.0, (share + effect) / (2 * share))
     return float((weights * _binomial_above(least - 1, changed, gain)).sum())
 
@@ -71,19 +69,16 @@ def _changed(share: float, cases: int) -> tuple[Any, Any]:
     )
 
 
-def _least_gains(changed: Any, cases: int, level: float) -> Any:
-    """For each number of changed cases, the smallest number of gains whose interval excludes 0."""
+def _least_gains(changed: Any, level: float) -> Any:
+    """For each number of changed cases, the smallest number of gains at which McNemar's exact test rejects; more than all if none."""
     np = numpy()
-    if cases >= FEW:
-        return np.floor((changed + normal_quantile((1 + level) / 2) * np.sqrt(changed)) / 2) + 1
-    tail = floor((1 - level) / 2 * 2**cases * (1 + 1e-12)) / 2**cases  # the level that sign flips attain
-    least = changed + 1
-    for losses in range(cases, -1, -1):
-        shows = (losses <= changed) & (
-            1 - _binomial_above(np.full_like(changed, losses), changed, 0.5) <= tail * (1 + 1e-12)
-        )
-        least = np.where(shows & (least > changed), changed - losses, least)
-    return least
+    tail = (1 - level) / 2 * (1 + 1e-9)
+    accepts, rejects = np.floor(changed / 2), changed + 1
+    while (rejects - accepts > 1).any():
+        middle = np.floor((accepts + rejects) / 2)
+        shows = _binomial_above(middle - 1, changed, 0.5) <= tail
+        accepts, rejects = np.where(shows, accepts, middle), np.where(shows, middle, rejects)
+    return rejects
 
 
 def _binomial_above(successes: Any, trials: Any, probability: float) -> Any:

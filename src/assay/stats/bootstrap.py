@@ -3,7 +3,7 @@ The BCa bootstrap interval of a difference of two metrics that are not means, su
 
 scipy computes it. The cases are drawn in pairs, with a seed: equal input has an equal interval. For few cases the bootstrap
 excludes 0 too often. A permutation test that swaps the runs within cases is exact if the runs are alike, so the interval
-is extended to 0 where that test does not reject.
+excludes 0 exactly where that test rejects.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 from assay.errors import InvalidRequest
 from assay.extras import require
 from assay.stats.distributions import FEATURE, numpy
-from assay.stats.paired import LEVEL, PairedResult
+from assay.stats.paired import LEVEL, PairedResult, agreeing_limits
 
 LEAST_CASES, MOST_CASES = 30, 5_000
 RESAMPLES = 2_000
@@ -34,7 +34,7 @@ def bootstrap_interval(
     """
     The difference of `statistic(values, axis)` between the runs, with its BCa interval; from 30 to 5,000 cases.
 
-    `p_value` is that of the permutation test; the interval excludes 0 only if it is at most 1 - level. If all resamples
+    `p_value` is that of the permutation test; the interval excludes 0 exactly if it is at most 1 - level. If all resamples
     have the same difference, there is no interval: `low` and `high` are None.
     """
     cases = len(before)
@@ -61,8 +61,8 @@ def bootstrap_interval(
     p_value = _swap_p(difference, values, seed)
     if low is None or high is None or low == high:
         low = high = None
-    elif p_value > 1 - level:
-        low, high = min(low, 0.0), max(high, 0.0)
+    else:
+        low, high = agreeing_limits(second - first, (low, high), p_value, level) or (None, None)
     return PairedResult(first, second, second - first, low, high, level, "bca", cases, p_value)
 
 

@@ -21,7 +21,7 @@ MAX_CASES = 10**12
 
 class Sensitivity(Struct, frozen=True):
     """
-    `smallest_effect` is the true difference that this many cases show with the power; None if they can show no effect.
+    `smallest_effect` is the true difference that this many cases show with the power; None if no effect can be shown.
 
     `settling_cases` is the number of cases at which the verdict on the margin has the power: if the true difference is
     the margin, its interval excludes 0; if it is 0, its interval is within the margin. `more_cases` are those still
@@ -51,6 +51,13 @@ def sensitivity(
             return Sensitivity(power, None)
         few = sample.n < FEW
         smallest = (smallest_sign_flip_effect if few else smallest_effect)(sample.n, deviation, level, power)
+        share = discordant_share(sample)
+        rate = smallest_binary_effect(sample.n, share, level, power)
+        if smallest is not None and rate is not None:
+            # t does not know that the test needs some cases that change. A change has this size, if the others are 0.
+            smallest = max(smallest, rate * deviation / sqrt(share))
+        elif rate is None:
+            smallest = None
         needed = None if margin is None else mean_cases(margin, deviation, level, power)
     if sample.span is not None and smallest is not None and smallest > sample.span:
         smallest = None
@@ -71,7 +78,8 @@ def spread(sample: PairedSample) -> float | None:
 
 def discordant_share(sample: PairedSample) -> float:
     """The share of cases that change. One more changed case is assumed, because no change seen is not no change."""
-    return (sample.gains + sample.losses + 1) / (sample.n + 1)
+    changed = sample.gains + sample.losses if sample.is_binary else len(sample.changes)
+    return min(1.0, (changed + 1) / (sample.n + 1))
 
 
 def t_power(effect: float, deviation: float, cases: int, level: float) -> float:
@@ -128,17 +136,19 @@ def smallest_binary_effect(
     cases: int, share: float, level: float = LEVEL, power: float = POWER
 ) -> float | None:
     """
-    The difference of two paired rates that the interval shows with the power, if a share of the cases changes.
+    The difference of two paired rates that McNemar's exact test shows with the power, if a share of the cases changes.
 
-    None if even changes in one direction alone would not show.
+    A difference that is larger than the share changes as many cases. None if even a change of all cases would not show.
     """
-    if show_power(share, share, cases, level) < power:
-        return None
-    return bisect(lambda effect: show_power(effect, share, cases, level) < power, 0.0, share)
+
+    def is_missed(effect: float) -> bool:
+        return show_power(effect, max(share, effect), cases, level) < power
+
+    return None if is_missed(1.0) else bisect(is_missed, 0.0, 1.0)
 
 
 def binary_cases(margin: float, share: float, level: float = LEVEL, power: float = POWER) -> int:
-    """The number of cases at which Tango's interval settles the margin."""
+    """The number of cases that settles the margin: McNemar's exact test shows it, and Tango's interval is within it."""
     share = max(share, min(margin, 1.0))  # a difference of the margin needs as many changed cases
 
     def is_enough(cases: int) -> bool:

@@ -26,7 +26,7 @@ def tost_p(sample: PairedSample, margin: float) -> float | None:
             counts = sample.gains, sample.losses, sample.n
             return max(normal_tail(tango_score(*counts, -margin)), normal_tail(-tango_score(*counts, margin)))
         case "sign-flip":
-            test = SignFlip(sample.few)
+            test = SignFlip(sample.differences())
             return max(test.above(-margin), test.below(margin))
         case "t":
             error = (sample.deviation or 0.0) / sqrt(sample.n)

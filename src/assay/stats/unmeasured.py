@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.stats.distributions import numpy, student_quantile
-from assay.stats.paired import LEVEL, PairedSample
+from assay.stats.paired import LEVEL, PairedSample, nearest_limit
 
 EDGE_POINTS = 16  # of a line between two corners
 
@@ -54,13 +54,18 @@ def unmeasured_bounds(
         highs += some_highs
     low = None if None in lows else min(one for one in lows if one is not None)
     high = None if None in highs else max(one for one in highs if one is not None)
+    # No way to fill the cases has a larger p than the extreme one, so no interval reaches 0 if that one does not.
+    if low is not None and low <= 0 and worst.low is not None and worst.low > 0:
+        low = min(worst.low, nearest_limit(worst) or worst.low)
+    if high is not None and high >= 0 and best.high is not None and best.high < 0:
+        high = max(best.high, nearest_limit(best) or best.high)
     return UnmeasuredBounds(len(ranges), worst.estimate, best.estimate, low, high)
 
 
 def _filled(sample: PairedSample, differences: Sequence[float]) -> PairedSample:
     """The sample with these cases as well."""
     filled = copy(sample)
-    filled.few = list(sample.few)
+    filled.changes = sample.changes[:]
     for one in differences:
         before = 1 if one < 0 else 0  # a difference of -1, 0 or 1 is one of a case that passes or fails
         filled.add(before, before + one)

@@ -110,7 +110,9 @@ def test_a_stored_run_against_a_file(command, folder):
     saved = ["--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--save"]
     assert command("evaluate", *saved, folder=folder).code == 0
     done = command("compare", "before.jsonl", "latest", "--limit", "0", folder=folder)
-    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n"), done.out + done.err
+    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n"), (
+        done.out + done.err
+    )
 
 
 def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):

@@ -2,13 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema_rs
+import msgspec
 import pytest
 
 from assay.cli.gate import GateOptions, main
 from assay.comparison.gate import level_text
+from assay.comparison.gate_policy import PRESETS
 from assay.comparison.gate_reports import plain
 from assay.comparison.level import RunLevel
 from assay.terminal import as_json_escapes, one_line
@@ -84,10 +87,10 @@ VERDICTS = [
     ("20.jsonl", {"baseline": "10.jsonl", "policy": "improve.yaml"}, 0, "it improved against"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "improve.yaml"}, 1, "the policy requires improved"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "same.yaml"}, 1, "the policy requires equivalent"),
-    ("leak.jsonl", {"min": 0}, 3, "1 safety finding of severity critical, at most 0 allowed"),
+    ("leak.jsonl", {"min": 0}, 3, "1 critical finding (secret-leak), at most 0 allowed"),
     ("leak.jsonl", {"policy": "leaks.yaml"}, 0, "at least 0.5"),
-    ("many.jsonl", {"policy": "low.yaml"}, 3, "1 safety finding of severity critical"),
-    ("a b#%.jsonl", {"min": 0}, 3, "1 safety finding of severity critical"),
+    ("many.jsonl", {"policy": "low.yaml"}, 3, "1 critical finding ("),
+    ("a b#%.jsonl", {"min": 0}, 3, "1 critical finding ("),
     ("unjudged.jsonl", {}, 1, "1 case not measured (c19)"),
     ("unjudged.jsonl", {"baseline": "20.jsonl"}, 1, "1 case not measured (c19)"),
     ("worse.jsonl", {"baseline": "gaps.jsonl"}, 1, "only unmeasured ones could change that (c17, c18, c19)"),
@@ -101,11 +104,127 @@ def test_verdicts(folder, capsys, monkeypatch, run, options, code, reason):
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     assert main(GateOptions(run=run, **options)) == code
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith({0: "passed: ", 1: "refused: ", 3: "failed: "}[code])
+    assert line.startswith({0: "passed: ", 1: "undecided: ", 3: "failed: "}[code])
     assert reason in line
 
 
+def trial_lines(passes, trials=3):
+    """Cases with this many passed trials of three."""
+    return [
+        result_line(f"t{at}", trial < passed, output={"trial": trial})
+        for at, passed in enumerate(passes)
+        for trial in range(trials)
+    ]
+
+
+SEEN = (
+    [3] * 12 + [2, 1, 3],
+    [0, 0, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 1, 1],
+)  # 15 tasks, 3 trials: two newly fail
+SLIGHT = ([3] * 12 + [2, 1, 3], [3] * 12 + [1, 2, 2])
+UNTRIED = ([1] * 15, [0, 0] + [1] * 13)
+
+
+@pytest.fixture
+def trials(folder):
+    def write(before, after, trials=3):
+        write_jsonl(folder / "was.jsonl", trial_lines(before, trials))
+        write_jsonl(folder / "is.jsonl", trial_lines(after, trials))
+
+    return write
+
+
+VISIBLE = [
+    (SEEN, 3, "balanced", "undecided", "2 cases passed in all trials before and pass in none now (t0, t1)"),
+    (SEEN, 3, "strict", "failed", "2 cases passed in all trials before and pass in none now (t0, t1)"),
+    (SEEN, 3, "lenient", "passed", "no regression was shown"),
+    (SLIGHT, 3, "balanced", "passed", "no regression was shown"),  # 0.91 → 0.89
+    (SLIGHT, 3, "strict", "undecided", "passed is worse than in was.jsonl by 0.022, and max_drop is 0"),
+    (SLIGHT, 3, "lenient", "passed", "no regression was shown"),
+    (UNTRIED, 1, "balanced", "undecided", "by 0.13, and max_drop is 0.05"),  # one trial: no case newly fails
+    (UNTRIED, 1, "strict", "undecided", "by 0.13, and max_drop is 0"),
+    (([3] * 20, [0] * 20), 3, "lenient", "failed", "it regressed"),
+]
+CODES = {"passed": 0, "undecided": 1, "failed": 3}
+
+
+@pytest.mark.parametrize(("runs", "count", "preset", "outcome", "reason"), VISIBLE)
+def test_a_visible_drop_is_not_green_and_all_reports_agree(
+    folder, capsys, monkeypatch, tmp_path, trials, runs, count, preset, outcome, reason
+):
+    trials(*runs, count)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    names = {name: str(tmp_path / name) for name in ("markdown", "junit", "sarif")}
+    options = GateOptions(run="is.jsonl", baseline="was.jsonl", preset=preset, allow_partial=True, **names)
+    assert main(options) == CODES[outcome]
+    line, annotation, *_ = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{outcome}: ")
+    assert reason in line
+    if outcome != "failed":
+        assert "cases can show a drop of" in line
+    if outcome == "undecided":
+        assert re.search(r"a difference of 0\.\d+ needs about [\d,]+ more cases", line)
+        assert "again" not in line
+    assert annotation.startswith(
+        {"passed": "::notice ", "undecided": "::warning ", "failed": "::error "}[outcome]
+    )
+    alert = {"passed": "[!TIP]", "undecided": "[!WARNING]", "failed": "[!CAUTION]"}[outcome]
+    assert (tmp_path / "markdown").read_text("utf-8").startswith(f"> {alert}\n> **")
+    root = ElementTree.parse(tmp_path / "junit").getroot()
+    failures, errors = int(root.attrib["failures"]), int(root.attrib["errors"])
+    assert (failures > 0, errors > 0) == (outcome == "failed", outcome == "undecided")
+    (run,) = json.loads((tmp_path / "sarif").read_text("utf-8"))["runs"]
+    levels = [one["level"] for one in run["results"] if "suppressions" not in one]
+    assert levels == {"passed": [], "undecided": ["warning"], "failed": ["error"]}[outcome]
+    assert run["invocations"][0]["exitCode"] == CODES[outcome]
+    main(msgspec.structs.replace(options, json=True, markdown=None, junit=None, sarif=None))
+    document = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (document["outcome"], document["exit_code"], document["preset"]) == (
+        outcome, CODES[outcome], preset,
+    )  # fmt: skip
+
+
+def test_a_policy_sets_the_rules_of_a_preset_itself(folder, capsys, monkeypatch, trials):
+    trials(*SEEN)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    rules = [
+        ({"max_drop": "off", "max_newly_failing": "off"}, 0),
+        ({"max_drop": "off"}, 1),
+        ({"max_drop": 0.5, "max_newly_failing": 2}, 0),
+        ({"preset": "lenient", "max_drop": 0.1}, 1),
+        ({"preset": "strict", "max_newly_failing": 2}, 1),
+    ]
+    for policy, code in rules:
+        (folder / "own.yaml").write_text(json.dumps(policy), "utf-8")
+        options = GateOptions(run="is.jsonl", baseline="was.jsonl", policy="own.yaml", allow_partial=True)
+        assert main(options) == code, policy
+    capsys.readouterr()
+
+
+def test_a_drop_of_a_number_without_a_range_has_no_preset(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    write_jsonl(folder / "slower.jsonl", lines(20, output={"latency_ms": 901}))
+    options = GateOptions(run="slower.jsonl", baseline="late.jsonl", metric="latency_ms", allow_partial=True)
+    main(options)
+    assert "max_drop" not in capsys.readouterr().out
+
+
+def test_the_presets_in_the_documents_are_those_of_the_code():
+    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text("utf-8")
+    rows = [
+        f"| `{name}` | {'off' if one.max_drop is None else f'{one.max_drop:g}'} |"
+        f" {'off' if one.max_newly_failing is None else one.max_newly_failing} | {one.newly_failing} |"
+        for name, one in PRESETS.items()
+    ]
+    table = page.split("| preset | `max_drop` |")[1].splitlines()[2:5]
+    assert table == rows
+
+
 REFUSED = [
+    (["20.jsonl", "--preset", "loose"], "--preset: expected strict, balanced, lenient, got 'loose'"),
     (
         ["20.jsonl", "--policy", "unknown.yaml"],
         "unknown.yaml: Object contains unknown field `minimum`; the rules are",
@@ -147,7 +266,7 @@ def test_reports_hold_hostile_content_as_text(folder, capsys, monkeypatch, tmp_p
     root = ElementTree.parse(tmp_path / "junit").getroot()
     (_, case) = root.iter("testcase")
     assert case.attrib["name"].startswith("</details>\n| a |")
-    assert root.attrib == {"name": "assay", "tests": "2", "failures": "2", "errors": "0"}
+    assert root.attrib == {"name": "assay", "tests": "2", "failures": "2", "errors": "0", "skipped": "0"}
 
 
 def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_path):
@@ -157,7 +276,8 @@ def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_pat
         {"case": "leak", "kind": "secret-leak", "severity": "critical", "count": 1}
     ]
     (run,) = json.loads((tmp_path / "s.sarif").read_text("utf-8"))["runs"]
-    (result,) = run["results"]
+    gate, result = run["results"]
+    assert (gate["ruleId"], gate["level"], run["invocations"][0]["exitCode"]) == ("gate", "error", 3)
     assert (result["ruleId"], result["level"], run["tool"]["driver"]["rules"][0]["id"]) == (
         "secret-leak", "error", "secret-leak",
     )  # fmt: skip

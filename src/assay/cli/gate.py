@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,17 +14,18 @@ from assay import settings
 from assay.cli.compare_sources import CompareOptions, RunSource, compare_sources, open_sources, read_options
 from assay.cli.console import echo, echo_command, echo_err, echo_json
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.comparison.compare import PairComparison
-from assay.comparison.gate import GateResult, decide, findings_of
-from assay.comparison.gate_policy import GatePolicy, read_policy
+from assay.comparison.gate import GateFacts, GateOutcome, GateResult, decide, findings_of
+from assay.comparison.gate_policy import PRESETS, GatePolicy, read_policy
 from assay.comparison.gate_reports import annotations, junit, markdown, sarif
 from assay.comparison.level import CaseOutcome, LevelReader, RunLevel
 from assay.comparison.metric import SCORE, read_metric
-from assay.comparison.run_scores import ReadOptions, RunScores, chosen_metric
+from assay.comparison.newly_failing import newly_failing
+from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.errors import UsageError
 from assay.fep.sinks import OutputFile
 
-CODES = {"passed": PASSED, "failed": NOT_PASSED, "refused": ERROR}
+CODES: dict[GateOutcome, int] = {"passed": PASSED, "failed": NOT_PASSED, "undecided": ERROR}
+LOOKS: dict[GateOutcome, str] = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow"}
 MAX_CHANGES = 100  # cases that changed, in a report
 MAX_FAILING = 1_000  # cases that a report lists with their reasons
 
@@ -34,6 +36,7 @@ class GateOptions(Struct, frozen=True, kw_only=True):
     run: str
     baseline: str | None = None
     policy: str | None = None
+    preset: str | None = None
     min: float | None = None
     margin: float | None = None
     metric: str | None = None
@@ -41,6 +44,7 @@ class GateOptions(Struct, frozen=True, kw_only=True):
     junit: str | None = None
     sarif: str | None = None
     tenant: str | None = None
+    allow_partial: bool = False
     json: bool = False
 
 
@@ -64,9 +68,20 @@ def main(options: GateOptions) -> int:
     if options.json:
         echo_json(msgspec.json.encode(result))
     else:
-        echo(f"{result.outcome}: {result.reason}")
+        _show(result)
     _report_to_github(decision, json=options.json)
-    return CODES[result.outcome]
+    return result.exit_code
+
+
+def _show(result: GateResult) -> None:
+    """One line. On a terminal, each outcome has its color."""
+    if not sys.stdout.isatty():
+        echo(f"{result.outcome}: {result.reason}")
+        return
+    from assay.cli.console_table import Page, cell  # deferred import: rich loads slowly
+
+    line = cell(result.outcome, LOOKS[result.outcome])
+    Page().put(line.append(cell(f": {result.reason}")))
 
 
 def _policy(options: GateOptions) -> GatePolicy:
@@ -74,7 +89,9 @@ def _policy(options: GateOptions) -> GatePolicy:
     policy = GatePolicy() if options.policy is None else read_policy(options.policy, settings.load().limits)
     if options.min is not None and not abs(options.min) < float("inf"):
         raise UsageError(f"--min: expected a number, got {options.min:g}")
-    given = {"min": options.min, "margin": options.margin, "metric": options.metric}
+    if options.preset is not None and options.preset not in PRESETS:
+        raise UsageError(f"--preset: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
+    given = {"preset": options.preset, "min": options.min, "margin": options.margin, "metric": options.metric}
     policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
     if policy.require != "not-regressed" and options.baseline is None:
         raise UsageError(
@@ -98,35 +115,47 @@ async def _decide(options: GateOptions, policy: GatePolicy, read: ReadOptions) -
         if len(sources) == 2 and sources[0].is_same(source):
             raise UsageError(f"--baseline {options.baseline}: it is {source.name} itself; name another run")
         run = await source.scores(read)
-        pair = None
+        facts = GateFacts(
+            run=run,
+            level=RunLevel(metric=policy.metric or SCORE.name),
+            policy=policy,
+            allow_partial=options.allow_partial,
+        )
         if run.rows and len(sources) == 2:
-            scores = [await sources[0].scores(read), run]
-            pair = (await compare_sources(sources, scores, policy.margin, MAX_CHANGES)).comparisons[0]
-        return await _judged(run, source, policy, pair)
+            baseline = await sources[0].scores(read)
+            compared = await compare_sources(sources, [baseline, run], policy.margin, MAX_CHANGES)
+            facts = replace(
+                facts,
+                comparison=compared.comparisons[0],
+                newly_failing=newly_failing(baseline, run),
+                unknown_baseline=baseline.unknown_end,
+            )
+        return await _judged(facts, source)
 
 
-async def _judged(
-    run: RunScores, source: RunSource, policy: GatePolicy, pair: PairComparison | None
-) -> _Decision:
-    if not run.rows:
-        empty = RunLevel(metric=policy.metric or SCORE.name)
-        outcome, reason = decide(run, empty, policy, pair)
-        return _Decision(GateResult(outcome=outcome, reason=reason, run=run.name, level=empty), [], {})
-    reader = LevelReader(run, chosen_metric([run]))
-    level, outcomes = reader.level(), list(reader.outcomes())
+async def _judged(facts: GateFacts, source: RunSource) -> _Decision:
+    run, policy = facts.run, facts.policy
+    outcomes: list[CaseOutcome] = []
+    if run.rows:
+        reader = LevelReader(run, chosen_metric([run]))
+        facts, outcomes = replace(facts, level=reader.level()), list(reader.outcomes())
     failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
-    listed = failing[:MAX_FAILING]
-    reasons = await source.reasons([one.id for one in listed]) if listed else {}
-    outcome, reason = decide(run, level, policy, pair)
+    listed, newly = failing[:MAX_FAILING], facts.newly_failing
+    ids = dict.fromkeys([*newly.ids, *(one.id for one in listed)])
+    reasons = await source.reasons(list(ids)) if ids else {}
+    outcome, reason = decide(facts)
     result = GateResult(
         outcome=outcome,
+        exit_code=CODES[outcome],
         reason=reason,
         run=run.name,
-        level=level,
+        level=facts.level,
+        preset=policy.preset,
         failing=tuple(listed),
         more_failing=len(failing) - len(listed),
+        newly_failing=newly,
         findings=findings_of(run),
-        comparison=pair,
+        comparison=facts.comparison,
     )
     return _Decision(result, outcomes, reasons)
 

@@ -56,14 +56,15 @@ exit code for the verdict.
 
 RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min, --baseline and --policy, every case
 must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never passes.
+Against a baseline, a drop that no test shows is undecided if it is above 0.05, or if a case passes in no trial any more.
 In GitHub Actions it also writes annotations and the summary of the job.
 
 \b
 Exit codes:
   0  passed
-  1  undecided: the run is empty, partial or unmeasured, or has not enough data for the policy
+  1  undecided: the run is empty, partial or unmeasured, visibly worse, or has not enough data for the policy
   2  wrong usage
-  3  failed
+  3  failed: a regression was shown, or a rule of the policy is broken
 """,
     "verify": """Let an actor work on a task until its critics pass it.
 

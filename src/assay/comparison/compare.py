@@ -14,7 +14,7 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
 from assay.stats.holm import holm
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
-from assay.stats.power import sensitivity
+from assay.stats.power import cases_to_show, sensitivity
 from assay.stats.tost import tost_p
 from assay.stats.unmeasured import UnmeasuredBounds, unmeasured_bounds
 from assay.stats.verdict import Verdict, verdict
@@ -71,7 +71,12 @@ class SliceDifference(Struct, frozen=True, kw_only=True):
 
 
 class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run beside the first run."""
+    """
+    A run beside the first run.
+
+    `span` is the largest difference that a case can have, if it is known. `more_cases` would settle the margin. `more_to_show` would
+    show a difference as large as the estimate, if the verdict is `not enough data`.
+    """
 
     baseline: str
     run: str
@@ -85,6 +90,8 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     other_inputs: CaseList
     smallest_effect: float | None = None
     more_cases: int | None = None
+    more_to_show: int | None = None
+    span: float | None = None
     changes: tuple[CaseDifference, ...] = ()
     slices: tuple[SliceDifference, ...] = ()
     notes: tuple[str, ...] = ()
@@ -257,6 +264,8 @@ def _pair(
         other_inputs=_case_list(index, other_inputs(index, at)),
         smallest_effect=None if power is None else power.smallest_effect,
         more_cases=None if power is None else power.more_cases,
+        more_to_show=None if power is None else _more_to_show(sample.pairs, result),
+        span=sample.pairs.span,
         changes=tuple(
             CaseDifference(
                 id=index.id_of(pair.case),
@@ -269,6 +278,13 @@ def _pair(
         slices=slices,
         notes=tuple(_notes(baseline, run)),
     )
+
+
+def _more_to_show(sample: PairedSample, result: DifferenceInterval) -> int | None:
+    if result.verdict != "not enough data" or not result.difference:
+        return None
+    needed = cases_to_show(sample, abs(result.difference), result.level)
+    return None if needed is None or needed <= sample.n else needed - sample.n
 
 
 def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:

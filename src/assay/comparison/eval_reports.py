@@ -31,5 +31,5 @@ def require_comparison(
 def _scores(report: EvalReport) -> RunScores:
     scores = RunScores(report.run, ReadOptions(), is_eval=True)
     for task in report.tasks:
-        scores.add_score(task.task_id, task.score, task.passed, task.trials)
+        scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
     return scores

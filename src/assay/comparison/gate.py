@@ -1,19 +1,28 @@
-"""The gate: one outcome and one sentence why. It never passes a run that is empty, partial or not measured."""
+"""
+The gate: one outcome and one sentence why.
+
+`failed`: a rule of the policy is broken, or a regression was shown. `undecided`: neither, but the run is empty, partial or not measured,
+or it is visibly worse than the baseline. `passed`: the rest.
+"""
 
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
-from assay.comparison.compare import PairComparison
+from assay.comparison.compare import CaseList, PairComparison
 from assay.comparison.gate_policy import GatePolicy
 from assay.comparison.level import CaseOutcome, RunLevel
+from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import SEVERITIES, RunScores
-from assay.comparison.wording import verdict_line
+from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
+from assay.protocol.finding_words import findings_text
 from assay.stats.intervals import METHOD_NAMES
 
-GateOutcome = Literal["passed", "failed", "refused"]
+GateOutcome = Literal["passed", "failed", "undecided"]
 NAMED = 3  # cases that a sentence names
+MAX_FINDINGS = 1_000  # that are listed
+ALLOW_PARTIAL = "--allow-partial"
 
 
 class Finding(Struct, frozen=True):
@@ -26,76 +35,121 @@ class Finding(Struct, frozen=True):
 
 
 class GateResult(Struct, frozen=True, kw_only=True):
-    """`refused`: nothing can be decided, so the run does not pass."""
+    """`exit_code` is that of `assay gate`. `newly_failing` are the cases whose trials all passed in the baseline, and none in the run."""
 
     outcome: GateOutcome
+    exit_code: int
     reason: str
     run: str
     level: RunLevel
+    preset: str = "balanced"
     failing: tuple[CaseOutcome, ...] = ()
     more_failing: int = 0
+    newly_failing: CaseList = CaseList(0)
     findings: tuple[Finding, ...] = ()
     comparison: PairComparison | None = None
 
 
 def findings_of(run: RunScores) -> tuple[Finding, ...]:
-    """The findings of a run, the most severe first."""
+    """The findings of a run by case and kind, the most severe first."""
+    rows = [
+        Finding(case, kind, severity, count)
+        for severity, found in run.findings.items()
+        for (case, kind), count in found.items()
+    ]
     order = {severity: at for at, severity in enumerate(SEVERITIES)}
-    rows = [Finding(case, kind, severity, count) for (case, kind, severity), count in run.findings.items()]
-    return tuple(sorted(rows, key=lambda one: (order.get(one.severity, len(order)), one.kind, one.case)))
+    rows.sort(key=lambda one: (order.get(one.severity, len(order)), one.case, one.kind))
+    return tuple(rows[:MAX_FINDINGS])
 
 
-def decide(
-    run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None
-) -> tuple[GateOutcome, str]:
-    """The outcome and the reason. What cannot be decided comes first, then what failed."""
-    refused = next(_refusals(run, level, policy, comparison), None)
-    if refused is not None:
-        return "refused", refused
-    failed = next(_failures(run, level, policy, comparison), None)
+class GateFacts(Struct, frozen=True, kw_only=True):
+    """What a gate decides by."""
+
+    run: RunScores
+    level: RunLevel
+    policy: GatePolicy
+    comparison: PairComparison | None = None
+    newly_failing: CaseList = CaseList(0)
+    allow_partial: bool = False
+    unknown_baseline: bool = False  # nothing says whether the baseline is complete
+
+    @property
+    def noun(self) -> str:
+        return "task" if self.run.is_eval else "case"
+
+
+def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
+    """The outcome and the reason. A finding is one however much is missing; then what cannot be decided, then what failed."""
+    found = next(_broken_findings(facts), None)
+    if found is not None:
+        return "failed", found
+    missing = next(_missing(facts), None)
+    if missing is not None:
+        return "undecided", missing
+    failed = next(_failures(facts), None)
     if failed is not None:
         return failed
-    return "passed", _passed(run, level, policy, comparison)
+    worse = list(_visibly_worse(facts))
+    if worse:
+        return "undecided", _against(facts, "; ".join(worse))
+    return "passed", _passed(facts)
 
 
-def _refusals(
-    run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None
-) -> Iterator[str]:
+def _missing(facts: GateFacts) -> Iterator[str]:
+    run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
     if not run.rows:
         yield f"{run.name} is empty: there is no result to decide on"
-    if run.incomplete:
+    if run.incomplete and not facts.allow_partial:
         yield f"{run.name} is not complete: {run.incomplete}"
+    if run.unknown_end and not facts.allow_partial:
+        yield _unknown(run.name)
     missing = level.unmeasured
     if missing.count > policy.max_unmeasured:
         yield (
-            f"{_count(missing.count)} not measured ({_names(missing.ids, missing.count)});"
+            f"{_count(missing.count, facts.noun)} not measured ({_names(missing.ids, missing.count)});"
             f" the policy allows {policy.max_unmeasured:,}"
         )
     if not level.cases:
-        yield "no case was measured"
+        yield f"no {facts.noun} was measured"
     if comparison is not None:
-        lost = comparison.only_in_baseline
-        if lost.count and not policy.allow_missing_cases:
-            yield (
-                f"{_count(lost.count)} of the baseline {'is' if lost.count == 1 else 'are'} not in {run.name}"
-                f" ({_names(lost.ids, lost.count)})"
-            )
-        for note in comparison.notes:
-            if note.startswith(f"{comparison.baseline} is not complete"):
-                yield f"the baseline {note}"
+        yield from _missing_in_comparison(facts, comparison)
 
 
-def _failures(
-    run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None
-) -> Iterator[tuple[GateOutcome, str]]:
+def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iterator[str]:
+    lost, name = comparison.only_in_baseline, facts.run.name
+    if lost.count and not facts.policy.allow_missing_cases:
+        yield (
+            f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
+            f" ({_names(lost.ids, lost.count)})"
+        )
+    if facts.allow_partial:
+        return
+    for note in comparison.notes:
+        if note.startswith(f"{comparison.baseline} is not complete"):
+            yield f"the baseline {note}"
+    if facts.unknown_baseline:
+        yield f"the baseline: {_unknown(comparison.baseline)}"
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"unknown whether {name} is complete: it does not say how many cases were planned;"
+        f" {ALLOW_PARTIAL} decides on what it has"
+    )
+
+
+def _broken_findings(facts: GateFacts) -> Iterator[str]:
+    run, policy = facts.run, facts.policy
     for severity in SEVERITIES:
         number = run.finding_counts.get(severity, 0)
         if number > (allowed := policy.max_findings.get(severity, 0)):
-            yield (
-                "failed",
-                f"{number:,} safety finding{'' if number == 1 else 's'} of severity {severity}, at most {allowed:,} allowed",
-            )
-    yield from _below_bar(run, level, policy, comparison)
+            kinds = [kind for one, kind in run.finding_kinds if one == severity]
+            yield f"{findings_text(number, severity, kinds)}, at most {allowed:,} allowed"
+
+
+def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
+    policy, comparison = facts.policy, facts.comparison
+    yield from _below_bar(facts)
     if comparison is None:
         return
     line = verdict_line(comparison.result)
@@ -103,7 +157,7 @@ def _failures(
         yield "failed", f"it regressed against {comparison.baseline}: {line}"
     if comparison.result.measured_verdict == "regressed":
         yield (
-            "refused",
+            "undecided",
             f"the measured cases regressed against {comparison.baseline}, and only unmeasured ones could change"
             f" that ({_names(comparison.unmeasured.ids, comparison.unmeasured.count)}): {line}",
         )
@@ -112,7 +166,7 @@ def _failures(
             yield "failed", f"the slice {one.by} {one.slice} regressed: {verdict_line(one.result)}"
         elif one.result.measured_verdict == "regressed":
             yield (
-                "refused",
+                "undecided",
                 f"the measured cases of the slice {one.by} {one.slice} regressed, and only unmeasured ones could"
                 f" change that: {verdict_line(one.result)}",
             )
@@ -120,20 +174,77 @@ def _failures(
         policy.require
     ]
     if allowed and comparison.verdict not in allowed:
-        undecided = comparison.verdict == "not enough data"
         expected = f"the policy requires {policy.require} against {comparison.baseline}"
-        yield ("refused" if undecided else "failed"), f"{expected}: {line}"
+        if comparison.verdict == "not enough data":
+            yield "undecided", _against(facts, expected)
+        else:
+            yield "failed", f"{expected}: {line}"
+    rules = policy.drop_rules
+    if rules.newly_failing == "failed" and (newly := _newly_failing(facts)) is not None:
+        yield "failed", f"{newly}: {line}"
 
 
-def _below_bar(
-    run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None
-) -> Iterator[tuple[GateOutcome, str]]:
+def _visibly_worse(facts: GateFacts) -> Iterator[str]:
+    """A drop that anybody can see, although no test shows it."""
+    comparison, rules = facts.comparison, facts.policy.drop_rules
+    if comparison is None or comparison.verdict in ("improved", "equivalent"):
+        return
+    drop, most = drop_of(facts), rules.max_drop
+    if drop is not None and most is not None and drop > most + 1e-9:
+        yield (
+            f"{facts.level.metric} is worse than in {comparison.baseline} by {drop:.2g}, and max_drop is {most:g}"
+        )
+    if (newly := _newly_failing(facts)) is not None:
+        yield newly
+
+
+def drop_of(facts: GateFacts) -> float | None:
+    """How much worse the estimate is. The rule of a preset is for numbers from 0 to 1; one that the policy sets is for all."""
+    comparison = facts.comparison
+    if comparison is None or comparison.result.difference is None:
+        return None
+    if comparison.span is None and facts.policy.max_drop is None:
+        return None
+    sign = 1 if read_metric(facts.level.metric).lower_is_better else -1
+    return sign * comparison.result.difference
+
+
+def _newly_failing(facts: GateFacts) -> str | None:
+    newly, most = facts.newly_failing, facts.policy.drop_rules.max_newly_failing
+    if most is None or newly.count <= most:
+        return None
+    passed = f"{_count(newly.count, facts.noun)} passed in all trials before and {'passes' if newly.count == 1 else 'pass'} in none now"
+    return f"{passed} ({_names(newly.ids, newly.count)}), and max_newly_failing is {most:,}"
+
+
+def _against(facts: GateFacts, reason: str) -> str:
+    """The reason with the numbers, what these cases could have shown, and how many more would show it."""
+    comparison = facts.comparison
+    if comparison is None:
+        return reason
+    parts = [
+        f"{reason}: {verdict_line(comparison.result)}",
+        smallest_drop_text(comparison, facts.noun),
+        more_cases_text(comparison, facts.noun),
+    ]
+    return "; ".join(part for part in parts if part is not None)
+
+
+def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
+    run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
     if policy.min is not None:
         value = level.low if policy.decide_by == "lower" else level.mean
         word = "the lower limit of " if policy.decide_by == "lower" else ""
         if value is None:
+<<<<<<< HEAD
             why = f", {METHOD_NAMES[level.method]} for an interval" if level.cases else ""
             yield "refused", f"{word}{level.metric} is not known: {_count(level.cases)} measured{why}"
+=======
+            yield (
+                "undecided",
+                f"{word}{level.metric} is not known: {_count(level.cases, facts.noun)} measured",
+            )
+>>>>>>> 0faadecb (Gate: a visible drop is undecided, and every report agrees with the exit code)
         elif value < policy.min:
             yield "failed", f"{word}{level.metric} is {value:.3f}, below {policy.min:g} ({level_text(level)})"
         return
@@ -144,17 +255,20 @@ def _below_bar(
     ):
         yield "failed", f"not every case passed ({level_text(level)})"
     elif run.own_verdict is None and comparison is None and level.metric != "passed":
-        yield "refused", f"no rule decides on {level.metric}: give --min, --baseline or --policy"
+        yield "undecided", f"no rule decides on {level.metric}: give --min, --baseline or --policy"
 
 
-def _passed(run: RunScores, level: RunLevel, policy: GatePolicy, comparison: PairComparison | None) -> str:
+def _passed(facts: GateFacts) -> str:
+    run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
     if comparison is not None:
         enough = {
             "improved": "it improved",
             "equivalent": "it is equivalent",
             "not enough data": "no regression was shown",
         }
-        return f"{enough.get(comparison.verdict, '')} against {comparison.baseline}: {verdict_line(comparison.result)}"
+        reason = f"{enough.get(comparison.verdict, '')} against {comparison.baseline}"
+        shown = [f"{reason}: {verdict_line(comparison.result)}", smallest_drop_text(comparison, facts.noun)]
+        return "; ".join(part for part in shown if part is not None)
     if policy.min is not None:
         return f"{level_text(level)}, at least {policy.min:g}"
     return (
@@ -175,8 +289,8 @@ def level_text(level: RunLevel) -> str:
     return f"{level.metric} {level.mean:.2f} ({limits}, {cases})"
 
 
-def _count(number: int) -> str:
-    return "1 case" if number == 1 else f"{number:,} cases"
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _names(ids: tuple[str, ...], count: int) -> str:

@@ -1,6 +1,9 @@
 """
 The policy of `assay gate`: what a run must show to pass.
 
+    preset: strict               # strict, balanced or lenient: what becomes of a drop that is not shown to be one
+    max_drop: 0.02               # the largest drop of the estimate against the baseline
+    max_newly_failing: 0         # cases whose trials all passed before, and none now
     min: 0.9                     # the lowest mean of the metric
     decide_by: lower             # the lower limit of its interval must reach `min`; else the estimate
     require: equivalent          # against the baseline: not-regressed, equivalent or improved
@@ -23,11 +26,32 @@ from assay.ports import Limits
 from assay.protocol.json_types import is_object, kind_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Off = Literal["off"]
+PresetName = Literal["strict", "balanced", "lenient"]
+LEAST_TRIALS = 3  # of a case in both runs, for `max_newly_failing`
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """Two rules about a drop that no test shows to be one. None: the rule is off. `newly_failing`: the outcome if that one is broken."""
+
+    max_drop: float | None
+    max_newly_failing: int | None
+    newly_failing: Literal["failed", "undecided"]
+
+
+PRESETS: dict[PresetName, Preset] = {
+    "strict": Preset(max_drop=0.0, max_newly_failing=0, newly_failing="failed"),
+    "balanced": Preset(max_drop=0.05, max_newly_failing=0, newly_failing="undecided"),
+    "lenient": Preset(max_drop=None, max_newly_failing=None, newly_failing="undecided"),
+}
 
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without `min`, a scorecard decides by its own verdict, and every case of an evaluation without a baseline must pass."""
 
+    preset: PresetName = "balanced"
+    max_drop: Annotated[float, msgspec.Meta(ge=0)] | Off | None = None  # None: that of the preset
+    max_newly_failing: Count | Off | None = None
     metric: str | None = None
     min: float | None = None
     decide_by: Literal["estimate", "lower"] = "estimate"
@@ -37,6 +61,18 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_unmeasured: Count = 0
     allow_missing_cases: bool = False  # cases that only the baseline has
     max_findings: dict[Severity, Count] = {}
+
+    @property
+    def drop_rules(self) -> Preset:
+        """The rules of the preset, with those that the policy sets itself."""
+        preset = PRESETS[self.preset]
+        drop = preset.max_drop if self.max_drop is None else self.max_drop
+        newly = preset.max_newly_failing if self.max_newly_failing is None else self.max_newly_failing
+        return Preset(
+            max_drop=None if drop == "off" else drop,
+            max_newly_failing=None if newly == "off" else newly,
+            newly_failing=preset.newly_failing,
+        )
 
 
 def read_policy(name: str, limits: Limits) -> GatePolicy:

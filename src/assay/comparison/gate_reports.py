@@ -1,13 +1,14 @@
 """The result of a gate for others: Markdown for a pull request, JUnit XML, SARIF, and annotations of GitHub."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from assay.comparison.gate import GateResult, level_text
+from assay.comparison.gate import GateOutcome, GateResult, level_text
 from assay.comparison.level import CaseOutcome
 from assay.comparison.wording import interval_text, verdict_line
 from assay.version import __version__
@@ -15,7 +16,10 @@ from assay.version import __version__
 MAX_ROWS = 100  # in one table of Markdown
 MAX_ANNOTATIONS = 10
 MAX_CELL = 200  # characters of a cell
-ALERTS = {"passed": "TIP", "failed": "CAUTION", "refused": "WARNING"}
+GATE_RULE = "gate"
+WORDS = {"failed": "failed", "undecided": "is undecided"}
+ALERTS = {"passed": "TIP", "failed": "CAUTION", "undecided": "WARNING"}
+SIGNS = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 SECURITY = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}  # as GitHub reads them
 _ACTIVE = re.compile(r"[!-+/:<-@\[-`{-~]|www(?=\.)")  # what Markdown or HTML could read as more than text
@@ -39,8 +43,12 @@ def _entity(match: re.Match[str]) -> str:
 
 def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
     """The verdict first; the tables are folded."""
-    word = {"passed": "passed", "failed": "failed", "refused": "cannot decide"}[result.outcome]
-    lines = [f"> [!{ALERTS[result.outcome]}]", f"> **assay: {word}.** {plain(result.reason, 1000)}", ""]
+    outcome = result.outcome
+    lines = [
+        f"> [!{ALERTS[outcome]}]",
+        f"> **{SIGNS[outcome]} assay: {outcome}.** {plain(result.reason, 1000)}",
+        "",
+    ]
     lines += [plain(level_text(result.level))]
     pair = result.comparison
     if pair is not None:
@@ -61,6 +69,12 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
                 for one in pair.slices
             ),
         )
+    newly = result.newly_failing
+    lines += _folded(
+        f"{newly.count:,} passed in all trials before, and in none now",
+        ("case", "reason"),
+        ((id, reasons.get(id, "")) for id in newly.ids),
+    )
     total = len(result.failing) + result.more_failing
     lines += _folded(
         f"{total:,} did not pass",
@@ -69,8 +83,8 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
     )
     lines += _folded(
         "Safety findings",
-        ("severity", "kind", "case", "count"),
-        ((one.severity, one.kind, one.case, f"{one.count:,}") for one in result.findings),
+        ("severity", "case", "kind", "count"),
+        ((one.severity, one.case, one.kind, f"{one.count:,}") for one in result.findings),
     )
     return "\n".join(lines) + "\n"
 
@@ -94,29 +108,42 @@ def _folded(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]
 
 
 def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[str, str]) -> Iterator[str]:
-    """JUnit XML: a test case for each case, and one for the gate itself. An unmeasured case is an error, not a failure."""
-    tests, failures, errors = 1, int(result.outcome == "failed"), int(result.outcome == "refused")
-    parts: list[str] = []
-    for one in outcomes:
-        tests += 1
-        failures += one.outcome == "failed"
-        errors += one.outcome == "unmeasured"
-        parts.append(_test_case(one, reasons.get(one.id, "")))
+    """
+    JUnit XML: a test case for each case, and one for the gate itself. It agrees with the gate.
+
+    There is a failure exactly if the gate failed, and without one an error exactly if it is undecided. A case that did not pass is skipped,
+    with its reason, if the gate did not fail.
+    """
+    newly = {*result.newly_failing.ids}
+    rows = [(one, _tag(result.outcome, one, newly)) for one in outcomes]
+    own = {"failed": "failure", "undecided": "error"}.get(result.outcome, "")
+    counts = Counter([own, *(tag for _, tag in rows)])
+    totals = f'tests="{len(rows) + 1}" failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
     name = _attribute(result.run)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield f'<testsuites name="assay" tests="{tests}" failures="{failures}" errors="{errors}">\n'
-    yield f'<testsuite name={name} tests="{tests}" failures="{failures}" errors="{errors}">\n'
-    tag = {"failed": "failure", "refused": "error"}.get(result.outcome)
-    inner = f"<{tag} message={_attribute(result.reason)}/>" if tag else ""
-    yield f'<testcase classname="assay" name="gate">{inner}</testcase>\n'
-    yield from parts
+    yield f'<testsuites name="assay" {totals}>\n'
+    yield f"<testsuite name={name} {totals}>\n"
+    yield _test_case("assay", "gate", own, result.reason)
+    for one, tag in rows:
+        yield _test_case("assay.case", one.id, tag, reasons.get(one.id, "") or one.outcome)
     yield "</testsuite>\n</testsuites>\n"
 
 
-def _test_case(case: CaseOutcome, reason: str) -> str:
-    tag = {"failed": "failure", "unmeasured": "error"}.get(case.outcome)
-    inner = f"<{tag} message={_attribute(reason or case.outcome)}/>" if tag else ""
-    return f'<testcase classname="assay.case" name={_attribute(case.id)}>{inner}</testcase>\n'
+def _tag(outcome: GateOutcome, case: CaseOutcome, newly_failing: Container[str]) -> str:
+    if case.outcome not in ("failed", "unmeasured"):
+        return ""
+    if outcome == "passed":
+        return "skipped"
+    if case.outcome == "unmeasured":
+        return "error"
+    if outcome == "failed":
+        return "failure"
+    return "error" if case.id in newly_failing else "skipped"
+
+
+def _test_case(group: str, name: str, tag: str, message: str) -> str:
+    inner = f"<{tag} message={_attribute(message)}/>" if tag else ""
+    return f'<testcase classname="{group}" name={_attribute(name)}>{inner}</testcase>\n'
 
 
 def _attribute(text: str) -> str:
@@ -124,7 +151,11 @@ def _attribute(text: str) -> str:
 
 
 def sarif(result: GateResult, location: str) -> dict[str, Any]:
-    """SARIF 2.1.0 of the safety findings. It has kinds, severities and case ids, and no content."""
+    """
+    SARIF 2.1.0 of the gate and of the safety findings. It has kinds, severities and case ids, and no content.
+
+    A result that is not suppressed is there exactly if the gate did not pass. A finding that the policy allows is suppressed.
+    """
     kinds = {one.kind: one.severity for one in reversed(result.findings)}
     rules = [
         {
@@ -135,31 +166,42 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
         }
         for kind, severity in sorted(kinds.items())
     ]
-    results = [
-        {
-            "ruleId": one.kind,
-            "level": LEVELS.get(one.severity, "warning"),
-            "message": {"text": f"{one.kind} ({one.severity}) in case {one.case}{_times(one.count)}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": quote(location)},
-                        "region": {"startLine": 1},
-                    },
-                    "logicalLocations": [{"name": one.case, "kind": "case"}],
-                }
-            ],
-            "partialFingerprints": {
-                "assay/v1": sha256(f"{one.kind}\0{one.case}".encode(errors="replace")).hexdigest()
-            },
-        }
-        for one in result.findings
-    ]
+    results: list[dict[str, Any]] = []
+    if result.outcome != "passed":
+        rules.append({"id": GATE_RULE, "shortDescription": {"text": "The gate did not pass"}})
+        level = "error" if result.outcome == "failed" else "warning"
+        text = f"The gate {WORDS[result.outcome]}. The other reports have the reason."
+        results.append(_sarif_result(GATE_RULE, level, text, location, GATE_RULE))
+    for one in result.findings:
+        text = f"{one.kind} ({one.severity}) in case {one.case}{_times(one.count)}"
+        found = _sarif_result(one.kind, LEVELS.get(one.severity, "warning"), text, location, one.case)
+        if result.outcome == "passed":
+            found["suppressions"] = [
+                {"kind": "external", "justification": "the policy of the gate allows it"}
+            ]
+        results.append(found)
     driver = {"name": "assay", "version": __version__, "rules": rules}
+    invocation = {
+        "executionSuccessful": True,
+        "exitCode": result.exit_code,
+        "exitCodeDescription": result.outcome,
+    }
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
+        "runs": [{"tool": {"driver": driver}, "invocations": [invocation], "results": results}],
+    }
+
+
+def _sarif_result(rule: str, level: str, text: str, location: str, name: str) -> dict[str, Any]:
+    physical = {"artifactLocation": {"uri": quote(location)}, "region": {"startLine": 1}}
+    kind = "run" if rule == GATE_RULE else "case"
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": text},
+        "locations": [{"physicalLocation": physical, "logicalLocations": [{"name": name, "kind": kind}]}],
+        "partialFingerprints": {"assay/v1": sha256(f"{rule}\0{name}".encode(errors="replace")).hexdigest()},
     }
 
 
@@ -169,11 +211,11 @@ def _times(count: int) -> str:
 
 def annotations(result: GateResult, reasons: Mapping[str, str]) -> Iterator[str]:
     """Workflow commands of GitHub: the verdict, and the first cases that did not pass."""
-    level = "notice" if result.outcome == "passed" else "error"
+    level = {"passed": "notice", "undecided": "warning", "failed": "error"}[result.outcome]
     yield f"::{level} title={_property(f'assay: {result.outcome}')}::{_data(result.reason)}"
     for one in result.failing[:MAX_ANNOTATIONS]:
         text = reasons.get(one.id) or one.outcome
-        yield f"::warning title={_property(f'{one.id}: {one.outcome}')}::{_data(text)}"
+        yield f"::{'notice' if level == 'notice' else 'warning'} title={_property(f'{one.id}: {one.outcome}')}::{_data(text)}"
 
 
 def _data(text: str) -> str:

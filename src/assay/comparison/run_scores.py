@@ -69,15 +69,19 @@ class RunScores:
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
+        self.unknown_end = False  # nothing says whether the run is complete
         self.hashes, self.inputs = array("q"), array("q")
-        self.trials = array("I")
+        self.trials, self.trials_passed = array("I"), array("I")  # the latter of tasks alone
         self.metrics = {metric.name: Series() for metric in options.metrics}
         self.groups: dict[tuple[str, str], Series] = {}  # by grouping and name
         self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.dimensions}
         self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {one.name: {} for one in options.dimensions}
         self.checks: dict[str, None] = {}
-        self.findings: dict[tuple[str, str, str], int] = {}  # by case, kind and severity; the first thousand
+        self.findings: dict[
+            str, dict[tuple[str, str], int]
+        ] = {}  # by severity, case and kind; a thousand of each severity
         self.finding_counts: dict[str, int] = {}  # by severity; all of them
+        self.finding_kinds: dict[tuple[str, str], int] = {}  # by severity and kind
         self.tasks = 0  # the row of the first task of a scorecard; the rows before it are of lines
         self._ids, self._ends = bytearray(), array("Q")
 
@@ -108,9 +112,19 @@ class RunScores:
         self._add_groups(line, row, location)
         return line
 
-    def add_score(self, id: str, score: float | None, passed: bool | None, trials: int = 1) -> None:
+    def add_value(self, id: str, value: float) -> None:
+        """Add a trial of a case with its number of the metric of the options."""
+        row = self._add_row(id, 0)
+        self.tasks = row + 1
+        for series in self.metrics.values():
+            series.add(row, value)
+
+    def add_score(
+        self, id: str, score: float | None, passed: bool | None, trials: int = 1, trials_passed: int = 0
+    ) -> None:
         """Add a task of a scorecard. None: it was not measured."""
         row = self._add_row(id, 0, trials)
+        self.trials_passed[row] = trials_passed
         values = {"score": score, "passed": None if passed is None else float(passed)}
         for name, value in values.items():
             if name in self.metrics:
@@ -121,6 +135,7 @@ class RunScores:
         self.hashes.append(hash(id))
         self.inputs.append(input)
         self.trials.append(trials)
+        self.trials_passed.append(0)
         self._ids += id.encode()
         self._ends.append(len(self._ids))
         for name in self.slices:
@@ -170,9 +185,8 @@ class RunScores:
     def add_finding(self, id: str, kind: str, severity: str) -> None:
         """Count a safety finding. The list is bounded; the counts that a gate decides by are not."""
         self.finding_counts[severity] = self.finding_counts.get(severity, 0) + 1
-        key = id, kind, severity
-        if key in self.findings or len(self.findings) < MAX_SLICES:
-            self.findings[key] = self.findings.get(key, 0) + 1
+        _count(self.finding_kinds, (severity, kind))
+        _count(self.findings.setdefault(severity, {}), (id, kind))
 
     def _group(self, grouping: str, name: str) -> Series:
         name = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
@@ -182,6 +196,12 @@ class RunScores:
                 raise InvalidRequest(Problem(f"--by {grouping}", f"more than {MAX_SLICES:,} of them"))
             found = self.groups[grouping, name] = Series()
         return found
+
+
+def _count(counts: dict[tuple[str, str], int], key: tuple[str, str]) -> None:
+    """Count a key in a table of bounded size."""
+    if key in counts or len(counts) < MAX_SLICES:
+        counts[key] = counts.get(key, 0) + 1
 
 
 def chosen_metric(runs: Sequence[RunScores]) -> Metric:

@@ -68,7 +68,7 @@ async def add_report(store: Store, run: Run, scores: RunScores) -> None:
         report = await report_of(store, run)
         scores.own_verdict = None if report.verdict is None else report.verdict.passed
         for task in report.tasks:
-            scores.add_score(task.task_id, task.score, task.passed, task.trials)
+            scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
         async for record in read_records(store, run.id):
             for finding in record.findings:
                 scores.add_finding(record.task_id, finding.kind, finding.severity)

@@ -76,10 +76,28 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
     else:
         line = f"{cases} can show a difference of {_two_digits(pair.smallest_effect)} or more (80% power)"
     if margin is None or pair.more_cases is None:
-        return line
+        return line if (advice := more_cases_text(pair)) is None else f"{line}; {advice}"
     if pair.more_cases == 0:
         return f"{line}; they are enough for the margin of {margin:g}"
-    return f"{line}; the margin of {margin:g} needs about {pair.more_cases:,} more"
+    return f"{line}; the margin of {margin:g} needs about {_count(pair.more_cases, 'more case')}"
+
+
+def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
+    """How many cases more would show a difference as large as the estimate. Other trials of the same cases would not."""
+    if pair.more_to_show is None or pair.result.difference is None:
+        return None
+    size = _two_digits(abs(pair.result.difference))
+    return f"a difference of {size} needs about {_count(pair.more_to_show, f'more {noun}')}"
+
+
+def smallest_drop_text(pair: PairComparison, noun: str = "case") -> str | None:
+    """The smallest drop that these cases could have shown."""
+    if pair.result.method == "bca":  # the power is that of means
+        return None
+    cases = _count(pair.result.cases, noun)
+    if pair.smallest_effect is None:
+        return f"{cases} cannot show a drop, however large"
+    return f"{cases} can show a drop of {_two_digits(pair.smallest_effect)} or more (80% power)"
 
 
 def _names(cases: CaseList) -> str:

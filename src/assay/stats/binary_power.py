@@ -5,12 +5,14 @@ A share of the cases changes. Of those, the gains are a binomial number. The pow
 that give the answer: McNemar's exact test rejects, or Tango's interval is within the margin.
 """
 
+from functools import lru_cache
 from math import floor, sqrt
 from typing import Any
 
 from assay.stats.distributions import normal_quantile, numpy, special
 
-MAX_EXACT = 10**6  # cases up to which outcomes are summed; above, the normal distribution is as exact
+MAX_EXACT = 10**5  # cases up to which outcomes are summed; above, the normal distribution is as exact
+EXACT_CHANGES = 4_096  # changed cases up to which McNemar's exact test is looked up
 WINDOW = 6  # standard deviations of the number of changed cases that are summed
 
 
@@ -70,15 +72,33 @@ def _changed(share: float, cases: int) -> tuple[Any, Any]:
 
 
 def _least_gains(changed: Any, level: float) -> Any:
-    """For each number of changed cases, the smallest number of gains at which McNemar's exact test rejects; more than all if none."""
+    """
+    For each number of changed cases, the smallest number of gains at which McNemar's exact test rejects; more than all if none.
+
+    Of many changed cases it is that of the normal distribution with a correction for continuity.
+    """
     np = numpy()
-    tail = (1 - level) / 2 * (1 + 1e-9)
-    accepts, rejects = np.floor(changed / 2), changed + 1
-    while (rejects - accepts > 1).any():
-        middle = np.floor((accepts + rejects) / 2)
-        shows = _binomial_above(middle - 1, changed, 0.5) <= tail
-        accepts, rejects = np.where(shows, accepts, middle), np.where(shows, middle, rejects)
-    return rejects
+    most = int(min(changed.max(initial=0.0), EXACT_CHANGES))
+    table = _least_gains_up_to(1 << most.bit_length(), level)
+    few = np.minimum(changed, len(table) - 1).astype(int)
+    return np.where(changed < len(table), table[few], _normal_gains(changed, level))
+
+
+@lru_cache(maxsize=64)
+def _least_gains_up_to(most: int, level: float) -> Any:
+    np = numpy()
+    changed, tail = np.arange(most + 1, dtype=float), (1 - level) / 2 * (1 + 1e-9)
+    least = np.minimum(_normal_gains(changed, level), changed + 1)
+    while (more := (least <= changed) & (_binomial_above(least - 1, changed, 0.5) > tail)).any():
+        least = least + more
+    while (fewer := (least > changed / 2 + 1) & (_binomial_above(least - 2, changed, 0.5) <= tail)).any():
+        least = least - fewer
+    return least
+
+
+def _normal_gains(changed: Any, level: float) -> Any:
+    np = numpy()
+    return np.floor((changed + 1 + normal_quantile((1 + level) / 2) * np.sqrt(changed)) / 2) + 1
 
 
 def _binomial_above(successes: Any, trials: Any, probability: float) -> Any:

@@ -64,6 +64,25 @@ def sensitivity(
     return Sensitivity(power, smallest, needed, None if needed is None else max(0, needed - sample.n))
 
 
+def cases_to_show(
+    sample: PairedSample, effect: float, level: float = LEVEL, power: float = POWER
+) -> int | None:
+    """The number of cases that show a true difference of this size with the power; None if the spread is unknown."""
+    share, deviation = discordant_share(sample), spread(sample)
+    if not effect > 0 or sample.n < 2 or deviation is None:
+        return None
+    if sample.is_binary:
+        rate = min(1.0, effect)
+        return _first(lambda cases: show_power(rate, max(share, rate), cases, level) >= power, 6)
+    rate = min(1.0, effect / deviation * sqrt(share))  # of cases that change by the usual amount
+
+    def is_enough(cases: int) -> bool:
+        changed = show_power(rate, max(share, rate), cases, level) >= power
+        return changed and t_power(effect, deviation, cases, level) >= power
+
+    return _first(is_enough, 6)
+
+
 def spread(sample: PairedSample) -> float | None:
     """
     The standard deviation of the differences.

@@ -18,6 +18,10 @@ def gate(
     policy: Annotated[
         str | None, typer.Option(help="File with the rules, .yaml or .json.", metavar="F")
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="strict, balanced or lenient about a drop that is not shown.", metavar="P"),
+    ] = None,
     min: Annotated[
         float | None, typer.Option(help="Lowest mean of the metric that is good enough.", metavar="X")
     ] = None,
@@ -34,6 +38,10 @@ def gate(
     sarif: Annotated[
         str | None, typer.Option(help="File for the safety findings as SARIF.", metavar="F")
     ] = None,
+    allow_partial: Annotated[
+        bool,
+        typer.Option("--allow-partial", help="Decide on a run that is not complete, or does not say so."),
+    ] = False,
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
@@ -43,6 +51,8 @@ def gate(
         run=run,
         baseline=baseline,
         policy=policy,
+        preset=preset,
+        allow_partial=allow_partial,
         min=min,
         margin=margin,
         metric=metric,

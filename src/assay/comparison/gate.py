@@ -236,15 +236,9 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         value = level.low if policy.decide_by == "lower" else level.mean
         word = "the lower limit of " if policy.decide_by == "lower" else ""
         if value is None:
-<<<<<<< HEAD
             why = f", {METHOD_NAMES[level.method]} for an interval" if level.cases else ""
-            yield "refused", f"{word}{level.metric} is not known: {_count(level.cases)} measured{why}"
-=======
-            yield (
-                "undecided",
-                f"{word}{level.metric} is not known: {_count(level.cases, facts.noun)} measured",
-            )
->>>>>>> 0faadecb (Gate: a visible drop is undecided, and every report agrees with the exit code)
+            measured = f"{_count(level.cases, facts.noun)} measured{why}"
+            yield "undecided", f"{word}{level.metric} is not known: {measured}"
         elif value < policy.min:
             yield "failed", f"{word}{level.metric} is {value:.3f}, below {policy.min:g} ({level_text(level)})"
         return

@@ -11,6 +11,8 @@ from assay.agenteval.suite import read_suite
 from assay.packs.build import build
 from assay.packs.pack import PackReader
 from assay.packs.signature import SigningKey, TrustedKey
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.openwop.supplied import supplied
 
 REAL = Path(__file__).parents[2].parent / "shared" / "openwop" / "packs"
 REAL_NAMES = ("core.openwop.agents.classifier-1.0.0", "core.openwop.agents.support-resolver-1.0.0")
@@ -83,7 +85,7 @@ def built(files=None, key=None):
 
 
 def reader(*keys):
-    return PackReader(keys, read_suite)
+    return PackReader(keys, read_suite, supplied=supplied(OpenWopFeatures()))
 
 
 def write_files(folder, files):

@@ -20,6 +20,7 @@ from assay.packs.directory import read_directory
 from assay.packs.integrity import ExpectedDigest, expected_digest, read_version_manifest
 from assay.packs.pack import Pack
 from assay.packs.refusal import PackRefused
+from assay.serve.openwop.supplied import supplied
 from assay.settings import Settings, load
 
 MAX_MANIFEST_BYTES = 4 << 20
@@ -110,7 +111,7 @@ def read_pack(
     settings: Settings, path: str, manifest: str | None, integrity: str | None, public_keys: Sequence[str]
 ) -> Pack:
     """The pack in a file or a folder, verified with the keys and the digest of the operator."""
-    reader = pack_reader(settings.pack_keys, settings.limits, public_keys)
+    reader = pack_reader(settings.pack_keys, settings.limits, supplied(settings.openwop), public_keys)
     expected = _expected_digest(manifest, integrity)
     if Path(path).is_dir():
         if expected is not None:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.packs.archive import MAX_ELEMENTS
 from assay.packs.refusal import PackRefused
+from assay.packs.version_range import VersionRange
 from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest
@@ -17,6 +18,7 @@ from assay.protocol.validation_messages import message_of, path_in
 
 PACK_JSON = "pack.json"
 DEEPEST = 64  # levels of nesting
+MAX_DEPENDENCIES = 100  # packs
 NAME = AGENT_ID  # `local.` besides the scopes of a registry
 VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z"
 OPEN_NAMESPACES = ("private.", "local.")  # packs of these need no signature and no digest
@@ -127,6 +129,7 @@ def read_pack_manifest(document: Any) -> PackManifest:
             except msgspec.ValidationError as wrong:
                 problems.append(Problem(name + path_in(wrong), message_of(wrong, field.type)))
     problems += _agent_problems(document)
+    problems += _range_problems(document)
     if problems:
         raise PackRefused(
             "invalid_manifest", [Problem(f"{PACK_JSON}: {one.place}", one.message) for one in problems]
@@ -139,6 +142,30 @@ def read_pack_manifest(document: Any) -> PackManifest:
         )
         raise PackRefused("unsupported_runtime", Problem(f"{PACK_JSON}: runtime", message))
     return manifest
+
+
+def _range_problems(document: dict[str, Any]) -> list[Problem]:
+    """Ranges of versions that are malformed, and dependencies that name no pack."""
+    engines, dependencies = document.get("engines"), document.get("dependencies", {})
+    ranges: dict[str, Any] = {"engines.openwop": engines.get("openwop")} if is_object(engines) else {}
+    problems: list[Problem] = []
+    if is_object(dependencies):
+        ranges |= {f"dependencies.{name[:256]}": value for name, value in dependencies.items()}
+        if len(dependencies) > MAX_DEPENDENCIES:
+            message = f"expected at most {MAX_DEPENDENCIES} packs, got {len(dependencies)}"
+            problems.append(Problem("dependencies", message))
+        problems += [
+            Problem(f"dependencies.{name[:256]}", "expected the name of another pack")
+            for name in islice(dependencies, MAX_DEPENDENCIES)
+            if not re.search(NAME, name) or name == document.get("name")
+        ]
+    for place, value in islice(ranges.items(), MAX_DEPENDENCIES + 1):
+        try:
+            VersionRange(value if isinstance(value, str) else "*")
+        except ValueError as wrong:
+            message = f"expected a range of versions such as >=1.1.0 <2.0.0, got {value[:80]!r}: {wrong}"
+            problems.append(Problem(place, message))
+    return problems
 
 
 def _agent_problems(document: dict[str, Any]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Reads and verifies a pack: digest, archive, manifest, signature, namespace and references, in this order (contract §7)."""
+"""Reads and verifies a pack: digest, archive, manifest, signature, namespace, requirements and references, in this order (contract §7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ from assay.packs.integrity import (
 from assay.packs.manifest import PACK_JSON, PackManifest, parse_json, read_pack_manifest
 from assay.packs.references import PackSuite, SuiteReader, resolve
 from assay.packs.refusal import PackRefused, PackTooLarge
+from assay.packs.requirements import Supplied, check_requirements
 from assay.protocol.manifest import AgentDefinition
 
 if TYPE_CHECKING:
@@ -60,8 +61,12 @@ class PackReader:
         keys: Sequence["TrustedKey"],
         read_suite: SuiteReader,
         limits: PackLimits = PackLimits(),  # noqa: B008  # a value
+        *,
+        supplied: Supplied,
     ) -> None:
+        """`supplied`: the capabilities of the host that a pack may require."""
         self._keys, self._read_suite, self.limits = tuple(keys), read_suite, limits
+        self.supplied = supplied
 
     def read_archive(self, data: bytes, expected: ExpectedDigest | None = None) -> Pack:
         """The pack in a tarball. The digest is compared before anything is unpacked."""
@@ -85,6 +90,7 @@ class PackReader:
         signed_by = self._signer(manifest, files)
         if not manifest.is_open:
             _check_namespace(manifest, source, signed_by, expected)
+        check_requirements(manifest, self.supplied)
         found = resolve(manifest, files, self._read_suite)
         size = sum(len(msgspec.json.encode(agent)) for agent in found.agents)
         if size > MAX_AGENT_BYTES:

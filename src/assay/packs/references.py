@@ -13,6 +13,7 @@ from assay.packs.archive import MAX_ELEMENTS, check_path
 from assay.packs.integrity import hex_digest
 from assay.packs.manifest import PACK_JSON, PackManifest
 from assay.packs.refusal import Code, PackRefused
+from assay.packs.requirements import optional_peers
 from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_object
 from assay.protocol.manifest import AgentDefinition, AgentManifest
@@ -83,6 +84,7 @@ class _Resolver:
             task_schema=task,
             return_schema=result,
             suite_path=suite_path,
+            optional_peers=optional_peers(self._manifest),
         )
 
     def read(self, path: str, place: str, parse: Callable[[bytes], T]) -> T | None:

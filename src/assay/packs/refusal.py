@@ -9,7 +9,7 @@ Code = Literal[
     "tarball_gunzip_failed", "tarball_too_large", "tarball_manifest_missing", "tarball_manifest_not_json",
     "tarball_entry_missing", "tarball_entry_too_large", "tarball_path_traversal", "tarball_tar_parse_failed",
     "invalid_manifest", "manifest_name_mismatch", "manifest_version_mismatch", "pack_integrity_failure",
-    "unsupported_runtime",
+    "unsupported_runtime", "pack_engine_unsupported", "pack_peer_dependency_missing", "pack_version_not_found",
 ]  # fmt: skip
 
 

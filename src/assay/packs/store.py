@@ -5,12 +5,15 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from assay.errors import Conflict, EnvironmentFailure, NotFound
+from assay.errors import Conflict, EnvironmentFailure, NotFound, Problem
 from assay.packs.integrity import hex_digest
+from assay.packs.manifest import PACK_JSON
 from assay.packs.pack import Pack, PackFile, Source
 from assay.packs.references import PackSuite
+from assay.packs.refusal import PackRefused
+from assay.packs.version_range import VersionRange
 from assay.packs.versions import precedence
 from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry
@@ -43,6 +46,7 @@ class PackRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     agents: tuple[str, ...]
     suites: tuple[PackSuite, ...]
     files: dict[str, PackFile]
+    dependencies: dict[str, str] = {}  # ranges of versions, by pack
     removed_at: datetime | None = None
 
     @property
@@ -88,6 +92,7 @@ class PackStore:
                 if known.removed_at is None:
                     return known, False
             await self._check_count(tenant, record.key)
+            await self._check_dependencies(tenant, record)
             await self._check_agents(tenant, pack)
             await self._check_suites(tenant, pack)
             documents = [
@@ -101,26 +106,32 @@ class PackStore:
             except Conflict:
                 continue
             return record, True
-        message = "other installs of this tenant were faster each time: try again"
-        raise Conflict("version", f"pack {record.key}", message)
+        raise _outrun(record.key)
 
     async def remove(self, tenant: str, ref: str, now: datetime) -> PackRecord:
         """Remove a pack. Runs keep what they need; the digest stays, so that the version never means other octets."""
-        stored = await self._store.document(tenant, PACK, ref)
-        record = None if stored is None else _record(stored.data)
-        if stored is None or record is None or record.removed_at is not None:
-            raise NotFound(f"there is no pack {ref[:400]!r}; a pack is named name@version")
-        removed = msgspec.structs.replace(record, removed_at=now)
-        keys = [
-            *((FILE, f"{ref}/{path}") for path in record.files),
-            *((AGENT, _agent_key(agent, record.version)) for agent in record.agents),
-            *((SUITE, _suite_key(suite, ref)) for suite in record.suites),
-        ]
-        put = PutDocument(tenant=tenant, kind=PACK, key=ref, data=_encode(removed), version=stored.version)
-        deletes = [DeleteDocument(tenant=tenant, kind=kind, key=key, version=None) for kind, key in keys]
-        line = audit_entry(tenant, "pack.remove", ref)
-        await self._store.commit(Transaction(documents=[put, *deletes], lines=[line]))
-        return removed
+        for _ in range(ATTEMPTS):
+            guard = await install_guard(self._store, tenant)
+            stored = await self._store.document(tenant, PACK, ref)
+            record = None if stored is None else _record(stored.data)
+            if stored is None or record is None or record.removed_at is not None:
+                raise NotFound(f"there is no pack {ref[:400]!r}; a pack is named name@version")
+            await self._check_dependents(tenant, record)
+            removed = msgspec.structs.replace(record, removed_at=now)
+            keys = [
+                *((FILE, f"{ref}/{path}") for path in record.files),
+                *((AGENT, _agent_key(agent, record.version)) for agent in record.agents),
+                *((SUITE, _suite_key(suite, ref)) for suite in record.suites),
+            ]
+            put = _put(tenant, PACK, ref, _encode(removed), version=stored.version)
+            deletes = [DeleteDocument(tenant=tenant, kind=kind, key=key, version=None) for kind, key in keys]
+            line = audit_entry(tenant, "pack.remove", ref)
+            try:
+                await self._store.commit(Transaction(documents=[guard, put, *deletes], lines=[line]))
+            except Conflict:
+                continue
+            return removed
+        raise _outrun(ref)
 
     async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[PackRecord]:
         """The installed packs by name@version."""
@@ -188,6 +199,38 @@ class PackStore:
             message = f"{self._max_packs} packs are installed, which is the limit (ASSAY_MAX_PACKS): remove one first"
             raise Conflict("status", f"pack {key}", message)
 
+    async def _versions(self, tenant: str, name: str) -> "list[str]":
+        """The installed versions of a pack."""
+        found = [_record(one.data) async for one in self._documents(tenant, PACK, prefix=f"{name}@")]
+        return [one.version for one in found if one.removed_at is None]
+
+    async def _check_dependencies(self, tenant: str, record: PackRecord) -> None:
+        """The packs that it depends on are installed, each in a version within the range."""
+        problems: list[Problem] = []
+        for name, wanted in record.dependencies.items():
+            versions = await self._versions(tenant, name)
+            if not any(map(VersionRange(wanted).admits, versions)):
+                got = f"installed: {', '.join(versions)}" if versions else "no version of it is installed"
+                problems.append(
+                    Problem(
+                        f"{PACK_JSON}: dependencies.{name}", f"expected {wanted!r}, {got}; install it first"
+                    )
+                )
+        if problems:
+            raise PackRefused("pack_version_not_found", problems)
+
+    async def _check_dependents(self, tenant: str, record: PackRecord) -> None:
+        """A pack stays while another one needs it, and no other version of it would do."""
+        others = [one for one in await self._versions(tenant, record.name) if one != record.version]
+        async for document in self._documents(tenant, PACK):
+            other = _record(document.data)
+            wanted = other.dependencies.get(record.name)
+            if wanted is None or other.removed_at is not None:
+                continue
+            needed = VersionRange(wanted)
+            if needed.admits(record.version) and not any(map(needed.admits, others)):
+                raise Conflict("required", f"pack {record.key}", f"the pack {other.key} depends on it")
+
     async def _check_agents(self, tenant: str, pack: Pack) -> None:
         """Two packs may not have the same agent: its id would mean one of them by chance."""
         ids = {agent.manifest.agent_id for agent in pack.agents}
@@ -220,6 +263,12 @@ class PackStore:
             after = page[-1].key
 
 
+def _outrun(key: str) -> Conflict:
+    return Conflict(
+        "version", f"pack {key}", "other installs of this tenant were faster each time: try again"
+    )
+
+
 async def install_guard(store: Store, tenant: str) -> PutDocument:
     """A write that conflicts if a pack is installed, or a suite is stored, between this call and its commit."""
     installs = await store.document(tenant, INSTALLS, INSTALLS)
@@ -242,6 +291,7 @@ def record_of(pack: Pack, now: datetime) -> PackRecord:
         agents=tuple(agent.manifest.agent_id for agent in pack.agents),
         suites=pack.suites,
         files=pack.file_digests(),
+        dependencies={} if manifest.dependencies is UNSET else manifest.dependencies,
     )
 
 

@@ -37,6 +37,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     takes_memory: bool = True
     threshold: float | None = None  # below this confidence it escalates
     requires: tuple[str, ...] = ()  # capabilities of the host (RFC 0092)
+    optional_peers: dict[str, str] = {}  # capabilities that its pack can do without (RFC 0072)
     criteria: tuple[str, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: dict[str, Any] | None = None  # of a hand-off's task
     return_schema: dict[str, Any] | None = None  # of its result

@@ -59,6 +59,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_schema: dict[str, Any] | None = None
     return_schema: dict[str, Any] | None = None
     suite_path: str = ""  # of its own suite in the pack
+    optional_peers: dict[str, str] = {}  # capabilities that its pack can do without
 
 
 FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AgentManifest)}

@@ -240,3 +240,54 @@ def test_where_packs_are_off_they_cannot_be_published_or_read(tmp_path):
             (501, "capability_not_provided")
         }
         assert client.get(PATH).status_code == client.get(f"{PATH}/{key}").status_code == 404
+
+
+def test_a_pack_needs_the_packs_it_depends_on(host):
+    """In a version within the range; and they stay while it needs them."""
+    base, newer = (
+        pack("base", version="1.4.0"),
+        pack("base", version="1.6.0", suite=suite_document("local.acme.base", "1.6.0")),
+    )
+    above = pack("above", dependencies={"local.acme.base": "^1.5"})
+    with host.client(tenant="dependent") as client:
+        for installed, words in ((None, "no version of it is installed"), (base, "installed: 1.4.0")):
+            if installed is not None:
+                assert publish(client, installed.tarball).status_code == 201
+            refused = publish(client, above.tarball)
+            assert (refused.status_code, refused.json()["error"]) == (400, "pack_version_not_found"), (
+                refused.text
+            )
+            assert words in refused.json()["message"]
+        assert [one["version"] for one in client.get(PATH).json()["packs"]] == ["1.4.0"]
+        assert publish(client, newer.tarball).status_code == 201
+        made = publish(client, above.tarball)
+        assert (made.status_code, made.json()["dependencies"]) == (201, {"local.acme.base": "^1.5"})
+        held = client.delete(f"{PATH}/local.acme.base@1.6.0")
+        assert (held.status_code, "local.acme.above@1.0.0 depends on it" in held.json()["message"]) == (
+            409,
+            True,
+        )
+        assert client.delete(f"{PATH}/local.acme.base@1.4.0").status_code == 200
+        assert client.delete(f"{PATH}/local.acme.above@1.0.0").status_code == 200
+        assert client.delete(f"{PATH}/local.acme.base@1.6.0").status_code == 200
+
+
+def test_an_optional_capability_that_is_missing_is_listed_as_degraded(host):
+    peers = {"aiProviders": "supported", "vectorStore": "supported", "host.canvas": "supported"}
+    optional = {
+        "vectorStore": {"optional": True},
+        "host.canvas": {"optional": True},
+        "aiProviders": {"optional": True},
+    }
+    with host.client(tenant="degraded") as client:
+        needy = pack("needy", peerDependencies=peers)
+        refused = publish(client, needy.tarball)
+        assert (refused.status_code, refused.json()["error"]) == (400, "pack_peer_dependency_missing")
+        named = [problem["place"] for problem in refused.json()["details"]["problems"]]
+        assert named == ["pack.json: peerDependencies.host.canvas", "pack.json: peerDependencies.vectorStore"]
+        assert client.get(PATH).json() == {"packs": []}
+        one = pack("needy", peerDependencies=peers, peerDependenciesMeta=optional)
+        assert publish(client, one.tarball).status_code == 201
+        entry = client.get("/v1/agents/local.acme.needy.bot").json()
+        assert entry["degraded"] == ["host.canvas", "vectorStore"]
+        fits("agent-inventory-response", client.get("/v1/agents").json())

@@ -172,7 +172,12 @@ class ConfiguredAgents:
         manifest = Manifest(
             definition.manifest, definition.prompt, definition.task_schema, definition.return_schema
         )
-        card = msgspec.structs.replace(manifest.card(), version=definition.version, pack=definition.pack)
+        card = msgspec.structs.replace(
+            manifest.card(),
+            version=definition.version,
+            pack=definition.pack,
+            optional_peers=definition.optional_peers,
+        )
         config = AgentConfig(kind="manifest", target=definition.pack)
         return PackAgent(card, definition, self._choice(card, config, f"agent {card.agent_id}"))
 

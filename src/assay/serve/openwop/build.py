@@ -22,6 +22,7 @@ from assay.serve.openwop.deployments import DeploymentRuns, deployment_capabilit
 from assay.serve.openwop.evals import EvalRuns
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.host import OpenWopHost, RunResource
+from assay.serve.openwop.supplied import supplied
 from assay.serve.openwop.workflows import WorkflowRuns
 from assay.serve.web.limits import ServerLimits
 from assay.version import __version__
@@ -100,7 +101,9 @@ def build_host(
         replay=features.offer_replay,
         cards=cards,
         pack_agents=evals.dependencies.packs,
-        packs=PackService(packs, pack_reader(pack_keys, limits), offered=features.offer_packs),
+        packs=PackService(
+            packs, pack_reader(pack_keys, limits, supplied(features)), offered=features.offer_packs
+        ),
         agents=features.offer_agents,
         promotions=offered,
     )

@@ -1,11 +1,12 @@
 """The inventory of agents, and the stored eval suites (contract §7.4, §7.7)."""
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
+from assay.packs.requirements import Supplied, unmet
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import is_object
 from assay.serve.fep.request_parser import read_json
@@ -49,13 +50,23 @@ def _advertises(capabilities: Any, name: str) -> bool:
     return bool(capabilities.get("supported", True) if is_object(capabilities) else capabilities)
 
 
-def _entry(advertised: dict[str, Any], card: AgentCard) -> dict[str, Any]:
-    """An entry, with the capabilities that the agent requires and this host does not have."""
-    entry = agent_document(card)
-    if card.requires:
-        missing = [name for name in card.requires if not _advertises(advertised, name)]
-        entry |= {"degraded": missing} if missing else {}
-    return entry
+class _Capabilities(NamedTuple):
+    """What this host advertises, and what it supplies to packs."""
+
+    advertised: dict[str, Any]
+    supplied: Supplied
+
+    @staticmethod
+    def of(host: OpenWopHost) -> "_Capabilities":
+        supplied: Supplied = {} if host.packs is None else host.packs.reader.supplied
+        return _Capabilities(document(host.capabilities()), supplied)
+
+    def entry(self, card: AgentCard) -> dict[str, Any]:
+        """An entry, with the capabilities that the agent or its pack names and this host does not have."""
+        missing = [name for name in card.requires if not _advertises(self.advertised, name)]
+        missing += unmet(card.optional_peers, self.supplied)
+        entry = agent_document(card)
+        return entry | {"degraded": list(dict.fromkeys(missing))} if missing else entry
 
 
 def _host(call: HttpRequest) -> OpenWopHost:
@@ -69,18 +80,18 @@ async def list_agents(call: HttpRequest) -> Response:
     """All agents. Many are made and sent some at a time, off the event loop."""
     call.query()
     host = _host(call)
-    cards, advertised = await host.tenant_cards(call.tenant), document(host.capabilities())
+    cards, capabilities = await host.tenant_cards(call.tenant), _Capabilities.of(host)
     if len(cards) <= TOGETHER:
-        return answer({"agents": [_entry(advertised, card) for card in cards], "total": len(cards)})
-    return Response(_agents(cards, advertised))
+        return answer({"agents": [capabilities.entry(card) for card in cards], "total": len(cards)})
+    return Response(_agents(cards, capabilities))
 
 
-async def _agents(cards: list[AgentCard], advertised: dict[str, Any]) -> AsyncGenerator[bytes]:
+async def _agents(cards: list[AgentCard], capabilities: _Capabilities) -> AsyncGenerator[bytes]:
     comma = b'{"agents":['
     for first in range(0, len(cards), TOGETHER):
         some = cards[first : first + TOGETHER]
         yield comma
-        yield await in_thread(lambda some=some: encode([_entry(advertised, card) for card in some])[1:-1])
+        yield await in_thread(lambda some=some: encode([capabilities.entry(card) for card in some])[1:-1])
         comma = b","
     yield b'],"total":%d}' % len(cards)
 
@@ -92,7 +103,7 @@ async def get_agent(call: HttpRequest) -> Response:
     card = await host.tenant_card(call.tenant, ref)
     if card is None:
         raise NotFound(f"there is no agent {ref[:256]!r}")
-    return answer(_entry(document(host.capabilities()), card))
+    return answer(_Capabilities.of(host).entry(card))
 
 
 async def put_suite(call: HttpRequest) -> Response:

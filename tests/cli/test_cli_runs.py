@@ -181,14 +181,21 @@ def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, col
 
 
 NOW = datetime.now(UTC)
-PARTS = {"total_test_cases": 10, "completed_test_cases": 3, "error_test_cases": 1, "skipped_test_cases": 6}
-EVAL = {"total": 10, "done": 3, "agentId": "local.a.b", "tags": ["k=v"]}
+EVAL = {"total": 10, "agentId": "local.a.b", "tags": ["k=v"]}
+
+
+def numbers(results, cases, **counts):
+    return {"statistics": {"results": results, "cases": cases, "counts": counts}}
+
+
 ROWS = {  # what a store holds of a run; its cases, how many were not measured, and how many of them were never reached
-    "a failed evaluation": ("evaluation", "failed", {"total": 10, "summary": PARTS}, ("4 of 10", 7, 6)),
-    "a completed one": ("evaluation", "completed", {"total": 10, "summary": PARTS}, ("10", 7, 0)),
-    "an eval that was cancelled": ("agent-eval", "cancelled", {**EVAL, "unmeasured": 2}, ("3 of 10", 7, 5)),
-    "an eval that could not be measured": ("agent-eval", "failed", {**EVAL, "unmeasured": 7}, ("3 of 10", 7, 0)),
-    "an eval under way": ("agent-eval", "running", EVAL, ("3 of 10", 0, 0)),
+    "a failed evaluation": ("evaluation", "failed", {"total": 10, **numbers(4, 4, passed=3, error=1)}, ("4 of 10", 7, 6)),
+    "a completed one": ("evaluation", "completed", {"total": 10, **numbers(10, 10, passed=3, error=1, skipped=6)}, ("10", 7, 0)),
+    "one with trials": ("evaluation", "completed", {"total": 6, "trials": 2, **numbers(6, 3, passed=3)}, ("3×2", 0, 0)),
+    "one with repeated ids": ("evaluation", "completed", {"total": 7, **numbers(7, 3, failed=3)}, ("3 (7 trials)", 0, 0)),
+    "one that was stopped, with repeated ids": ("evaluation", "failed", {"total": 9, **numbers(7, 3, failed=3)}, ("3 of 5", 2, 2)),
+    "an eval that was cancelled": ("agent-eval", "cancelled", {**EVAL, **numbers(5, 5, passed=3, error=2)}, ("5 of 10", 7, 5)),
+    "an eval that could not be measured": ("agent-eval", "failed", {**EVAL, **numbers(10, 10, passed=3, error=7)}, ("10", 7, 0)),
     "a workflow": ("workflow", "completed", {"goalSatisfied": True}, ("–", 0, 0)),
 }  # fmt: skip
 

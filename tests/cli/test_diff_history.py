@@ -119,7 +119,7 @@ def test_history(home, runs, command):
     assert head == "local.mine.evals.diff: 2 runs"
     assert titles.split()[:4] == ["version", "run", "score", "0"]
     assert first.split()[0] == "0.0.0"
-    assert "0.333 (0.06…0.79)" in first
+    assert "0.333 (0.061–0.792)" in first
     assert "●" in first
     assert second.split()[1] in runs["trials"]  # the newest is the last line
     page = json.loads(command("history", "local.mine.evals.diff", "--json", "--limit", "2", folder=home).out)

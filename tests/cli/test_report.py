@@ -69,9 +69,7 @@ def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tm
     assert out == "2 cases in run.md\n"
     first = text.splitlines()[:4]
     assert first[0] == "# capitals"
-    assert first[3].startswith(
-        "> **No bar.** No bar decides this run. Case pass rate 0.500, 95 &#37; interval 0."
-    )
+    assert first[3].startswith("> **No bar.** No bar decides this run. Case pass rate 50.0&#37;")
     assert "<details><summary>1 did not pass</summary>" in text
     assert "| cases | 1 passed, 1 failed |" in text
     for active in ("<img", "@team", "](", "\n# heading"):

@@ -21,6 +21,7 @@ import assay
 from assay.cli.run_list import RunRow, show_rows
 from assay.fep.csv_cells import encode_row
 from assay.ports import Run
+from assay.runs.run_statistics import CaseCounts, Cost, RunStatistics, Score
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from support.command import on_a_terminal
@@ -314,8 +315,24 @@ def test_the_list_of_runs_fits_a_narrow_terminal(width, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     made = datetime.now(UTC)
-    runs = [Run(id=f"eval_{at:010}{at:018}", tenant="t", kind="evaluation", created=made) for at in range(2)]
-    rows = [RunRow(run=run, case_pass_rate=0.123, cost_usd=1.5, done=12, total=34_567) for run in runs]
+    runs = [
+        Run(
+            id=f"eval_{at:010}{at:018}",
+            tenant="t",
+            kind="evaluation",
+            created=made,
+            metadata={"total": 34_567},
+        )
+        for at in range(2)
+    ]
+    statistics = RunStatistics(
+        score=Score(name="case pass rate", scale="rate", value=0.123, cases=12),
+        cases=12,
+        results=12,
+        counts=CaseCounts(failed=12),
+        cost=Cost(known_usd=1.5),
+    )
+    rows = [RunRow(run=run, statistics=statistics) for run in runs]
     show_rows(rows)
     shown = ANSI.sub("", capsys.readouterr().out)
     assert all(len(line) <= width for line in shown.split("\n")), shown

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.agenteval.report import TaskReport, _interval
+from assay.agenteval.eval_statistics import interval_of
 from assay.fep import columns as clusters
 from assay.fep import tally as tallies
 from assay.fep.statistics import totals
@@ -367,9 +367,6 @@ def test_every_way_gives_the_same_numbers(command, tmp_path, mixed):
     ],
 )
 def test_the_interval_of_a_score(kind, scores, trials, interval, name):
-    tasks = [
-        TaskReport(task_id=str(at), kind=kind, score=score, trials=trials) for at, score in enumerate(scores)
-    ]
-    low, high, method = _interval(tasks)
+    low, high, method = interval_of(scores, trials * len(scores))
     assert (low, high) == (pytest.approx(interval, abs=1e-5) if interval[0] is not None else interval)
     assert method == name

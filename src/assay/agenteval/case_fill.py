@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
+from assay.agenteval.eval_statistics import read_statistics
 from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND as EVAL
 from assay.agenteval.run_header import read_request, read_tasks
@@ -20,16 +20,17 @@ from assay.agenteval.safety_records import MODE, read_records
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial_rows import outcomes_of_trial
 from assay.errors import EnvironmentFailure
-from assay.fep.case_fold import CHECKS, CaseFold, evaluation_facts
+from assay.fep.case_fold import CHECKS, CaseFold
 from assay.fep.case_outcomes import CaseOutcomes, OutcomeColumns, add_result, read_result
 from assay.fep.run_header import RESULTS
 from assay.fep.spending import Spending
-from assay.ports import CLOSED, CaseBlock, CaseTotals, EvidenceChunk, Run, RunFacts, Store, Unfilled
+from assay.ports import CLOSED, CaseBlock, EvidenceChunk, Run, Store, Unfilled
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object
 from assay.protocol.scorecard import SafetyFinding
 from assay.runs.paging import read_chunks, read_events
+from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
 from assay.workers.threads import off_loop
 
 STEP_BYTES = 4 * 1024 * 1024  # of results in one transaction, about
@@ -85,7 +86,12 @@ async def fill_run(store: Store, unfilled: Unfilled) -> bool:
             await asyncio.sleep(PAUSE)
             blocks, size = [], 0
     await store.fill(run.id, blocks, next=unfilled.next, metadata=table.metadata)
-    await store.fill(run.id, [], next=None, facts=await _facts(store, run))
+    statistics = await read_statistics(store, run) or RunStatistics()
+    summary = await read_summary(store, run)
+    facts = facts_of(statistics, passed=None if summary is None else summary.passed)
+    if run.kind == EVAL and summary is None:
+        facts = msgspec.structs.replace(facts, score=None)  # without a scorecard there is no score to sort by
+    await store.fill(run.id, [], next=None, facts=facts, metadata=statistics_metadata(statistics))
     return True
 
 
@@ -160,17 +166,3 @@ async def _trials(store: Store, run: str) -> Mapping[tuple[str, int], TrialEnded
                 ),
             )
     return found
-
-
-async def _facts(store: Store, run: Run) -> RunFacts:
-    totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
-    if run.kind != EVAL:
-        return evaluation_facts(totals)
-    summary = await read_summary(store, run)
-    cost = None if totals.unknown else round(totals.spent, 12)
-    if summary is None:
-        return RunFacts(cost=cost)
-    spent = summary.total_cost_usd
-    return RunFacts(
-        score=summary.aggregate_score, cost=None if spent is UNSET else spent, passed=summary.passed
-    )

@@ -7,10 +7,11 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
+from assay.agenteval.eval_statistics import read_kinds
 from assay.agenteval.progress import EvalProgress
 from assay.agenteval.request import EvalLimits, overrides_of
 from assay.agenteval.rubric import judge_arguments
-from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
+from assay.agenteval.run_header import KIND, EvalHeader, read_request
 from assay.agenteval.safety import SafetyInspector
 from assay.agenteval.safety_records import MODE, read_records
 from assay.agenteval.scorecard import Scorecard
@@ -66,7 +67,7 @@ class AgentEvalKind:
 
     async def restore(self, store: Store, run: Run) -> EvalState:
         request = await read_request(store, run.id)
-        order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
+        kinds = await read_kinds(store, run.id)
         dependencies, scorecard = self._dependencies, Scorecard(request)
         if MODE in request.modes:
             async for record in read_records(store, run.id):
@@ -74,7 +75,7 @@ class AgentEvalKind:
         return EvalState(
             run,
             scorecard,
-            order,
+            kinds,
             dependencies.services.clock,
             self._time_budget(run, request),
             dependencies.limits,
@@ -184,10 +185,3 @@ class AgentEvalKind:
         if request.checks is None or dependencies.checks is not None:
             return dependencies.checks
         return plan_checks(request.checks, dependencies.registry, dependencies.services)
-
-
-class _Id(Struct):
-    taskId: str  # noqa: N815  # the wire's name
-
-
-_id = msgspec.json.Decoder(_Id).decode

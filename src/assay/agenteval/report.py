@@ -1,29 +1,25 @@
 """The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import AsyncIterator, Container
 from math import fsum
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, field
 
+from assay.agenteval.eval_statistics import open_log, trials_of
 from assay.agenteval.rubric import reasons
-from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
+from assay.agenteval.run_header import KIND, RESULTS, read_request
 from assay.agenteval.safety_records import MODE, SAFETY, SafetyRecord, is_blocking, read_records, record_of
 from assay.agenteval.safety_report import SafetyFold, SafetyReport
-from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
-from assay.agenteval.scoring import bar_of
-from assay.fep.statistics import rates_by_k
-from assay.ports import Event, EvidenceChunk, Run, Store
+from assay.agenteval.scorecard import Scorecard, SuiteVerdict, verdict_of
+from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.event_record import decode_event
-from assay.protocol.events import TrialEnded
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.scorecard import EvalSummary
-from assay.protocol.suite import EvalTask
-from assay.runs.paging import read_chunks, read_events
-from assay.stats.intervals import UNIT, Method, Rate, mean_of
-from assay.stats.repeats import pass_all_k, pass_at_k
+from assay.runs.paging import read_chunks
+from assay.runs.run_statistics import Cost, stored_statistics
+from assay.stats.intervals import Method, Rate
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -81,19 +77,12 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def report_of(store: Store, run: Run) -> EvalReport:
-    request = await read_request(store, run.id)
-    scorecard, trials = Scorecard(request), _TrialScores()
-    async for event in read_events(store, run.id):
-        scorecard.add(event)
-        trials.add(event)
-    tasks = [
-        _task(msgspec.json.decode(line, type=EvalTask), scorecard, trials)
-        async for _, line in read_tasks(store, run.id)
-    ]
-    done = [task for task in tasks if task.score is not None]
-    low, high, method = _interval(done)
-    repeats = Counter((task.trials_passed, task.trials) for task in done)
-    rates = {int(k): rate for k, rate in rates_by_k(repeats, pass_all_k).items()}
+    log = await open_log(store, run)
+    await log.advance(store, run)
+    scorecard, request = log.scorecard, log.scorecard.request
+    statistics = stored_statistics(run) or log.statistics(run)
+    score, cost, latency = statistics.score, statistics.cost or Cost(), statistics.latency
+    rates = {int(k): rate for k, rate in statistics.pass_k.items()}
     bars = request.thresholds
     return EvalReport(
         run=run.id,
@@ -105,26 +94,26 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         modes=request.modes,
         trials=request.trials,
         total=request.total,
-        score=scorecard.score,
-        low=low,
-        high=high,
-        cases=len(done),
+        score=score.value if score else 0.0,
+        low=score.low if score else None,
+        high=score.high if score else None,
+        cases=score.cases if score else 0,
         pass_score=request.pass_score,
-        passed_count=scorecard.passed_count,
+        passed_count=statistics.counts.passed,
         verdict=verdict_of(scorecard) if run.status == "completed" else None,
-        cost_usd=scorecard.total_cost,
-        known_cost_usd=scorecard.cost,
+        cost_usd=cost.total_usd,
+        known_cost_usd=cost.known_usd,
         max_cost_usd=None if bars.max_cost_usd is UNSET else bars.max_cost_usd,
-        p95_latency_ms=p95(scorecard.latencies),
+        p95_latency_ms=int(latency.p95_ms) if latency else None,
         max_p95_latency_ms=None if bars.max_p95_latency_ms is UNSET else bars.max_p95_latency_ms,
         baseline_run_id=request.baseline_run_id,
         baseline_score=request.baseline_score,
-        unmeasured=tuple(task.task_id for task in tasks if task.task_id in scorecard.unmeasured),
-        tasks=tuple(tasks),
+        unmeasured=tuple(id for id in log.kinds if id in scorecard.unmeasured),
+        tasks=tuple(_task(id, kind, scorecard) for id, kind in log.kinds.items()),
         pass_k={k: rate.rate for k, rate in rates.items()},
         pass_k_intervals=rates,
-        pass_at_k_intervals={int(k): rate for k, rate in rates_by_k(repeats, pass_at_k).items()},
-        interval_method=method,
+        pass_at_k_intervals={int(k): rate for k, rate in statistics.pass_at_k.items()},
+        interval_method=score.method if score else "none",
         safety=(await fold_safety(store, run, scorecard.tasks, request.policy)).report()
         if MODE in request.modes
         else None,
@@ -141,52 +130,21 @@ async def fold_safety(
     return fold
 
 
-class _TrialScores:
-    """The score of every trial, for tasks with several."""
-
-    def __init__(self) -> None:
-        self.scores: defaultdict[str, list[float]] = defaultdict(list)
-
-    def add(self, event: Event) -> None:
-        if event.type == "assay.trial.ended":
-            ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
-            if ended.score is not UNSET:
-                self.scores[ended.task_id].append(ended.score)
-
-
-def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskReport:
-    kind, scored = task.expected.kind, scorecard.tasks.get(task.task_id)
+def _task(id: str, kind: str, scorecard: Scorecard) -> TaskReport:
+    scored = scorecard.tasks.get(id)
     if scored is None:
-        return TaskReport(task_id=task.task_id, kind=kind)
-    bar = bar_of(kind, scorecard.request.pass_score)
-    scores = trials.scores.get(task.task_id) or [scored.score]
+        return TaskReport(task_id=id, kind=kind)
+    passed, trials = trials_of(scorecard, id, kind)
     return TaskReport(
-        task_id=task.task_id,
+        task_id=id,
         kind=kind,
         score=scored.score,
         passed=scored.passed,
-        trials=len(scores),
-        trials_passed=sum(score >= bar for score in scores),
+        trials=trials,
+        trials_passed=passed,
         cost_usd=None if scored.cost_usd is UNSET else scored.cost_usd,
         latency_ms=None if scored.latency_ms is UNSET else scored.latency_ms,
     )
-
-
-Interval = tuple[float | None, float | None, Method]
-
-
-def _interval(tasks: list[TaskReport]) -> Interval:
-    """The interval of the score. A task with its trials has one value."""
-    scores = [task.score for task in tasks if task.score is not None]
-    return interval_of(scores, sum(task.trials for task in tasks))
-
-
-def interval_of(scores: Sequence[float], trials: int) -> Interval:
-    """The 95% interval of the mean score of tasks, from their scores and the number of all their trials (decision 52)."""
-    if not scores:
-        return None, None, "none"
-    found = mean_of(scores, trials, UNIT)
-    return found.low, found.high, found.method
 
 
 class Reason(Struct, frozen=True, rename="camel"):

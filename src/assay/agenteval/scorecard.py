@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable
-from math import ceil, fsum
+from math import fsum
 from statistics import median
 
 import msgspec
@@ -15,6 +15,7 @@ from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.scorecard import EvalSummary, Regression, SafetyFinding, TaskScore
 from assay.protocol.suite import Thresholds
+from assay.runs.run_statistics import latency_of
 
 
 class _Usage(Struct, rename="camel"):
@@ -40,8 +41,9 @@ class Scorecard:
         self.trials: dict[str, dict[int, TrialEnded]] = {}  # of tasks without a score yet
         self.unmeasured: dict[str, None] = {}  # tasks with a trial that was not measured
         self.latencies = array("Q")
+        self.trial_scores: dict[str, dict[int, float]] = {}  # of runs with several trials, by task and trial
         self.cost = 0.0  # the sum of known costs
-        self.unknown = False  # whether some cost is not known
+        self.unknown_costs = 0  # answers whose cost is not known
         self.models: dict[str, None] = {}  # that the agent reported
         self._usages = 0
         self._findings: dict[str, dict[int, tuple[SafetyFinding, ...]]] = {}  # by task and trial
@@ -57,6 +59,10 @@ class Scorecard:
             return UNSET
         trials = self._findings.get(task_id, {})
         return distinct(one for trial in sorted(trials) for one in trials[trial])
+
+    def blocked_trials(self, task_id: str) -> set[int]:
+        """The trials of a task that did not pass because of a finding."""
+        return {trial for trial, findings in self._findings.get(task_id, {}).items() if is_blocking(findings)}
 
     def with_findings(self, scored: EvalScored) -> EvalScored:
         """A finding of any trial counts for the task: if it is high or critical, the score is 0."""
@@ -79,27 +85,32 @@ class Scorecard:
                 if self.request.trials == 1 and scored.latency_ms is not UNSET:
                     self.latencies.append(scored.latency_ms)
             case "assay.trial.ended":
-                ended = _ended(decode_event(event.data).payload)
-                self.trials.setdefault(ended.task_id, {})[ended.trial] = ended
-                if ended.score is UNSET:
-                    self.unmeasured[ended.task_id] = None
-                elif ended.latency_ms is not UNSET:
-                    self.latencies.append(ended.latency_ms)
+                self._end_trial(_ended(decode_event(event.data).payload))
             case "agent.invocation.started":
                 self._usages = 0
             case "provider.usage":
                 self._use(_used(decode_event(event.data).payload))
             case "agent.invocation.completed":
-                self.unknown |= self._usages == 0 and not self.request.free
+                self.unknown_costs += self._usages == 0 and not self.request.free
             case _:
                 pass
+
+    def _end_trial(self, ended: TrialEnded) -> None:
+        self.trials.setdefault(ended.task_id, {})[ended.trial] = ended
+        if ended.score is UNSET:
+            self.unmeasured[ended.task_id] = None
+            return
+        if self.request.trials > 1:
+            self.trial_scores.setdefault(ended.task_id, {})[ended.trial] = ended.score
+        if ended.latency_ms is not UNSET:
+            self.latencies.append(ended.latency_ms)
 
     def _use(self, usage: _Usage) -> None:
         if usage.node_id.startswith("task:"):
             self._usages += 1
             self.models[model_name(usage.provider, usage.model)] = None
         if usage.cost_estimate_usd is None:
-            self.unknown = True
+            self.unknown_costs += 1
         else:
             self.cost = fsum((self.cost, usage.cost_estimate_usd))
 
@@ -108,7 +119,12 @@ class Scorecard:
 
     @property
     def total_cost(self) -> float | None:
-        return None if self.unknown else round(self.cost, 12)
+        return None if self.unknown_costs else round(self.cost, 12)
+
+    @property
+    def p95_latency_ms(self) -> int | None:
+        latency = latency_of(self.latencies)
+        return None if latency is None else int(latency.p95_ms)
 
     @property
     def score(self) -> float:
@@ -123,12 +139,6 @@ def model_name(provider: str, model: str) -> str:
 def mean(scores: Iterable[float]) -> float:
     many = list(scores)
     return min(1.0, max(0.0, round(fsum(many) / len(many), 12))) if many else 0.0
-
-
-def p95(latencies: Iterable[int]) -> int | None:
-    """The 95th percentile, by nearest rank."""
-    ordered = sorted(latencies)
-    return ordered[ceil(0.95 * len(ordered)) - 1] if ordered else None
 
 
 def task_score(trials: Iterable[TrialEnded], pass_score: float) -> EvalScored:
@@ -173,7 +183,7 @@ def verdict_of(scorecard: Scorecard) -> SuiteVerdict:
     return verdict(
         scorecard.score,
         scorecard.total_cost,
-        p95(scorecard.latencies),
+        scorecard.p95_latency_ms,
         request.thresholds,
         request.pass_score,
     )

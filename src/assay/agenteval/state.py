@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.eval_statistics import Kinds, eval_statistics
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import RESULTS, read_tasks
 from assay.agenteval.safety_records import SAFETY
@@ -24,6 +25,7 @@ from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.runs.budgets import TimeBudget
+from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
 
 MAX_MODELS = 5  # in the metadata of a run
 _pack = msgspec.msgpack.encode
@@ -39,12 +41,13 @@ class EvalState:
         self,
         run: Run,
         scorecard: Scorecard,
-        order: list[str],
+        kinds: Kinds,
         clock: Clock,
         time_budget: TimeBudget,
         host: EvalLimits,
     ) -> None:
-        self._run, self._scorecard, self._order, self._clock = run, scorecard, order, clock
+        self._run, self._scorecard, self._clock = run, scorecard, clock
+        self._kinds, self._order, self._statistics = kinds, list(kinds), RunStatistics()
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
         self._table = CaseFold(run.metadata.get(CHECKS, ()))
@@ -125,11 +128,18 @@ class EvalState:
 
     def metadata(self) -> dict[str, Any]:
         scorecard = self._scorecard
-        metadata = {**self._run.metadata, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
+        before = {name: value for name, value in self._run.metadata.items() if name != STATISTICS}
+        metadata = {**before, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
         metadata |= self._table.metadata
         if scorecard.models:
             metadata["models"] = list(scorecard.models)[:MAX_MODELS]
         return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
+
+    async def finish(self, store: Store) -> None:
+        self._statistics = eval_statistics(self._scorecard, self._kinds, ended=True)
+
+    def _last_metadata(self) -> dict[str, Any]:
+        return self.metadata() | statistics_metadata(self._statistics)
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         if refusal is not None:
@@ -137,7 +147,7 @@ class EvalState:
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             events = split([cancelled], self._clock.now()).events
-            return Ending("cancelled", events, self.metadata(), facts=self._cost_facts())
+            return Ending("cancelled", events, self._last_metadata(), facts=self._cost_facts())
         if self._scorecard.cost > self._ceiling:
             return self._budget_ending()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
@@ -161,7 +171,11 @@ class EvalState:
         evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.start_event)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
-        metadata = {**self.metadata(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
+        metadata = {
+            **self._last_metadata(),
+            "aggregateScore": summary.aggregate_score,
+            "passed": summary.passed,
+        }
         outcome = msgspec.structs.replace(
             self._cost_facts(), score=summary.aggregate_score, passed=summary.passed
         )
@@ -199,7 +213,7 @@ class EvalState:
         cause = facts[0].id if facts else None
         failed = payloads.RunFailed(error=error, duration_ms=self._duration())
         facts.append(PendingEvent(type="run.failed", payload=failed, causation_id=cause))
-        metadata = {**self.metadata(), "error": message, "code": code}
+        metadata = {**self._last_metadata(), "error": message, "code": code}
         events = split(facts, self._clock.now()).events
         return Ending("failed", events, metadata, facts=self._cost_facts())
 

@@ -23,6 +23,7 @@ from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings, load
+from assay.stats.number_text import score_text
 from assay.terminal import one_line
 
 TENANT = "local"
@@ -68,7 +69,7 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
         verdict = "passed" if self.passed else "not passed" if self.summary else self.status
         lines = [
             f"SuiteRun {self.run_id}: {report.suite_id} {report.suite_version}, {verdict}",
-            f"  score {report.score:.3f}, {report.passed_count:,} of {report.total:,} tasks passed",
+            f"  score {score_text(report.score)}, {report.passed_count:,} of {report.total:,} tasks passed",
             *(f"  {reason.task_id}: {' '.join(reason.message.split())}" for reason in self.reasons[:SHOWN]),
         ]
         lines += [f"  … {len(self.reasons) - SHOWN:,} more"] if len(self.reasons) > SHOWN else []

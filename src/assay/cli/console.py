@@ -77,11 +77,10 @@ def _print(text: str, stream: TextIO) -> None:
     print(text, file=stream)
 
 
-def case_count(results: int, trials: int, noun: str = "case") -> str:
-    """`3 cases`, or `3 cases, 6 trials` where each case has several trials and each trial a result."""
-    if trials == 1:
-        return count_of(results, noun)
-    return f"{count_of(distinct_cases(results, trials), noun)}, {count_of(results, 'trial')}"
+def case_count(cases: int, results: int, noun: str = "case") -> str:
+    """`3 cases`, or `3 cases, 6 trials` where cases are repeated and each repeat has a result."""
+    trials = f", {count_of(results, 'trial')}" if results > cases else ""
+    return f"{count_of(cases, noun)}{trials}"
 
 
 def distinct_cases(results: int, trials: int) -> int:

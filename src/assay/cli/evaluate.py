@@ -107,7 +107,7 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
         trouble = refusal
     except KeyboardInterrupt:
         trouble = EnvironmentFailure(
-            f"interrupted after {case_count(tally.cases, options.trials)}; the others were not measured"
+            f"interrupted after {case_count(tally.distinct_cases, tally.cases)}; the others were not measured"
         )
     footer = RunFooter(
         evaluation_id=agent.run or run if agent else run,
@@ -313,7 +313,6 @@ def _report(
             min_pass_rate=overall,
             seconds=seconds,
             experiment=name,
-            trials=options.trials,
             ks=options.ks,
         )
         render_slices.show_slices(slices)
@@ -335,10 +334,10 @@ def _report(
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls
         echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")
-    _report_error(tally, bad_lines, error, options.trials)
+    _report_error(tally, bad_lines, error)
 
 
-def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None, trials: int) -> None:
+def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None) -> None:
     if bad_lines.count:
         echo_err(f"{count_of(bad_lines.count, 'invalid line')} skipped and not measured")
     if error is None:
@@ -350,7 +349,9 @@ def _report_error(tally: Tally, bad_lines: BadLines, error: Refusal | None, tria
     for line in error.lines:
         echo_err(line)
     if tally.cases and not isinstance(error, EnvironmentFailure):
-        echo_err(f"stopped after {case_count(tally.cases, trials)}; the others were not measured")
+        echo_err(
+            f"stopped after {case_count(tally.distinct_cases, tally.cases)}; the others were not measured"
+        )
 
 
 def _exit_code(

@@ -17,9 +17,10 @@ from assay.cli.console_table import Page, Table, cell
 from assay.cli.run_list import short_ids
 from assay.comparison.history import HistoryRow, rows_of, suite_runs
 from assay.errors import UsageError
-from assay.fep.spending import format_usd
 from assay.promotion.states import deployment_states
 from assay.settings import Settings
+from assay.stats.number_text import format_usd, milliseconds_text, range_text
+from assay.stats.number_text import score_text as number_text
 
 CHARTS = (21, 11, 0)  # columns of the chart: the widest that fits
 MAX_PAGE = 100  # rows that a server returns at once
@@ -127,7 +128,7 @@ def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Tabl
         table.add_column("0" + "1".rjust(columns - 1), no_wrap=True)
     last = {
         "cost": ["–" if row.cost_usd is None else format_usd(row.cost_usd) for row in rows],
-        "p95": ["–" if row.p95_latency_ms is None else f"{row.p95_latency_ms:,} ms" for row in rows],
+        "p95": ["–" if row.p95_latency_ms is None else milliseconds_text(row.p95_latency_ms) for row in rows],
         "findings": [*map(findings_text, rows)],
         "state": [*map(state_text, rows)],
     }
@@ -150,12 +151,12 @@ def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Tabl
 
 
 def score_text(row: HistoryRow) -> str:
-    """`0.800 (0.55…0.93)`, or the status of a run without a score."""
+    """`0.800 (0.549–0.930)`, or the status of a run without a score."""
     if row.score is None:
         return "not measured" if row.status == "completed" else row.status
     if row.low is None or row.high is None:
-        return f"{row.score:.3f}"
-    return f"{row.score:.3f} ({row.low:.2f}…{row.high:.2f})"
+        return number_text(row.score)
+    return f"{number_text(row.score)} ({range_text(row.low, row.high, 'score')})"
 
 
 def chart(row: HistoryRow, columns: int) -> str:

@@ -14,9 +14,9 @@ from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console import echo_json, echo_rows
 from assay.cli.exit_codes import ERROR, PASSED
 from assay.errors import Fault, InvalidRequest, Refusal
-from assay.fep.spending import format_usd
 from assay.ports import Message, Provider
 from assay.settings import load
+from assay.stats.number_text import format_usd
 
 SCHEMA = {
     "type": "object",

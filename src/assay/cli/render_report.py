@@ -10,6 +10,7 @@ from assay.comparison.view import PairView
 from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.report_data import Report, ReportRun
+from assay.stats.number_text import score_text as number_text
 
 MAX_ROWS = 100  # of one table
 MAX_REASON = 300
@@ -84,9 +85,9 @@ def verdict_of(overview: dict[str, Any]) -> tuple[str, list[str]]:
 
 def _bar_text(bar: dict[str, Any]) -> str:
     noun, word = BARS.get(bar["name"], (bar["name"], "beside"))
-    if bar["observed"] is None:
-        return f"The {noun} is not known, and the bar is {bar['required']:g}."
-    return f"The {noun} {bar['observed']:.6g} is {word} the bar of {bar['required']:g}."
+    if bar["observedText"] is None:
+        return f"The {noun} is not known, and the bar is {bar['requiredText']}."
+    return f"The {noun} {bar['observedText']} is {word} the bar of {bar['requiredText']}."
 
 
 def score_text(score: dict[str, Any] | None) -> str:
@@ -94,10 +95,9 @@ def score_text(score: dict[str, Any] | None) -> str:
     if score is None:
         return "The score was not measured."
     name = f"{score['name'][:1].upper()}{score['name'][1:]}"
-    if score["low"] is None or score["high"] is None:
-        return f"{name} {score['value']:.3f}, without an interval: there are too few cases."
-    low, high = max(0.0, score["low"]), min(1.0, score["high"])
-    return f"{name} {score['value']:.3f}, 95 % interval {low:.3f} to {high:.3f}, {score['cases']:,} measured."
+    if score["low"] is None:
+        return f"{name} {score['text']}, without an interval: there are too few cases."
+    return f"{name} {score['text']}, 95% interval {score['range']} ({score['method']}), {score['cases']:,} measured."
 
 
 def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
@@ -105,13 +105,9 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
     counts: dict[str, int] = row["counts"] or {}
     words = {"passed": "passed", **STATUS}
     agent = " ".join(str(row[name]) for name in ("agentId", "agentVersion") if name in row)
-    known = "not known"
-    if cost is not None:
-        amount = f"${cost['knownUsd']:.6g}"
-        known = amount if cost["totalUsd"] is not None else f"at least {amount}"
     late = "not measured"
-    if latency is not None and latency["p95Ms"] is not None:
-        late = f"{latency['p95Ms']:,.0f} ms, median {latency['medianMs']:,.0f} ms"
+    if latency is not None:
+        late = f"{latency['p95Text']}, median {latency['medianText']}"
     found = overview.get("findings")
     facts = [
         ("run", row["runId"]),
@@ -122,7 +118,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("trials", str(row.get("trials", ""))),
         ("cases", ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name))),
         ("never reached", f"{overview['unmeasured']['neverReached'] or ''}"),
-        ("cost", known),
+        ("cost", "" if cost is None else cost["text"]),
         ("latency, p95", late),
         (
             "findings",
@@ -162,7 +158,7 @@ def _part(row: CaseRow, name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None else number_text(value)
 
 
 def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]) -> list[str]:

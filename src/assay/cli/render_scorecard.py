@@ -20,12 +20,12 @@ from assay.cli.result_export import ResultExport
 from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
 from assay.fep.sinks import OutputFile
-from assay.fep.spending import format_usd
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
+from assay.stats.number_text import cost_text, format_usd, milliseconds_text, range_text, score_text
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -85,7 +85,7 @@ def correction_line(effective: Effective) -> str:
     corrected = effective.verdict
     verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"
     return (
-        f"with {count_of(len(effective.corrected), 'correction')}: score {effective.score:.3f}  {verdict}"
+        f"with {count_of(len(effective.corrected), 'correction')}: score {score_text(effective.score)}  {verdict}"
         f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
     )
 
@@ -93,9 +93,9 @@ def correction_line(effective: Effective) -> str:
 def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
     interval = METHOD_NAMES[report.interval_method]
-    if report.low is not None and report.high is not None:
-        interval = f"{report.low:.3f}–{report.high:.3f}, {interval}"
-    text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored_tasks, 'task')}  ")
+    if report.low is not None:
+        interval = f"{range_text(report.low, report.high, 'score')}, {interval}"
+    text = cell(f"score {score_text(report.score)} ({interval}) over {count_of(scored_tasks, 'task')}  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
@@ -147,13 +147,8 @@ def with_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
 
 
 def _spending(report: EvalReport) -> str:
-    if report.cost_usd is not None:
-        cost = format_usd(report.cost_usd)
-    elif report.known_cost_usd:
-        cost = f"at least {format_usd(report.known_cost_usd)}, partly unknown"
-    else:
-        cost = "unknown"
-    p95 = "–" if report.p95_latency_ms is None else f"{report.p95_latency_ms:,} ms"
+    cost = cost_text(report.known_cost_usd, int(report.cost_usd is None))
+    p95 = "–" if report.p95_latency_ms is None else milliseconds_text(report.p95_latency_ms)
     return f"cost {cost}, p95 latency {p95}"
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from assay.cli.console import case_count, count_of
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.repeats import repeat_line, select_ks
-from assay.fep.spending import Spending, format_usd
+from assay.fep.spending import Spending
 from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import CheckTally, Tally
 from assay.stats.intervals import METHOD_NAMES, Mean, Rate
+from assay.stats.number_text import format_usd, percent, range_text, value_text
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
@@ -24,16 +25,16 @@ def rate(value: Rate | None, *, named: bool = False) -> str:
     if value is None:
         return "–"
     method = f", {METHOD_NAMES[value.method]}" if named else ""
-    return f"{percent(value.rate)} ({percent(value.low)[:-1]}–{percent(value.high)}{method})"
+    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')}{method})"
 
 
 def mean(value: Mean) -> str:
     """`mean 0.8 (0.61–0.99, Gaffke) of 12`, and the number of cases if some are repeated; `too few cases` instead of limits."""
     interval = METHOD_NAMES[value.method]
-    if value.low is not None and value.high is not None:
-        interval = f"{value.low:.4g}–{value.high:.4g}, {interval}"
+    if value.low is not None:
+        interval = f"{range_text(value.low, value.high, 'number')}, {interval}"
     cases = "" if value.cases == value.of else f" in {count_of(value.cases, 'case')}"
-    return f"mean {value.mean:.4g} ({interval}) of {value.of:,}{cases}"
+    return f"mean {value_text(value.mean, 'number')} ({interval}) of {value.of:,}{cases}"
 
 
 def method_names(rates: Iterable[Rate | None]) -> str:
@@ -42,31 +43,20 @@ def method_names(rates: Iterable[Rate | None]) -> str:
     return ", ".join(names) or METHOD_NAMES["wilson"]
 
 
-def percent(share: float) -> str:
-    """One decimal. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%."""
-    text = f"{share * 100:.1f}"
-    if text == "100.0" and share < 1:
-        text = ">99.9"
-    elif text == "0.0" and share > 0:
-        text = "<0.1"
-    return f"{text}%"
-
-
 def show(
     tally: Tally,
     *,
     min_pass_rate: float | None,
     seconds: float,
     experiment: str | None = None,
-    trials: int = 1,
     noun: str = "case",
     ks: Sequence[int] = (),
 ) -> None:
-    """Print the table and what follows it on standard output. `trials` is the number of trials of each case, `ks` are those of --k."""
+    """Print the table and what follows it on standard output. `ks` are those of --k."""
     page, repeated = Page(), repeat_lines(tally.statistics(), ks)
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
-    cases = case_count(summary.total_test_cases, trials, noun)
+    cases = case_count(tally.distinct_cases, tally.cases, noun)
     page.put(f"{title}{cases}, {count_of(summary.total_checks or 0, 'check')} in {seconds:.1f} s")
     if tally.rows:
         _put_rows(page, tally)

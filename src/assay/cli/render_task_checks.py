@@ -14,8 +14,7 @@ async def show_checks(store: Store, run: Run) -> None:
     if tally.cases:
         echo("checks beside the scorecard, not part of its score:")
         seconds = ((run.ended or run.created) - (run.started or run.created)).total_seconds()
-        trials: int = run.metadata.get("trials", 1)
-        render_table.show(tally, min_pass_rate=None, seconds=seconds, trials=trials, noun="task")
+        render_table.show(tally, min_pass_rate=None, seconds=seconds, noun="task")
 
 
 async def checks_document(store: Store, run: Run) -> dict[str, Any]:

@@ -4,18 +4,15 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from assay.agenteval.report import read_summary
+from assay.agenteval.eval_statistics import SCORED, read_statistics
 from assay.agenteval.run_header import KIND as EVAL
 from assay.cli import render_verdicts
-from assay.cli.console import distinct_cases
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.render_table import percent
-from assay.fep.erase import rates_of
-from assay.fep.service import EvaluationService, summary_of
-from assay.fep.spending import format_usd
-from assay.ports import CLOSED, Run, Store
+from assay.fep.service import EvaluationService
+from assay.ports import CLOSED, Run
+from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW
 
 SHORTEST_ID = 14  # characters of a run id in a narrow table, more where two ids would be the same
@@ -23,19 +20,11 @@ LEAST_COLUMNS = 3  # of a narrow table: run, status and score
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """A run in the list. `score` is that of an agent eval, `pass_rate` and `case_pass_rate` are of an evaluation; None: there is none."""
+    """A run in the list, with its statistics. None: it has none."""
 
     run: Run
-    score: float | None = None
-    pass_rate: float | None = None  # of its checks
-    case_pass_rate: float | None = None
-    passed: bool | None = None
+    statistics: RunStatistics | None = None
     goal: str | None = None  # of a workflow
-    cost_usd: float | None = None
-    done: int | None = None
-    total: int | None = None
-    unmeasured: int = 0
-    never_reached: int = 0
 
     @property
     def agent(self) -> str | None:
@@ -51,17 +40,42 @@ class RunRow(Struct, frozen=True, kw_only=True):
         return list(self.run.metadata.get("tags", ()))
 
     @property
+    def total(self) -> int | None:
+        """The cases or tasks that the run has or will have."""
+        if self.run.kind not in SCORED:
+            return None
+        if self.run.kind == EVAL:
+            return self.run.metadata.get("total", 0)
+        return planned_cases(self.run, self.statistics, trials=self.trials)
+
+    @property
+    def done(self) -> int:
+        return self.statistics.counts.all if self.statistics else 0
+
+    @property
+    def never_reached(self) -> int:
+        return max(0, (self.total or 0) - self.done) if self.run.status in CLOSED else 0
+
+    @property
+    def unmeasured(self) -> int:
+        counts = self.statistics.counts if self.statistics else CaseCounts()
+        return counts.error + counts.skipped + self.never_reached
+
+    @property
     def document(self) -> dict[str, Any]:
         """The members that `--json` adds to a run."""
+        statistics = self.statistics or RunStatistics()
+        score, cost, rate = statistics.score, statistics.cost, statistics.pass_rate
+        kind = None if score is None else "casePassRate" if score.scale == "rate" else "score"
         found: dict[str, Any] = {
-            "score": self.score,
-            "passRate": self.pass_rate,
-            "casePassRate": self.case_pass_rate,
+            "passRate": rate.rate if rate else None,
             "agentId": self.agent,
             "trials": self.trials if self.trials > 1 else None,
             "tags": self.tags or None,
-            "costUsd": self.cost_usd,
+            "costUsd": cost.total_usd if cost else None,
+            "statistics": self.statistics,
         }
+        found |= {} if score is None or kind is None else {kind: score.value}
         present = {name: value for name, value in found.items() if value is not None}
         return present | ({"neverReached": self.never_reached} if self.never_reached else {})
 
@@ -70,38 +84,7 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
     """Read what the list shows of a run that its metadata lacks."""
     if run.kind == WORKFLOW:
         return RunRow(run=run, goal=render_verdicts.goal_of(run))
-    if run.kind == EVAL:
-        return await _eval_row(evaluations.store, run)
-    rates, summary = await rates_of(evaluations, run), summary_of(run)
-    total: int = run.metadata.get("total", 0)
-    stopped = run.status in ("failed", "cancelled")
-    return RunRow(
-        run=run,
-        pass_rate=rates.pass_rate,
-        case_pass_rate=rates.case_pass_rate,
-        cost_usd=rates.cost_usd,
-        done=summary.total_test_cases - (summary.skipped_test_cases if stopped else 0),
-        total=max(total, summary.total_test_cases),
-        unmeasured=summary.error_test_cases + summary.skipped_test_cases,
-        never_reached=summary.skipped_test_cases if stopped else 0,
-    )
-
-
-async def _eval_row(store: Store, run: Run) -> RunRow:
-    summary = await read_summary(store, run)
-    total, done = run.metadata.get("total", 0), run.metadata.get("done", 0)
-    failed: int = run.metadata.get("unmeasured", 0)
-    ended = run.status in CLOSED
-    return RunRow(
-        run=run,
-        score=run.metadata.get("aggregateScore"),
-        passed=run.metadata.get("passed"),
-        cost_usd=None if summary is None or summary.total_cost_usd is UNSET else summary.total_cost_usd,
-        done=done,
-        total=total,
-        unmeasured=total - done if ended else failed,
-        never_reached=total - done - failed if ended else 0,
-    )
+    return RunRow(run=run, statistics=await read_statistics(evaluations.store, run))
 
 
 def show_rows(rows: list[RunRow]) -> None:
@@ -164,24 +147,26 @@ def short_ids(ids: list[str]) -> list[str]:
 def _outcome(row: RunRow) -> str:
     if row.goal is not None:
         return row.goal
-    if row.score is not None:
-        return f"{row.score:.3f} {'passed' if row.passed else 'not passed'}"
-    return "–" if row.case_pass_rate is None else percent(row.case_pass_rate)
+    score, passed = row.statistics.score if row.statistics else None, row.run.metadata.get("passed")
+    verdict = "" if row.run.kind != EVAL or passed is None else " passed" if passed else " not passed"
+    return "–" if score is None else f"{score.text}{verdict}"
 
 
 def _cases(row: RunRow) -> str:
-    """`20`, `7 of 20`, or `3×2`: three cases with two trials each."""
-    if row.total is None or row.done is None:
+    """`20`, `7 of 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have different numbers of trials."""
+    if row.total is None:
         return "–"
-    per_trial = row.trials > 1 and row.run.kind != EVAL  # the counts of an evaluation are of trials
     if row.done < row.total:
-        return f"{row.done:,} of {row.total:,}{' trials' if per_trial else ''}"
-    repeated = f"×{row.trials}" if row.trials > 1 else ""
-    return f"{distinct_cases(row.total, row.trials) if per_trial else row.total:,}{repeated}"
+        return f"{row.done:,} of {row.total:,}"
+    if row.trials > 1:
+        return f"{row.total:,}×{row.trials}"
+    results = row.statistics.results if row.statistics else 0
+    return f"{row.total:,} ({results:,} trials)" if results > row.total else f"{row.total:,}"
 
 
 def _cost(row: RunRow) -> str:
-    return "–" if row.cost_usd is None else format_usd(row.cost_usd)
+    cost = row.statistics.cost if row.statistics else None
+    return "–" if cost is None else cost.text
 
 
 def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:

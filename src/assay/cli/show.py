@@ -14,12 +14,10 @@ from assay.cli.show_run import show_eval, show_evaluation
 from assay.cli.show_selection import ShowOptions
 from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
-from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, ERASED_BY, Run
-from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.promotion import KIND as DEPLOYMENT
 from assay.workflow.report import verification_of
 
@@ -89,18 +87,10 @@ async def _show_workflow(evaluations: EvaluationService, run: Run, options: Show
 
 
 async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
-    """The stored tally, and the cases it lacks: those that never started, and those of a command that was killed."""
+    """The stored tally, and the cases it lacks: those that never started."""
     tally = await evaluations.tally(run)
     if run.status not in CLOSED or tally.cases >= run.metadata.get("total", 0):
         return tally
-    async for line in evaluations.results(run, tally=tally):
-        if run.metadata.get(EXTERNALLY_DRIVEN):
-            case = msgspec.json.decode(line)
-            tally.count_case(case["status"])
-            id, code = case["execution_context"]["test_case"]["id"], 0
-            answers = tally.answers(tuple(map(result_label, case["check_results"])))
-            for at, check in enumerate(case["check_results"]):
-                message = check["error"]["message"] if "error" in check else ""
-                code |= answers.record(at, check["status"], check["results"], id, message)
-            answers.close(id, code)
+    async for _ in evaluations.results(run, tally=tally):
+        pass
     return tally

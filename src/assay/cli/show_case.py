@@ -12,8 +12,8 @@ from assay.fep.agent_output import UNMEASURED
 from assay.fep.check_names import result_label
 from assay.fep.differences import differences
 from assay.fep.reasons import is_failing, passed_of, reason_of
-from assay.fep.spending import format_usd
 from assay.protocol.json_types import JSON, is_list, is_object
+from assay.stats.number_text import format_usd
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step
 LABEL = 14  # columns of a label

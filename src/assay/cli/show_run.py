@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import EvalDetail, detail_of
+from assay.agenteval.eval_statistics import read_statistics
 from assay.agenteval.report import failure_reason, read_summary
 from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
 from assay.agenteval.task_checks import CHECKS
@@ -25,6 +26,8 @@ from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.runs.annotations import annotations, effective
 from assay.runs.paging import read_chunks
+from assay.runs.run_statistics import RunStatistics, planned_cases
+from assay.stats.number_text import score_text
 
 FINDINGS = 10_000  # that are listed
 ERASED = "the content of this run was erased; its log remains"
@@ -53,8 +56,8 @@ async def show_evaluation(
         page.put(line)
     if (spending := render_table.cost(tally.spending)) is not None:
         page.put(spending)
-    cases = case_count(selection.total, run.metadata.get("trials", 1))
-    _put_cases(page, selection, options, cases, ERASED if erased else "")
+    statistics = await read_statistics(evaluations.store, run)
+    _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
 
 
 def case_of(result: JSON) -> ShownCase:
@@ -98,14 +101,14 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     if (line := render_scorecard.provenance(card)) is not None:
         page.put(line)
     if card.effective is not UNSET:
-        page.put(f"score {report.score:.3f} as recorded")
+        page.put(f"score {score_text(report.score)} as recorded")
         page.put(render_scorecard.correction_line(card.effective))
     for line in render_scorecard.repeat_lines(report, options.ks):
         page.put(line)
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
     put_safety(page, card, FINDINGS)
-    _put_cases(page, selection, options, case_count(selection.total, request.trials, "task"), "")
+    _put_cases(page, selection, options, counts_line(run, await read_statistics(store, run), "task"), "")
 
 
 async def trials_of(
@@ -161,11 +164,22 @@ async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: l
         ]
 
 
-def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: str, note: str) -> None:
-    counts = (
-        f"{selection.passed:,} passed, {selection.failed:,} failed, {selection.unmeasured:,} not measured"
+def counts_line(run: Run, statistics: RunStatistics | None, noun: str) -> str:
+    """`3 cases, 6 trials: 2 passed, 1 failed, 0 not measured`: the cases of a run by outcome."""
+    found = statistics or RunStatistics()
+    counts, total = found.counts, run.metadata.get("total", 0)
+    if noun == "case":
+        total = planned_cases(run, found, trials=run.metadata.get("trials", 1)) or 0
+    never = max(0, total - counts.all)
+    ungraded = f"{counts.ungraded:,} without a verdict, " if counts.ungraded else ""
+    return (
+        f"{case_count(max(total, counts.all), max(found.results, total), noun)}: {counts.passed:,} passed, {counts.failed:,} failed,"
+        f" {ungraded}{counts.error + counts.skipped + never:,} not measured"
     )
-    page.put(f"{count}: {counts}")
+
+
+def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: str, note: str) -> None:
+    page.put(count)
     if note:
         page.put(note, "yellow")
     cases = selection.cases

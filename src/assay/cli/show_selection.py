@@ -38,7 +38,7 @@ class Selection:
         self._limit = options.limit or CASES
         self._failing: list[ShownCase] = []
         self._others: list[ShownCase] = []
-        self.total = self.failed = self.unmeasured = 0
+        self.total = 0
         self._matching = {True: 0, False: 0}
         self._labels: dict[str, None] = {}
         self._types: set[str] = set()
@@ -49,8 +49,6 @@ class Selection:
         options = self._options
         checks: list[JSON] = [*case.result["check_results"], *case.beside] if case.result else []
         self.total += 1
-        self.unmeasured += not case.measured
-        self.failed += case.failing and case.measured
         for check in checks:
             self._labels.setdefault(result_label(check))
             self._types.add(check["check_type"])
@@ -81,10 +79,6 @@ class Selection:
         """How many cases that match are not shown: those that did not pass, and the others."""
         failing = min(len(self._failing), self._limit)
         return self._matching[True] - failing, self._matching[False] - (len(self.cases) - failing)
-
-    @property
-    def passed(self) -> int:
-        return self.total - self.failed - self.unmeasured
 
     def refuse_unknown(self, run: str, noun: str) -> None:
         """Refuse a case or a check that the run does not have, and say what it has."""

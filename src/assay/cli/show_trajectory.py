@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from assay.fep.spending import format_usd
 from assay.protocol.json_types import JSON, is_object
+from assay.stats.number_text import format_usd
 
 NOT_STORED = "(not stored, or erased)"
 

@@ -7,11 +7,12 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.report import interval_of, read_summary
+from assay.agenteval.eval_statistics import read_statistics
+from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND
-from assay.agenteval.scorecard import p95
 from assay.ports import Run, RunQuery, Store
 from assay.protocol.scorecard import EvalSummary
+from assay.runs.run_statistics import RunStatistics
 from assay.stats.intervals import Method
 
 PAGE = 100  # runs that one read of the store returns
@@ -116,24 +117,24 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
         erased=bool(run.erased),
     )
     summary = await read_summary(store, run)
-    return row if summary is None else _with_scores(row, summary)
+    return row if summary is None else await _with_scores(store, run, row, summary)
 
 
-def _with_scores(row: HistoryRow, summary: EvalSummary) -> HistoryRow:
-    scores = [task.score for task in summary.tasks]
-    low, high, method = interval_of(scores, len(scores) * row.trials)
+async def _with_scores(store: Store, run: Run, row: HistoryRow, summary: EvalSummary) -> HistoryRow:
+    statistics = await read_statistics(store, run) or RunStatistics()
+    score, latency = statistics.score, statistics.latency
     looked = [task.safety_findings for task in summary.tasks if task.safety_findings is not UNSET]
     findings = Counter(finding.severity for task in looked for finding in task)
     return msgspec.structs.replace(
         row,
         score=summary.aggregate_score,
-        low=low,
-        high=high,
-        interval_method=method,
+        low=score.low if score else None,
+        high=score.high if score else None,
+        interval_method=score.method if score else "none",
         passed=summary.passed,
         tasks=summary.task_count,
-        cost_usd=None if summary.total_cost_usd is UNSET else summary.total_cost_usd,
-        p95_latency_ms=p95(task.latency_ms for task in summary.tasks if task.latency_ms is not UNSET),
+        cost_usd=statistics.cost.total_usd if statistics.cost else None,
+        p95_latency_ms=int(latency.p95_ms) if latency else None,
         score_delta=None if summary.regression is UNSET else summary.regression.score_delta,
         findings=dict(findings) if looked else None,
     )

@@ -1,10 +1,10 @@
-"""The table of cases of one run while it is written: its rows, the labels of its checks, and the facts for lists of runs."""
+"""The table of cases of one run while it is written: its rows, and the labels of its checks."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from assay.fep.case_outcomes import CaseOutcomes, CheckLabels
-from assay.ports import CaseBlock, CaseTotals, Run, RunFacts, Store
+from assay.ports import CaseBlock, CaseTotals, Run, Store
 
 CHECKS = "checks"  # in the metadata of a run: the labels of the columns
 
@@ -39,19 +39,6 @@ class CaseFold:
     @property
     def metadata(self) -> dict[str, Any]:
         return {CHECKS: self._labels.labels} if self._labels.labels else {}
-
-    @property
-    def facts(self) -> RunFacts:
-        return evaluation_facts(self.totals)
-
-
-def evaluation_facts(totals: CaseTotals) -> RunFacts:
-    """The score of an evaluation is the share of its measured cases that passed; its cost is what it spent."""
-    decided = totals.passed + totals.failed
-    return RunFacts(
-        score=totals.passed / decided if decided else None,
-        cost=None if totals.unknown else round(totals.spent, 12),
-    )
 
 
 async def totals_of(store: Store, run: Run) -> CaseTotals | None:

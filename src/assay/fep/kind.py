@@ -8,6 +8,7 @@ import msgspec
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.case_fold import CHECKS, CaseFold, totals_of
+from assay.fep.evaluation_statistics import TOTAL, read_totals
 from assay.fep.execute import ExecutionOptions
 from assay.fep.result_json import summary_of
 from assay.fep.run_header import (
@@ -26,12 +27,14 @@ from assay.fep.run_header import (
     unit_records,
     units,
 )
-from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
+from assay.fep.tally import Tally
+from assay.ports import CaseTotals, Event, EvidenceChunk, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
+from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
 from assay.workers.threads import in_place
 
 PLAN_CACHE_SIZE = 64  # planned requests in the cache
@@ -126,6 +129,7 @@ class EvaluationState:
         self._progress = EvaluationProgressFold()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.metadata.get(PARTIAL) else {}
         self._table = CaseFold(run.metadata.get(CHECKS, ()), totals)
+        self._tally, self._statistics = Tally(), RunStatistics()
 
     def add(self, event: Event) -> None:
         self._progress.add(event)
@@ -150,6 +154,9 @@ class EvaluationState:
     def metadata(self) -> dict[str, Any]:
         return self._progress.metadata(self._request.total) | self._table.metadata | self._partial
 
+    async def finish(self, store: Store) -> None:
+        self._tally, self._statistics = await read_totals(store, self._run, ended=True)
+
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
         recorded = self._progress.summary
@@ -167,8 +174,10 @@ class EvaluationState:
         )
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         metadata = {**self.metadata(), "summary": msgspec.to_builtins(summary), "status": ended.status}
+        metadata |= statistics_metadata(self._statistics)
         metadata |= {"error": str(refusal), "code": refusal.code} if refusal else {}
-        return Ending(status, [event], metadata, facts=self._table.facts)
+        tally = EvidenceChunk(kind=TOTAL, data=_encode(self._tally.record(final=True)))
+        return Ending(status, [event], metadata, [tally], facts=facts_of(self._statistics))
 
 
 def whole_summary(recorded: EvaluationSummary, request: StoredRequest, run: Run) -> EvaluationSummary:

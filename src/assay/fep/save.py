@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from array import array
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from assay.checks.redaction import redact_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import ResultSummary, summarized
+from assay.fep.evaluation_statistics import evaluation_statistics
 from assay.fep.plan import Checks
 from assay.fep.run_header import (
     IDS,
@@ -35,7 +37,9 @@ from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.ports.supervise import run_guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
+from assay.runs.case_table import measured_latencies
 from assay.runs.ids import new_id
+from assay.runs.run_statistics import facts_of, statistics_metadata
 
 TENANT = "local"
 LEASE = 30.0
@@ -68,7 +72,7 @@ class StoreSink:
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
-        self._table, self._spent = CaseFold(), NOTHING
+        self._table, self._spent, self._latencies = CaseFold(), NOTHING, array("d")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True)
         self._thread.start()
@@ -110,7 +114,9 @@ class StoreSink:
         summary = _summary([(result.status, result.summary) for result in results])
         self._summary = add_summaries(self._summary, summary)
         shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
-        cases = self._table.add(self._first, summarized(results, self._spending()))
+        outcomes = summarized(results, self._spending())
+        self._latencies.extend(measured_latencies(outcomes.columns))
+        cases = self._table.add(self._first, outcomes)
         ids = EvidenceChunk(
             kind=IDS, first=self._first, last=total - 1, data=_encode([result.id for result in results])
         )
@@ -139,18 +145,20 @@ class StoreSink:
             self.flush()
             status: RunStatus = "failed" if footer.error else "completed"
             ended = EvaluationEnded(status=footer.status, summary=footer.summary)
+            statistics = evaluation_statistics(self._tally, self._latencies)
             metadata = {
                 "total": self._first,
                 "summary": msgspec.to_builtins(footer.summary),
                 "status": footer.status,
                 **self._table.metadata,
+                **statistics_metadata(statistics),
             }
             entry = RunUpdate(
                 run=self.run,
                 holder=self.run,
                 status=status,
                 metadata=metadata | ({"error": footer.error} if footer.error else {}),
-                facts=self._table.facts,
+                facts=facts_of(statistics),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[
                     EvidenceChunk(

@@ -13,6 +13,7 @@ from assay.errors.evaluations import EvaluationFailed
 from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import scored_outcomes
 from assay.fep.context import Context
+from assay.fep.evaluation_statistics import evaluation_statistics, read_tally
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Checks, Plan
 from assay.fep.result_json import result_header as result_header
@@ -21,10 +22,8 @@ from assay.fep.result_json import times_of as times_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
-    REQUEST,
     RESULTS,
     SHARD,
-    TALLY,
     EvaluationEnded,
     PlannedRequest,
     StoredRequest,
@@ -53,19 +52,18 @@ from assay.ports import (
     Transaction,
 )
 from assay.ports.audit import audit_entry as audited
-from assay.ports.cases import NO_FACTS
 from assay.ports.telemetry import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
+from assay.runs.case_table import measured_latencies
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
+from assay.runs.run_statistics import facts_of, statistics_metadata
 from assay.workers.pool import owner_scope
-from assay.workers.threads import LARGE, in_place, in_thread
+from assay.workers.threads import in_place, in_thread
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits
-METADATA_CACHE_SIZE = 64  # long runs whose metadata is cached
 _encode = msgspec.json.Encoder().encode
-_record = msgspec.json.Decoder(TallyRecord).decode
 
 
 class PlannedEvaluation(Struct, frozen=True):
@@ -119,7 +117,6 @@ class EvaluationService:
 
     def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
         self.store, self.registry, self.services, self.lease = store, registry, services, lease
-        self._metadata: dict[tuple[str, int], dict[str, Any]] = {}  # of long runs that have ended
 
     def plan(self, checks: Checks, options: ResultOptions | None = None) -> Plan:
         return Plan(checks, self.registry, self.services, options)
@@ -143,7 +140,6 @@ class EvaluationService:
         now = self.services.clock.now()
         summary = tally.summary()
         cases: list[CaseBlock] = []
-        facts = NO_FACTS
         metadata: dict[str, Any] = {
             "total": evaluation.total,
             "summary": summary,
@@ -153,6 +149,9 @@ class EvaluationService:
         events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
         # before the statistics, which move the answers of more than a few cases to columns
         outcomes = scored_outcomes(tally, contexts, lines)
+        statistics = evaluation_statistics(tally, measured_latencies(outcomes.columns))
+        metadata |= statistics_metadata(statistics)
+        facts = facts_of(statistics)
         evidence = [request_chunk(evaluation.request(tally.record(final=True)))]
         if lines:
             results = lines_chunk(RESULTS, 0, lines)
@@ -161,7 +160,6 @@ class EvaluationService:
             table = CaseFold()
             cases = table.add(0, outcomes)
             metadata |= table.metadata
-            facts = table.facts
         events.append(
             Event("evaluation.completed", _encode(EvaluationEnded(status=tally.status, summary=summary)), now)
         )
@@ -284,41 +282,15 @@ class EvaluationService:
         )
 
     async def metadata(self, run: Run, request: StoredRequest | None = None) -> dict[str, Any]:
-        """The metadata of a run. For a run that has ended it is computed once and cached."""
-        key = run.id, run.events
-        metadata = self._metadata.get(key)
-        if metadata is None:
-            tally = await self.tally(run, request)
-            metadata = (
-                await in_thread(lambda: metadata_of(tally))
-                if tally.cases > INLINE_CASES
-                else metadata_of(tally)
-            )
-            if run.status in CLOSED and tally.cases > INLINE_CASES and len(_encode(metadata)) <= LARGE:
-                while len(self._metadata) >= METADATA_CACHE_SIZE:
-                    self._metadata.pop(next(iter(self._metadata)))
-                self._metadata[key] = metadata
-        return metadata
+        """The metadata of a run: what it spent, and its statistics."""
+        tally = await self.tally(run, request)
+        if tally.cases <= INLINE_CASES:
+            return metadata_of(tally)
+        return await in_thread(lambda: metadata_of(tally))
 
     async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
-        """The tally of a run: stored with the request of an inline run, else added up from its units."""
-        if request is None and await self.store.chunk_infos(
-            run.id, REQUEST, limit=1
-        ):  # empty if the run was erased
-            request = await read_request(self.store, run.id)
-        tally = Tally()
-        if request is not None and request.tally is not UNSET:
-            tally.add(request.tally)
-            return tally
-        start = 0
-        while chunks := await self.store.chunks(run.id, TALLY, start=start, limit=100):
-            records = [piece.data for piece in chunks]
-            if sum(map(len, records)) > LARGE:
-                await in_thread(lambda records=records: _add(tally, records))
-            else:
-                _add(tally, records)
-            start = chunks[-1].last + 1
-        return tally
+        """The tally of a run. Of a run that has ended, its statistics are recorded."""
+        return await read_tally(self.store, run, request)
 
     def operation(self, run: Run) -> EvaluationOperation:
         """A run as an FEP operation."""
@@ -355,11 +327,6 @@ _OPERATION_STATUS: dict[str, OperationStatus] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-
-
-def _add(tally: Tally, records: Iterable[bytes]) -> None:
-    for record in records:
-        tally.add(_record(record))
 
 
 def require_success(run: Run) -> None:

@@ -158,7 +158,7 @@ class SliceSink:
             columns = [(labels, answers.column) for labels, answers in one.answers.items()]
             passed = sum(row.passed for row in one.rows.values())
             failed = sum(row.failed for row in one.rows.values())
-            yield SliceRates(dimension, name, passed, failed, statistics_of(columns, {}))
+            yield SliceRates(dimension, name, passed, failed, statistics_of(columns, {}).statistics)
 
     def flush(self) -> None:
         """Nothing is written to a file."""

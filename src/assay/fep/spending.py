@@ -1,7 +1,6 @@
 """The cost of answers per case and per run; known and unknown costs are counted apart (decision 31)."""
 
 from collections.abc import Iterable
-from math import floor, log10
 from typing import Any
 
 from msgspec import Struct
@@ -35,13 +34,6 @@ class Spending(Struct, frozen=True):
 
 
 NOTHING = Spending()
-
-
-def format_usd(amount: float) -> str:
-    """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
-    if amount == 0 or amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.{2 - floor(log10(amount))}f}"
 
 
 def spending_of(result: CheckResult) -> Spending:

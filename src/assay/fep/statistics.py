@@ -5,10 +5,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import fsum
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, Shares, counted_rate, mean_of, score_range
 from assay.stats.repeats import pass_all_k, pass_at_k
 
@@ -20,8 +22,14 @@ FEW = (
 
 SCORE = "score"  # the name of a number that is between 0 and 1, if all of them are
 
+WORST = (
+    ERROR + SKIPPED + FAILED + PASSED + UNGRADED
+)  # a case has the first of these outcomes that one of its results has
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: for each repeat, its column and its code
+Outcomes = dict[
+    tuple[str, int], int
+]  # from the outcome of a case and the number of its results to the number of such cases
 Clusters = defaultdict[tuple[int, int], int]  # from (passed, answers) of a case to the number of such cases
 
 
@@ -47,10 +55,16 @@ class Statistics(Struct, frozen=True, omit_defaults=True):
     pass_at_k: dict[str, Rate] = {}
 
 
+class Measured(NamedTuple):
+    """The statistics, or None if no check has an answer; and the outcomes of the cases."""
+
+    statistics: Statistics | None
+    outcomes: Outcomes
+
+
 def statistics_of(
     answers: Sequence[tuple[Labels, Column]], numbers: Mapping[tuple[str, str], Column]
-) -> Statistics | None:
-    """The statistics, or None if no check has an answer."""
+) -> Measured:
     if len(answers) == 1 and not numbers:
         ((labels, column),) = answers
         if not column.is_spilled and column.distinct:
@@ -59,7 +73,7 @@ def statistics_of(
                 return _statistics_of_few(labels, frozenset(counts.items()))
     counted = _OutcomeCounts([labels for labels, _ in answers])
     counted.add_columns([column for _, column in answers])
-    return counted.statistics(numbers)
+    return counted.measured(numbers)
 
 
 def pass_rate_of(answers: Sequence[tuple[Labels, Column]], chosen: Collection[str]) -> Rate | None:
@@ -70,17 +84,17 @@ def pass_rate_of(answers: Sequence[tuple[Labels, Column]], chosen: Collection[st
 
 
 @lru_cache(maxsize=1_024)
-def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Statistics | None:
+def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Measured:
     """`statistics_of` for a few distinct cases, from their sorted codes; cached."""
     return _statistics_of_few(labels, frozenset(Counter(codes).items()))
 
 
 @lru_cache(maxsize=1_024)
-def _statistics_of_few(labels: Labels, outcomes: frozenset[tuple[int, int]]) -> Statistics | None:
+def _statistics_of_few(labels: Labels, outcomes: frozenset[tuple[int, int]]) -> Measured:
     """The statistics of distinct cases, from the number of cases with each code; cached."""
     counted = _OutcomeCounts([labels])
     counted.add_unrepeated(Counter(dict(outcomes)))
-    return counted.statistics({})
+    return counted.measured({})
 
 
 def _groups(part: Sequence[Pairs]) -> Counter[Group]:
@@ -108,6 +122,7 @@ class _OutcomeCounts:
         self._all: Clusters = defaultdict(int)
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
         self._trials: Clusters = defaultdict(int)
+        self._outcomes: Outcomes = {}
 
     @property
     def pass_rate(self) -> Rate | None:
@@ -138,6 +153,7 @@ class _OutcomeCounts:
         full, mask = (1 << size) - 1, self._masks[0]
         for code, cases in codes.items():
             good, every = code & full, code >> size & full
+            self._count(_outcome(code, size), 1, cases)
             if every & mask:
                 self._all[(good & mask).bit_count(), (every & mask).bit_count()] += cases
             if every and not code >> 2 * size:
@@ -148,11 +164,13 @@ class _OutcomeCounts:
             passed: Counter[str] = Counter()
             decided: Counter[str] = Counter()
             trials = trials_passed = good = every = 0
+            outcomes = ""
             for which, code in group:
                 labels, mask = self._labels[which], self._masks[which]
                 size = len(labels)
                 good += (code & mask).bit_count()
                 every += (code >> size & mask).bit_count()
+                outcomes += _outcome(code, size)
                 for at, label in enumerate(labels):
                     if code >> size + at & 1:
                         decided[label] += 1
@@ -167,8 +185,16 @@ class _OutcomeCounts:
                 self._all[good, every] += cases
             if trials:
                 self._trials[trials_passed, trials] += cases
+            self._count(min(outcomes, key=WORST.index), len(group), cases)
 
-    def statistics(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
+    def _count(self, outcome: str, results: int, cases: int) -> None:
+        key = outcome, results
+        self._outcomes[key] = self._outcomes.get(key, 0) + cases
+
+    def measured(self, numbers: Mapping[tuple[str, str], Column]) -> Measured:
+        return Measured(self._statistics(numbers), self._outcomes)
+
+    def _statistics(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
         means: dict[str, dict[str, Mean]] = {}
         for (label, name), column in numbers.items():
             if column.count:
@@ -186,6 +212,15 @@ class _OutcomeCounts:
         return Statistics(CONFIDENCE, self.pass_rate, _rate(self._trials), checks, *repeats)
 
 
+def _outcome(code: int, size: int) -> str:
+    """The outcome of a result with this code."""
+    if unmeasured := code >> 2 * size:
+        return ERROR if unmeasured > 1 else SKIPPED
+    full = (1 << size) - 1
+    every = code >> size & full
+    return UNGRADED if not every else PASSED if code & full == every else FAILED
+
+
 def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
     return _cached_rate(frozenset(clusters.items())) if len(clusters) <= FEW else counted_rate(clusters)
 
@@ -201,7 +236,7 @@ def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
     if len(codes) <= MAX_PATTERNS and codes.total() > 4 * len(codes):
         bits = [sum(many for code, many in codes.items() if code >> at & 1) for at in range(2 * size)]
         return bits[:size], bits[size:]
-    width = 2 * size + 1
+    width = 2 * size + 2
     text = "".join([f"{code:0{width}b}" for code in codes.elements()])
     bits = [text[width - 1 - at :: width].count("1") for at in range(2 * size)]
     return bits[:size], bits[size:]

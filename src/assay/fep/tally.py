@@ -12,6 +12,7 @@ from assay.fep.columns import BLOCK, Column, SpillFile
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import (
     FEW,
+    Measured,
     Statistics,
     few_statistics,
     few_totals,
@@ -83,7 +84,7 @@ class Answers:
     The answers of cases that have the same checks, as one integer (code) per case.
 
     The low `size` bits say which checks passed. The next `size` bits say which checks passed or failed. The bit above them is
-    set if a check was not measured. `ids` and `codes` are the most recent cases; the first `counted` of them are in the rows.
+    set if a check was not measured, and the bit above that one if a check has an error. `ids` and `codes` are the most recent cases; the first `counted` of them are in the rows.
     It has no reference to its tally: a reference cycle would hold a request's memory until a garbage collection.
     """
 
@@ -106,7 +107,7 @@ class Answers:
     def column(self) -> Column:
         """The packed cases. The column is created with the first of them."""
         if self._column is None:
-            self._column = Column(self._spill_file, 2 * self.size + 1)
+            self._column = Column(self._spill_file, 2 * self.size + 2)
         return self._column
 
     def record(
@@ -119,8 +120,8 @@ class Answers:
         if status == "error":
             row.error += 1
             row.first_error = row.first_error or _first_line(error)
-        else:
-            row.skip += 1
+            return 3 << 2 * self.size
+        row.skip += 1
         return 1 << 2 * self.size
 
     def answer(self, check_index: int, results: Mapping[str, Any], id: str) -> int:
@@ -220,7 +221,7 @@ class NumbersRecord(Struct, frozen=True, array_like=True):
 
 
 class TallyRecord(Struct, omit_defaults=True):
-    """A stored tally: the answers of each case, or only the statistics if the run has ended."""
+    """A stored tally: the answers of each case; or the statistics and the outcomes of cases, if the run has ended."""
 
     rows: dict[str, CheckTally] = {}
     completed_cases: int = 0
@@ -230,6 +231,7 @@ class TallyRecord(Struct, omit_defaults=True):
     answers: list[AnswersRecord] = []
     numbers: list[NumbersRecord] = []
     statistics: Statistics | None = None
+    outcomes: list[tuple[str, int, int]] = []  # outcome, results of a case, cases
 
 
 class Tally:
@@ -243,14 +245,17 @@ class Tally:
         self.spill_file = SpillFile()
         self._answers: dict[tuple[str, ...], Answers] = {}
         self._numbers: NumbersByName = {}
-        self._statistics: Statistics | None = None  # the stored statistics of a run that has ended
-        self._cached_statistics: tuple[int, Statistics | None] | None = (
-            None  # the number of cases, and their statistics
-        )
+        self._stored: Measured | None = None  # of a run that has ended
+        self._measured: tuple[int, Measured] | None = None  # the number of results, and what they say
 
     @property
     def cases(self) -> int:
         return self.completed_cases + self.error_cases + self.skipped_cases
+
+    @property
+    def distinct_cases(self) -> int:
+        """The number of distinct ids. `cases` counts each repeat."""
+        return sum(self.measured().outcomes.values())
 
     @property
     def rows(self) -> dict[str, CheckTally]:
@@ -320,7 +325,9 @@ class Tally:
         self.error_cases += other.error_cases
         self.skipped_cases += other.skipped_cases
         self.spending += other.spending
-        self._statistics = self._statistics or other.statistics
+        if other.outcomes:
+            outcomes = {(outcome, results): cases for outcome, results, cases in other.outcomes}
+            self._stored = Measured(other.statistics, outcomes)
         for one in other.answers:
             column = self.answers(one.labels).column
             column.extend(one.ids, column.unpack_values(one.codes))
@@ -342,7 +349,9 @@ class Tally:
             spending=self.spending,
         )
         if final:
-            record.statistics = self.statistics()
+            measured = self.measured()
+            record.statistics = measured.statistics
+            record.outcomes = [(*key, cases) for key, cases in measured.outcomes.items()]
             return record
         record.answers = [
             AnswersRecord(labels, one.ids, one.column.pack_values(one.codes))
@@ -355,14 +364,18 @@ class Tally:
 
     def statistics(self) -> Statistics | None:
         """Rates and means with their intervals; None without answers."""
-        if self._statistics is not None:
-            return self._statistics
-        if self._cached_statistics is None or self._cached_statistics[0] != self.cases:
-            self.fold()
-            self._cached_statistics = self.cases, self._compute_statistics()
-        return self._cached_statistics[1]
+        return self.measured().statistics
 
-    def _compute_statistics(self) -> Statistics | None:
+    def measured(self) -> Measured:
+        """The statistics and the outcomes of the cases."""
+        if self._stored is not None:
+            return self._stored
+        if self._measured is None or self._measured[0] != self.cases:
+            self.fold()
+            self._measured = self.cases, self._measure()
+        return self._measured[1]
+
+    def _measure(self) -> Measured:
         if len(self._answers) == 1 and not self._numbers:
             (one,) = self._answers.values()
             if (codes := one.few_codes()) is not None:

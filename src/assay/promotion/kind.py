@@ -35,6 +35,8 @@ class ManagementState:
             name: value for name, value in self._run.metadata.items() if name not in ("waiting", "grants")
         }
 
+    async def finish(self, store: Store) -> None: ...
+
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         if status != "cancelled":
             return ended_with(

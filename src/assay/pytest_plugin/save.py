@@ -1,6 +1,5 @@
 """Stores the results of a session: one run for each function or data file, named by its node id."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,15 +7,12 @@ import msgspec
 
 from assay import app
 from assay.errors import Refusal
-from assay.fep.check_names import result_label
+from assay.fep.line_tally import count_lines
 from assay.fep.run_result import metadata_of
 from assay.fep.save import StoreSink
-from assay.fep.scorer import read_result
 from assay.fep.sinks import RunFooter
-from assay.fep.spending import spending_of_all
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.results import TestCaseResult
 from assay.settings import Settings, load
 from assay.terminal import one_line
 
@@ -46,8 +42,7 @@ def save_runs(records: Sequence[str], *, save: bool) -> SessionSummary:
     for name, by_item in groups.items():
         ordered = sorted(by_item.values(), key=lambda record: record["index"])
         results, tally = [line for record in ordered for line in record["lines"]], Tally()
-        for line in results:
-            _count(line, tally)
+        count_lines(tally, results)
         about = f"{one_line(name)}: {len(results):,} result{'' if len(results) == 1 else 's'}"
         about += f", {tally.error_cases:,} not measured" if tally.error_cases else ""
         if save and not problem:
@@ -78,29 +73,3 @@ def _save_run(settings: Settings, name: str, checks: Any, results: Sequence[str]
     )
     sink.close(footer)
     return sink.run
-
-
-def _count(line: str, tally: Tally) -> None:
-    """Count a result line as the scheduler would have counted it."""
-    result = read_result(line)
-    id = str(result.execution_context.test_case.get("id", ""))
-    answers, code = tally.answers(_labels(result)), 0
-    for number, check in enumerate(result.check_results):
-        message = check.error.message if check.error else ""
-        code |= answers.record(number, check.status, check.results, id, message)
-    answers.close(id, code)
-    tally.count_case(result.status, spending_of_all(result.check_results))
-
-
-def _labels(result: TestCaseResult) -> tuple[str, ...]:
-    """The rows of the checks, as `fep/check_names.py` numbers them: `contains #2`."""
-    names = [
-        result_label({"check_type": check.check_type, "metadata": check.metadata or {}})
-        for check in result.check_results
-    ]
-    total, seen = Counter(names), Counter[str]()
-    labels: list[str] = []
-    for name in names:
-        seen[name] += 1
-        labels.append(f"{name} #{seen[name]}" if total[name] > 1 else name)
-    return tuple(labels)

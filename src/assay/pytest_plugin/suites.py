@@ -27,6 +27,7 @@ from assay.pytest_plugin.marks import MarkOptions, claim, parametrize_columns
 from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.verdict import describe
 from assay.settings import load
+from assay.stats.number_text import score_text
 from assay.terminal import lines as terminal_lines
 from assay.terminal import one_line
 
@@ -201,7 +202,7 @@ def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[st
     if not partial:
         verdict = "passed" if run.passed else "not passed" if run.summary else run.status
         stored = f"; details: assay show {run.run_id}" if save and not lines else ""
-        lines.append(f"{name}: {verdict}, score {run.report.score:.3f}{stored}")
+        lines.append(f"{name}: {verdict}, score {score_text(run.report.score)}{stored}")
     ended = {task.task_id: _task_report(run, task.task_id, task.passed) for task in run.report.tasks}
     all_passed = all(task.passed for task in ended.values())
     return SuiteReport(ended, lines, failed=not partial and all_passed and not run.passed)

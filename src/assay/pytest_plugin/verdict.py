@@ -19,6 +19,7 @@ CheckMode = Literal["all", "any"]
 MAX_TEXT = 1_000  # characters of an input, an expected value, an output or a reason
 SHOWN = 3  # samples of a case, and cases of an evaluation, whose texts are shown
 LABEL = 9
+MAX_DIGITS = 17
 
 
 class Bar(Struct, frozen=True, kw_only=True):
@@ -79,10 +80,18 @@ def decide(
     best = bar.accepts([outcome is not False for outcome in outcomes], cases)
     bound = ""
     if bar.decide_by == "lower_bound":
-        bound = f", lower bound {lower_bound(pessimistic, cases):.2f}"
+        bound = f", lower bound {beside(lower_bound(pessimistic, cases), bar.min_pass_rate)}"
     aside = f", {unknown} not measured" if unknown else ""
     headline = f"{passed} of {total} {noun}{'' if total == 1 else 's'} passed{bound}{aside}; expected {bar.min_pass_rate:g}"
     return Verdict(True if worst else None if best else False, headline)
+
+
+def beside(value: float, bar: float) -> str:
+    """A value with so many digits that it reads on the side of the bar on which it is: it is compared unrounded."""
+    digits = 2
+    while digits < MAX_DIGITS and (float(f"{value:.{digits}f}") >= bar) is not (value >= bar):
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
 def describe(results: Sequence[JSON], mode: CheckMode, *, title: str = "") -> str:

@@ -226,10 +226,10 @@ def check_counts(blocks: Iterable[CaseBlock], columns: int) -> list[Counter[str]
     return counts
 
 
-def latencies_of(blocks: Iterable[CaseBlock]) -> list[float]:
-    """The known latencies of all results."""
-    found: list[float] = []
-    for block in blocks:
-        column = _doubles(read_columns(block.data).latency)
-        found += [value for value in column if value == value]
-    return found
+def measured_latencies(columns: CaseColumns) -> list[float]:
+    """The known latencies of the results that were measured."""
+    if not columns.latency:
+        return []
+    measured = [pattern[0] not in (ERROR, SKIPPED) for pattern in columns.patterns]
+    pairs = zip(indexes(columns), _doubles(columns.latency), strict=True)
+    return [value for number, value in pairs if measured[number] and value == value]

@@ -138,6 +138,7 @@ class Conductor:
             return
         status: RunStatus = "cancelled" if await self._is_cancelled() else "completed"
         await writer.drain()
+        await state.finish(self._store)
         ending = state.ending("failed" if trouble else status, trouble)
         await writer.end(ending)
         if ending.status not in CLOSED:  # it waits for a person

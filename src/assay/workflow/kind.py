@@ -246,6 +246,8 @@ class WorkflowState:
             }
         return metadata
 
+    async def finish(self, store: Store) -> None: ...
+
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         replayer, now = self.replayer, self._clock.now()
         self._expect_child()

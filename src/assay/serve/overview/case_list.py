@@ -1,5 +1,6 @@
 """POST /v1/host/assay/runs/{run_id}/cases:query: a page of the cases of a run, filtered and in any order, with counts."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -12,12 +13,12 @@ from assay.ports import CLOSED, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.case_blocks import all_blocks
 from assay.runs.case_pages import CaseOrder, CasePage, PageRequest, page_of
-from assay.runs.case_table import CaseEntry, CaseFilter
+from assay.runs.case_table import CaseEntry, CaseFilter, entries
 from assay.serve.fep.request_parser import read_json
-from assay.serve.overview.access import any_run, overview_of
+from assay.serve.overview.access import any_run
 from assay.serve.overview.case_rows import CasePreview, CaseRow, row_of
 from assay.serve.overview.run_overview import CheckColumn, labels_of
-from assay.serve.overview.run_rows import SCORED, CaseCounts
+from assay.serve.overview.run_rows import SCORED
 from assay.serve.web import pagination as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
@@ -65,8 +66,15 @@ class CasesQuery(_Body, frozen=True, kw_only=True):
     cursor: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
 
 
-class AllCaseCounts(CaseCounts, frozen=True, kw_only=True):
+class RowCounts(Struct, frozen=True, kw_only=True):
+    """The rows of the table by outcome. A case with trials is one row; each repeat of an id has a row of its own."""
+
     all: int
+    passed: int = 0
+    failed: int = 0
+    ungraded: int = 0
+    error: int = 0
+    skipped: int = 0
 
 
 class LookedForIds(Struct, frozen=True, kw_only=True):
@@ -79,7 +87,7 @@ class LookedForIds(Struct, frozen=True, kw_only=True):
 class CasesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cases: list[CaseRow]
     next: str | UnsetType = UNSET
-    counts: AllCaseCounts
+    counts: RowCounts
     matching: int
     columns: tuple[CheckColumn, ...]
     looked: LookedForIds | UnsetType = UNSET
@@ -113,21 +121,31 @@ async def query_cases(call: HttpRequest) -> Response:
     page = await _page(store, run, trials, totals, filter, request, offset)
     labels = labels_of(run)
     after = offset + len(page.cases)
-    (row,) = await overview_of(call).rows.rows([run], call.server.clock.now())
-    counts = row.counts or CaseCounts()
+    counts = await _row_counts(store, run, trials, totals)
     return answer(
         CasesAnswer(
             cases=await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews),
             next=_token(run, after, request) if after < page.matching and page.cases else UNSET,
-            counts=AllCaseCounts(
-                all=sum(getattr(counts, name) for name in LETTERS),
-                **{name: getattr(counts, name) for name in LETTERS},
-            ),
+            counts=counts,
             matching=page.matching,
             columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
             looked=looked,
         )
     )
+
+
+async def _row_counts(store: Store, run: Run, trials: int, totals: CaseTotals) -> RowCounts:
+    if trials == 1:
+        counts = {name: getattr(totals, name) for name in LETTERS}
+    else:
+        blocks = await all_blocks(store, run.id)
+        size, complete = sum(len(block.data) for block in blocks), run.status in CLOSED
+        found = await off_loop(
+            size,
+            lambda: Counter(one.status for one in entries(blocks, trials, CaseFilter(), complete=complete)),
+        )
+        counts = {name: found[letter] for name, letter in LETTERS.items()}
+    return RowCounts(all=sum(counts.values()), **counts)
 
 
 async def case_rows(

@@ -1,8 +1,7 @@
 """GET /v1/host/assay/runs/{run_id}/overview: the headline of one run of any kind, and what decided its verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from statistics import median
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -13,22 +12,22 @@ from assay.agenteval.run_header import KIND as EVAL
 from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.run_header import read_request as read_eval
 from assay.agenteval.safety_records import MODE
-from assay.agenteval.scorecard import p95, verdict
+from assay.agenteval.scorecard import verdict
 from assay.fep.case_fold import CHECKS
 from assay.fep.run_header import KIND as EVALUATION
 from assay.fep.run_header import read_request as read_evaluation
-from assay.fep.statistics import rates_by_k
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.annotations import annotations, effective
 from assay.runs.case_blocks import all_blocks
-from assay.runs.case_table import CaseFilter, check_counts, entries, latencies_of
+from assay.runs.case_table import check_counts
+from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
-from assay.serve.overview.run_rows import SCORED, RunRow, RunRows, cases_total
+from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.stats.repeats import pass_all_k
+from assay.stats.number_text import format_usd, milliseconds_text, range_text, score_text, value_text
 from assay.workers.threads import off_loop
 
 MAX_SAFETY = 20_000  # trials whose findings are counted
@@ -38,12 +37,14 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     pass
 
 
-class Bar(Struct, frozen=True, kw_only=True):
+class Bar(Struct, frozen=True, kw_only=True, rename="camel"):
     """A threshold of the run. `decided`: because of it, the run did not pass."""
 
     name: str
     required: float
+    required_text: str
     observed: float | None
+    observed_text: str | None
     met: bool
     decided: bool
 
@@ -68,9 +69,13 @@ class CheckStats(Struct, frozen=True, kw_only=True):
 
 
 class LatencySummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    median_ms: float | None
-    p95_ms: float | None
+    """The latency of the measured results. `p95Ms` is the 95th percentile by nearest rank."""
+
+    median_ms: float
+    p95_ms: float
     cases: int
+    median_text: str
+    p95_text: str
 
 
 class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,6 +84,7 @@ class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     total_usd: float | None
     known_usd: float
     unknown: bool
+    text: str
 
 
 class FindingCount(Struct, frozen=True, kw_only=True):
@@ -106,6 +112,7 @@ class EffectiveResult(Struct, frozen=True, kw_only=True, rename="camel"):
     """The result with the corrections of people. The recorded one stays."""
 
     score: float
+    text: str
     passed: bool | None
     passed_count: int
     corrected: tuple[str, ...]
@@ -118,6 +125,8 @@ class RepeatRate(Struct, frozen=True, kw_only=True):
     rate: float
     low: float | None
     high: float | None
+    text: str
+    range: str
 
 
 class RunOverview(_Wire, frozen=True, kw_only=True):
@@ -134,15 +143,6 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     pass_k: tuple[RepeatRate, ...] | UnsetType = UNSET
     about: dict[str, Any]
     links: dict[str, str]
-
-
-class TableNumbers(Struct, frozen=True, kw_only=True):
-    """What the table of cases says of a run."""
-
-    checks: tuple[CheckStats, ...] = ()
-    latency: LatencySummary | None = None
-    p95_ms: int | None = None
-    pass_k: tuple[RepeatRate, ...] = ()
 
 
 async def get_overview(call: HttpRequest) -> Response:
@@ -170,30 +170,58 @@ async def read_overview(
         )
     header = await read_eval(store, run.id) if run.kind == EVAL else None
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
-    blocks = await all_blocks(store, run.id)
-    labels, trials = labels_of(run), int(run.metadata.get("trials", 1))
-    numbers = await off_loop(
-        _size(blocks), lambda: table_numbers(blocks, trials, labels, complete=run.status in CLOSED)
-    )
+    statistics = await rows.statistics(run, totals) or RunStatistics()
+    blocks, labels = await all_blocks(store, run.id), labels_of(run)
+    checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels))
     changed = await _effective(store, run) if run.kind == EVAL and feedback else UNSET
     return RunOverview(
         run=row,
-        bars=_bars(header, run, numbers, totals) if header else (),
+        bars=_bars(header, run, statistics) if header else (),
         columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
-        checks=numbers.checks,
-        latency=numbers.latency,
-        cost=CostSummary(
-            total_usd=None if totals.unknown else round(totals.spent, 12),
-            known_usd=round(totals.spent, 12),
-            unknown=totals.unknown > 0,
-        ),
+        checks=checks,
+        latency=_latency(statistics.latency),
+        cost=_cost(statistics.cost),
         findings=await _findings(store, run, totals) if header and MODE in header.modes else UNSET,
         unmeasured=_unmeasured(run, row),
         progress=_progress(run, row, now),
         effective=changed,
-        pass_k=numbers.pass_k or UNSET,
+        pass_k=_repeats(statistics) or UNSET,
         about=await _about(store, run, header),
         links=_links(run),
+    )
+
+
+def _latency(latency: Latency | None) -> LatencySummary | None:
+    if latency is None:
+        return None
+    return LatencySummary(
+        median_ms=latency.median_ms,
+        p95_ms=latency.p95_ms,
+        cases=latency.results,
+        median_text=latency.median_text,
+        p95_text=latency.p95_text,
+    )
+
+
+def _cost(cost: Cost | None) -> CostSummary | None:
+    if cost is None:
+        return None
+    return CostSummary(
+        total_usd=cost.total_usd, known_usd=cost.known_usd, unknown=cost.unknown > 0, text=cost.text
+    )
+
+
+def _repeats(statistics: RunStatistics) -> tuple[RepeatRate, ...]:
+    return tuple(
+        RepeatRate(
+            k=int(k),
+            rate=rate.rate,
+            low=rate.low,
+            high=rate.high,
+            text=value_text(rate.rate, "rate"),
+            range=range_text(rate.low, rate.high, "rate"),
+        )
+        for k, rate in statistics.pass_k.items()
     )
 
 
@@ -206,11 +234,10 @@ def _size(blocks: Sequence[CaseBlock]) -> int:
     return sum(len(block.data) for block in blocks)
 
 
-def table_numbers(
-    blocks: Sequence[CaseBlock], trials: int, labels: Sequence[str], *, complete: bool
-) -> TableNumbers:
+def check_stats(blocks: Sequence[CaseBlock], labels: Sequence[str]) -> tuple[CheckStats, ...]:
+    """The outcomes of each check over all results."""
     counts = check_counts(blocks, len(labels))
-    checks = tuple(
+    return tuple(
         CheckStats(
             index=at,
             label=label,
@@ -222,34 +249,14 @@ def table_numbers(
         )
         for at, label in enumerate(labels)
     )
-    latencies = latencies_of(blocks)
-    latency = None
-    if latencies:
-        latency = LatencySummary(median_ms=median(latencies), p95_ms=_p95(latencies), cases=len(latencies))
-    repeats = tuple[RepeatRate, ...]()
-    if trials > 1:
-        clusters: dict[tuple[int, int], int] = {}
-        for case in entries(blocks, trials, CaseFilter(), complete=complete):
-            decided = case.count(PASSED) + case.count(FAILED)
-            if decided and case.status not in (ERROR, SKIPPED):
-                key = case.count(PASSED), decided
-                clusters[key] = clusters.get(key, 0) + 1
-        repeats = tuple(
-            RepeatRate(k=int(k), rate=rate.rate, low=rate.low, high=rate.high)
-            for k, rate in rates_by_k(clusters, pass_all_k).items()
-        )
-    return TableNumbers(checks=checks, latency=latency, p95_ms=_p95(latencies), pass_k=repeats)
 
 
-def _p95(latencies: Sequence[float]) -> int | None:
-    return p95(map(round, latencies))
-
-
-def _bars(header: EvalHeader, run: Run, numbers: TableNumbers, totals: CaseTotals) -> tuple[Bar, ...]:
+def _bars(header: EvalHeader, run: Run, statistics: RunStatistics) -> tuple[Bar, ...]:
     """The thresholds of an eval. A run without a verdict has no bar that decided."""
-    bars, score = header.thresholds, run.facts.score
-    cost = None if totals.unknown else round(totals.spent, 12)
-    judged = None if score is None else verdict(score, cost, numbers.p95_ms, bars, header.pass_score)
+    bars, score = header.thresholds, statistics.score.value if statistics.score else None
+    cost = statistics.cost.total_usd if statistics.cost else None
+    late = int(statistics.latency.p95_ms) if statistics.latency else None
+    judged = None if score is None else verdict(score, cost, late, bars, header.pass_score)
     failed: tuple[str, ...] = judged.failed if judged is not None and run.facts.passed is False else ()
     rows: list[tuple[str, float, float | None, bool]] = [
         ("passScore", header.pass_score, score, score is not None and score >= header.pass_score)
@@ -257,12 +264,27 @@ def _bars(header: EvalHeader, run: Run, numbers: TableNumbers, totals: CaseTotal
     if bars.max_cost_usd is not UNSET:
         rows.append(("maxCostUsd", bars.max_cost_usd, cost, cost is not None and cost <= bars.max_cost_usd))
     if bars.max_p95_latency_ms is not UNSET:
-        late = numbers.p95_ms is not None and numbers.p95_ms > bars.max_p95_latency_ms
-        rows.append(("maxP95LatencyMs", bars.max_p95_latency_ms, numbers.p95_ms, not late))
+        met = late is None or late <= bars.max_p95_latency_ms
+        rows.append(("maxP95LatencyMs", bars.max_p95_latency_ms, late, met))
     return tuple(
-        Bar(name=name, required=required, observed=observed, met=met, decided=name in failed)
+        Bar(
+            name=name,
+            required=required,
+            required_text=_BAR_TEXT[name](required),
+            observed=observed,
+            observed_text=None if observed is None else _BAR_TEXT[name](observed),
+            met=met,
+            decided=name in failed,
+        )
         for name, required, observed, met in rows
     )
+
+
+_BAR_TEXT: dict[str, Callable[[float], str]] = {
+    "passScore": score_text,
+    "maxCostUsd": format_usd,
+    "maxP95LatencyMs": milliseconds_text,
+}
 
 
 async def _findings(store: Store, run: Run, totals: CaseTotals) -> tuple[FindingCount, ...] | UnsetType:
@@ -285,18 +307,16 @@ class _Everything:
 
 
 def _unmeasured(run: Run, row: RunRow) -> Unmeasured:
-    counts, total = row.counts, cases_total(run)
-    error, skipped = (counts.error, counts.skipped) if counts else (0, 0)
-    done = sum((counts.passed, counts.failed, counts.ungraded, error, skipped)) if counts else 0
-    never = max(0, (total or 0) - done) if run.status in CLOSED else 0
+    counts = row.counts or CaseCounts()
+    error, skipped = counts.error, counts.skipped
+    never = max(0, (row.total or 0) - counts.all) if run.status in CLOSED else 0
     return Unmeasured(error=error, skipped=skipped, never_reached=never)
 
 
 def _progress(run: Run, row: RunRow, now: datetime) -> RunProgress | None:
     if run.status in CLOSED:
         return None
-    counts, total = row.counts, cases_total(run) or 0
-    done = sum((counts.passed, counts.failed, counts.ungraded, counts.error, counts.skipped)) if counts else 0
+    done, total = (row.counts or CaseCounts()).all, row.total or 0
     seconds = (now - run.started).total_seconds() if run.started else 0.0
     speed = done / seconds if done and seconds > 0 else None
     left = round((total - done) / speed, 1) if speed and total >= done else None
@@ -312,7 +332,11 @@ async def _effective(store: Store, run: Run) -> EffectiveResult | UnsetType:
         return UNSET
     passed = None if found.verdict is None else found.verdict.passed
     return EffectiveResult(
-        score=found.score, passed=passed, passed_count=found.passed_count, corrected=found.corrected
+        score=found.score,
+        text=score_text(found.score),
+        passed=passed,
+        passed_count=found.passed_count,
+        corrected=found.corrected,
     )
 
 

@@ -1,6 +1,5 @@
 """A run of any kind as a row of a list. It has no content."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -8,21 +7,20 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.report import interval_of, read_summary
+from assay.agenteval.eval_statistics import SCORED as SCORED
+from assay.agenteval.eval_statistics import EvalLog, open_log, read_statistics
+from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND as EVAL
 from assay.fep.result_json import times_of
 from assay.fep.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.protocol.json_types import is_object
-from assay.runs.case_blocks import all_blocks
-from assay.runs.case_table import CaseEntry, CaseFilter, entries
-from assay.stats.intervals import counted_rate
+from assay.runs.run_statistics import CaseCounts, RunStatistics, Score, planned_cases, stored_statistics
+from assay.stats.intervals import METHOD_NAMES
 
 CACHED = 1_000  # runs whose numbers are remembered
-MAX_CASES = 20_000  # results of a repeated run or an eval whose interval is computed for a list
-SCORED = (EVALUATION, EVAL)
-GENERATION = "case pass rate"
+LOGS = 16  # agent evals in progress whose logs are continued, not read again
+MAX_LIVE = 20_000  # results of an evaluation in progress whose score is computed for a request
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -30,24 +28,37 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
 
 class ScoreInterval(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A score with its 95% interval. `cases` are the measured ones; `method` names the interval."""
+    """
+    A score with its 95% interval. `cases` are the measured ones; `method` names the interval.
+
+    `text` and `range` are how every report writes the score and its interval.
+    """
 
     name: str
     value: float
     low: float | None
     high: float | None
     cases: int
-    method: str | None = None
+    method: str
+    scale: str
+    text: str
+    range: str
 
 
-class CaseCounts(Struct, frozen=True, kw_only=True):
-    """The cases or tasks of a run by outcome. `error` and `skipped` were not measured."""
-
-    passed: int = 0
-    failed: int = 0
-    ungraded: int = 0
-    error: int = 0
-    skipped: int = 0
+def score_interval(score: Score | None) -> ScoreInterval | None:
+    if score is None:
+        return None
+    return ScoreInterval(
+        name=score.name,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        cases=score.cases,
+        method=METHOD_NAMES[score.method],
+        scale=score.scale,
+        text=score.text,
+        range=score.range_text,
+    )
 
 
 class RunError(_Wire, frozen=True, kw_only=True):
@@ -79,6 +90,7 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     counts: CaseCounts | None
     total: int | None
     cost_usd: float | None
+    cost_text: str | UnsetType = UNSET
     baseline_run_id: str | UnsetType = UNSET
     regressions: int | UnsetType | None = UNSET
     error: RunError | UnsetType = UNSET
@@ -93,30 +105,26 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     erased_by: str | UnsetType = UNSET
 
 
-class CaseNumbers(Struct, frozen=True):
-    """The counts and the score of a run, from its table of cases."""
-
-    counts: CaseCounts
-    score: ScoreInterval | None
-
-
 class RunRows:
     """Makes rows. The numbers of a run are remembered until the run changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._numbers: dict[tuple[str, int, str], CaseNumbers] = {}
+        self._statistics: dict[
+            tuple[str, int, str], RunStatistics
+        ] = {}  # of runs without a recorded document
+        self._logs: dict[str, EvalLog] = {}  # of agent evals in progress
         self._regressions: dict[str, int | None] = {}
 
     async def rows(self, runs: Sequence[Run], now: datetime) -> list[RunRow]:
-        scored = [run.id for run in runs if run.kind in SCORED and not run.erased and run.events]
-        totals = await self._store.case_totals(scored) if scored else {}
+        live = [run.id for run in runs if run.kind == EVALUATION and run.events and run.status not in CLOSED]
+        totals = await self._store.case_totals(live) if live else {}
         return [await self.row(run, now, totals) for run in runs]
 
     async def row(self, run: Run, now: datetime, totals: Mapping[str, CaseTotals]) -> RunRow:
         metadata = run.metadata
         started, ended = times_of(run)
-        numbers = await self._numbers_of(run, totals.get(run.id))
+        statistics = await self.statistics(run, totals.get(run.id, CaseTotals()))
         until = ended or (now if run.status not in CLOSED else None)
         members: dict[str, Any] = {
             name: metadata[key] for name, key in _MEMBERS.items() if metadata.get(key) is not None
@@ -133,6 +141,7 @@ class RunRows:
             members |= {"erased_at": run.erased, "erased_by": run.erased_by or UNSET}
         if "baselineRunId" in metadata and run.kind == EVAL:
             members["regressions"] = await self._regressions_of(run)
+        cost = statistics.cost if statistics else None
         facts = run.facts
         return RunRow(
             run_id=run.id,
@@ -144,25 +153,47 @@ class RunRows:
             started_at=started,
             ended_at=ended,
             duration_ms=round((until - started).total_seconds() * 1000) if started and until else None,
-            score=numbers.score if numbers else None,
+            score=score_interval(statistics.score) if statistics else None,
             passed=facts.passed if facts.passed is not None else metadata.get("goalSatisfied"),
-            counts=numbers.counts if numbers else None,
-            total=cases_total(run),
-            cost_usd=facts.cost,
+            counts=statistics.counts if statistics else None,
+            total=cases_total(run, statistics),
+            cost_usd=cost.total_usd if cost else None,
+            cost_text=cost.text if cost else UNSET,
             **members,
         )
 
-    async def _numbers_of(self, run: Run, totals: CaseTotals | None) -> CaseNumbers | None:
-        if totals is None:
-            return None
+    async def statistics(self, run: Run, totals: CaseTotals) -> RunStatistics | None:
+        """
+        The recorded statistics of a run; of a run that has not ended, or that a crash ended, those of its records.
+
+        Of a very long evaluation in progress, only the counts of results are read: `totals`.
+        """
+        if (stored := stored_statistics(run)) is not None:
+            return stored
+        if totals.results > MAX_LIVE:
+            return RunStatistics(cases=totals.results, results=totals.results, counts=counts_of(totals))
         key = run.id, run.events, run.status
-        if (known := self._numbers.get(key)) is not None:
-            return known
-        numbers = await case_numbers(self._store, run, totals)
-        while len(self._numbers) >= CACHED:
-            self._numbers.pop(next(iter(self._numbers)))
-        self._numbers[key] = numbers
-        return numbers
+        if (cached := self._statistics.get(key)) is not None:
+            return cached
+        if run.kind == EVAL and run.status not in CLOSED and run.events:
+            found = await self._eval_statistics(run)
+        else:
+            found = await read_statistics(self._store, run)
+        if found is None:
+            return None
+        while len(self._statistics) >= CACHED:
+            self._statistics.pop(next(iter(self._statistics)))
+        self._statistics[key] = found
+        return found
+
+    async def _eval_statistics(self, run: Run) -> RunStatistics:
+        """The statistics of the log so far. The log is read on from where the last request stopped."""
+        log = self._logs.pop(run.id, None) or await open_log(self._store, run)
+        await log.advance(self._store, run)
+        while len(self._logs) >= LOGS:
+            self._logs.pop(next(iter(self._logs)))
+        self._logs[run.id] = log
+        return log.statistics(run)
 
     async def _regressions_of(self, run: Run) -> int | None:
         """The tasks that passed in the baseline and did not pass here; None if one of the two has no scorecard."""
@@ -205,12 +236,14 @@ def version_of(run: Run) -> str:
     return f"{run.events}-{run.status}{'-erased' if run.erased else ''}"
 
 
-def cases_total(run: Run) -> int | None:
-    """The number of cases or tasks. An evaluation counts trials in its metadata."""
-    total: int | None = run.metadata.get("total")
-    if run.kind not in SCORED or total is None:
+def cases_total(run: Run, statistics: RunStatistics | None) -> int | None:
+    """The number of cases or tasks. An evaluation counts results in its metadata."""
+    if run.kind not in SCORED:
         return None
-    return total // run.metadata.get("trials", 1) if run.kind == EVALUATION else total
+    trials = int(run.metadata.get("trials", 1))
+    if run.kind == EVAL:
+        return run.metadata.get("total")
+    return planned_cases(run, statistics, trials=trials)
 
 
 def _error_of(run: Run) -> RunError | None:
@@ -220,58 +253,6 @@ def _error_of(run: Run) -> RunError | None:
     if found is None and "code" not in run.metadata:
         return None
     return RunError(code=run.metadata.get("code", UNSET), message=UNSET if found is None else str(found))
-
-
-async def case_numbers(store: Store, run: Run, totals: CaseTotals) -> CaseNumbers:
-    """The counts of cases, and the score with its interval (decision 46)."""
-    trials: int = run.metadata.get("trials", 1)
-    if run.kind == EVALUATION and trials == 1:
-        rate = counted_rate({(1, 1): totals.passed, (0, 1): totals.failed}) if totals.results else None
-        score = None
-        if rate is not None:
-            score = ScoreInterval(
-                name=GENERATION,
-                value=rate.rate,
-                low=rate.low,
-                high=rate.high,
-                cases=rate.cases,
-                method=rate.method,
-            )
-        return CaseNumbers(counts_of(totals), score)
-    if totals.results > MAX_CASES:
-        value = run.facts.score
-        known = None if value is None else ScoreInterval(
-            name="score" if run.kind == EVAL else GENERATION, value=value, low=None, high=None, cases=totals.results // trials
-        )  # fmt: skip
-        return CaseNumbers(counts_of(totals), known)
-    blocks = await all_blocks(store, run.id)
-    cases = list(entries(blocks, trials, CaseFilter(), complete=run.status in CLOSED))
-    found = Counter(case.status for case in cases)
-    counts = CaseCounts(
-        passed=found[PASSED], failed=found[FAILED], ungraded=found[UNGRADED], error=found[ERROR], skipped=found[SKIPPED]
-    )  # fmt: skip
-    return CaseNumbers(counts, _eval_score(run, cases) if run.kind == EVAL else _repeated_score(cases))
-
-
-def _repeated_score(cases: Sequence[CaseEntry]) -> ScoreInterval | None:
-    clusters = Counter((case.count(PASSED), case.count(PASSED) + case.count(FAILED)) for case in cases)
-    rate = counted_rate({key: many for key, many in clusters.items() if key[1]})
-    if rate is None:
-        return None
-    return ScoreInterval(
-        name=GENERATION, value=rate.rate, low=rate.low, high=rate.high, cases=rate.cases, method=rate.method
-    )
-
-
-def _eval_score(run: Run, cases: Sequence[CaseEntry]) -> ScoreInterval | None:
-    """The mean score of the tasks. It is recorded when the run ends."""
-    scores = [case.score for case in cases if case.score is not None]
-    if not scores:
-        return None
-    value: float = run.metadata.get("aggregateScore", round(sum(scores) / len(scores), 12))
-    trials = sum(len(case.patterns) for case in cases if case.score is not None)
-    low, high, method = interval_of(scores, trials)
-    return ScoreInterval(name="score", value=value, low=low, high=high, cases=len(scores), method=method)
 
 
 def counts_of(totals: CaseTotals) -> CaseCounts:

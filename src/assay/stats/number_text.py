@@ -1,0 +1,58 @@
+"""Numbers as a person reads them: the same text in the terminal, on the page and in every report (decision 0106)."""
+
+from math import floor, log10
+from typing import Literal
+
+Scale = Literal["rate", "score", "number"]  # a share in percent, a score from 0 to 1, any number
+
+
+def percent(share: float) -> str:
+    """`83.3%`. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%."""
+    text = f"{share * 100:.1f}"
+    if text == "100.0" and share < 1:
+        text = ">99.9"
+    elif text == "0.0" and share > 0:
+        text = "<0.1"
+    return f"{text}%"
+
+
+def score_text(score: float) -> str:
+    """`0.833`. A score below 1 never reads 1.000, and a score above 0 never reads 0.000."""
+    text = f"{score:.3f}"
+    if text == "1.000" and score < 1:
+        return ">0.999"
+    return "<0.001" if text == "0.000" and score > 0 else text
+
+
+def value_text(value: float, scale: Scale) -> str:
+    """A number on its scale."""
+    if scale == "number":
+        return f"{value:.4g}"
+    return percent(value) if scale == "rate" else score_text(value)
+
+
+def range_text(low: float | None, high: float | None, scale: Scale) -> str:
+    """`57.1–94.9%`: the ends of an interval; a dash if there is none."""
+    if low is None or high is None:
+        return "–"
+    first = value_text(low, scale)
+    return f"{first.removesuffix('%')}–{value_text(high, scale)}"
+
+
+def format_usd(amount: float) -> str:
+    """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
+    if amount == 0 or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.{2 - floor(log10(amount))}f}"
+
+
+def cost_text(known_usd: float, unknown: int) -> str:
+    """`$0.0153`; `at least $0.0153` if a cost is not known; `unknown` if none is."""
+    if not unknown:
+        return format_usd(known_usd)
+    return f"at least {format_usd(known_usd)}" if known_usd else "unknown"
+
+
+def milliseconds_text(milliseconds: float) -> str:
+    """`1,234 ms`; below one millisecond with two digits."""
+    return f"{milliseconds:.2g} ms" if 0 < milliseconds < 1 else f"{milliseconds:,.0f} ms"

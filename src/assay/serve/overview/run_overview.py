@@ -181,7 +181,7 @@ async def read_overview(
         checks=checks,
         latency=_latency(statistics.latency),
         cost=_cost(statistics.cost),
-        findings=await _findings(store, run, totals) if header and MODE in header.modes else UNSET,
+        findings=await _findings(store, run, header, totals) if header and MODE in header.modes else UNSET,
         unmeasured=_unmeasured(run, row),
         progress=_progress(run, row, now),
         effective=changed,
@@ -287,11 +287,13 @@ _BAR_TEXT: dict[str, Callable[[float], str]] = {
 }
 
 
-async def _findings(store: Store, run: Run, totals: CaseTotals) -> tuple[FindingCount, ...] | UnsetType:
+async def _findings(
+    store: Store, run: Run, header: EvalHeader, totals: CaseTotals
+) -> tuple[FindingCount, ...] | UnsetType:
     """The findings by kind; absent for a run that is too large to count them in a request."""
     if totals.results > MAX_SAFETY:
         return UNSET
-    report = (await fold_safety(store, run, _Everything())).report()
+    report = (await fold_safety(store, run, _Everything(), header.policy)).report()
     return tuple(
         FindingCount(kind=kind.kind, severity=kind.severity, count=kind.found)
         for kind in report.kinds

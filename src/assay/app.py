@@ -277,8 +277,11 @@ def promotion_service(
 ) -> "PromotionService":
     """The deployments in a store, under the policy of the settings."""
     from assay.promotion.build import build_promotions  # deferred import
+    from assay.seams.deployments import INITIAL_RECORDS  # deferred import
 
-    return build_promotions(store, settings.promotion_policy, settings.limits, services.clock, agents, packs)
+    initial = INITIAL_RECORDS if fixtures_enabled() else {}
+    limits, clock = settings.limits, services.clock
+    return build_promotions(store, settings.promotion_policy, limits, clock, agents, packs, initial)
 
 
 async def close_evals(evals: "AgentEvalService") -> None:

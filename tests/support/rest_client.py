@@ -37,6 +37,7 @@ from assay.ports import Limits, Services, SystemClock
 from assay.promotion.kind import ManagementKind
 from assay.promotion.service import PromotionService
 from assay.runs.executor import RunExecutor
+from assay.seams.deployments import INITIAL_RECORDS
 from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.routes import SAMPLE_AGENTS
 from assay.seams.workflows import samples
@@ -152,7 +153,9 @@ class Server:
         management = ManagementKind(services.clock)
         kinds = {one.name: one for one in (kind, evals, flows, management)}
         versions = InstalledVersions(cast, means.packs)
-        self.promotions = PromotionService(self.store, self.policy, self.clock, versions)
+        self.promotions = PromotionService(
+            self.store, self.policy, self.clock, versions, INITIAL_RECORDS if self.seeded else {}
+        )
         self.desk = RunExecutor(
             self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
         )

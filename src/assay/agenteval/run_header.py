@@ -44,7 +44,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model_class: ModelClass = "general"
     free: bool = False
     modes: tuple[str, ...]
-    left_out: tuple[str, ...] = ()  # modes of the suite that the request did not select, except regression
+    left_out: tuple[str, ...] = ()  # modes of the suite that the request did not select
     live: bool = False
     trials: int = 1
     total: int  # tasks
@@ -116,7 +116,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         model_class=plan.card.model_class,
         free=plan.card.free,
         modes=plan.modes,
-        left_out=tuple(mode for mode in suite.modes if mode not in (*plan.modes, "regression")),
+        left_out=tuple(mode for mode in suite.modes if mode not in plan.modes),
         live=plan.live,
         trials=request.trials,
         total=len(plan.tasks),

@@ -73,7 +73,7 @@ async def check_evidence(
             if corrected is not UNSET:
                 score = corrected.score
                 passed = corrected.verdict is not None and corrected.verdict.passed
-    evidence = await _evidence(store, request, run, now)
+    evidence = await _evidence(store, request, rules, run, now)
     evidence = evidence if score is None else _with_effective(evidence, score, passed=bool(passed))
     baseline = await _baseline(store, request, evidence)
     if baseline is not None and rules.max_regression is not None and not run.erased:
@@ -112,7 +112,11 @@ def _verdict(before: EvalReport, after: EvalReport, margin: float | None) -> Bas
     return BaselineVerdict(result.verdict, verdict_line(result))
 
 
-async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datetime) -> Evidence:
+async def _evidence(
+    store: Store, request: EvidenceRequest, rules: PromotionRules, run: Run, now: datetime
+) -> Evidence:
+    # a rule about regressions has a condition of its own
+    compares = rules.max_regression is None and request.active_version not in (None, request.version)
     summary = await read_summary(store, run)
     baseline, deviation = None, ""
     if summary is not None and summary.regression is not UNSET:
@@ -129,7 +133,7 @@ async def _evidence(store: Store, request: EvidenceRequest, run: Run, now: datet
         run_version=str(run.metadata.get("agentVersion", "")),
         copied_from=str(run.metadata.get("sourceRunId", "")),
         erased=run.erasure,
-        deviations=await read_deviations(store, run),
+        deviations=await read_deviations(store, run, compares=compares),
         ended=run.ended,
         summary=summary,
         active_version=request.active_version,

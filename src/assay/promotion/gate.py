@@ -200,7 +200,6 @@ def _run_command(rules: PromotionRules, evidence: Evidence) -> str:
     if rules.suite_version and "*" not in rules.suite_version and suite != "SUITE":
         suite += f"@{rules.suite_version}"
     replaces = evidence.active_version not in (None, evidence.version)
-    baseline = (
-        f" --baseline {evidence.active_run or 'RUN'}" if rules.max_regression is not None and replaces else ""
-    )
+    compares = rules.max_regression is not None or any(one.needs_baseline for one in evidence.deviations)
+    baseline = f" --baseline {evidence.active_run or 'RUN'}" if compares and replaces else ""
     return f"assay run {suite} --agent {evidence.agent_id}{baseline}"

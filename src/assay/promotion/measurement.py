@@ -20,15 +20,20 @@ class Deviation(NamedTuple):
 
     code: str
     text: str
+    needs_baseline: bool = False  # to be mended
 
 
-async def read_deviations(store: Store, run: Run) -> list[Deviation]:
-    """Every deviation of a run that has its content. A run without its content has none here: its erasure is a condition of its own."""
+async def read_deviations(store: Store, run: Run, *, compares: bool) -> list[Deviation]:
+    """
+    Every deviation of a run that has its content. A run without its content has none here: its erasure is a condition of its own.
+
+    `compares`: the mode `regression` may not be left out. Without another active version there is no baseline to compare with.
+    """
     try:
         header = await read_request(store, run.id)
     except Erased:
         return []
-    return [deviation async for deviation in _deviations(store, run.tenant, header)]
+    return [deviation async for deviation in _deviations(store, run.tenant, header, compares=compares)]
 
 
 async def baseline_deviation(store: Store, baseline: Run, suite_version: str) -> str:
@@ -39,17 +44,23 @@ async def baseline_deviation(store: Store, baseline: Run, suite_version: str) ->
         return f"its baseline has no content: {baseline.erasure}"
     if baseline.metadata.get("suiteVersion") != suite_version:
         return f"its baseline ran version {baseline.metadata.get('suiteVersion')} of the suite"
-    return next((f"its baseline {one.text}" for one in await read_deviations(store, baseline)), "")
+    return next(
+        (f"its baseline {one.text}" for one in await read_deviations(store, baseline, compares=False)), ""
+    )
 
 
-async def _deviations(store: Store, tenant: str, header: EvalHeader) -> AsyncIterator[Deviation]:
+async def _deviations(
+    store: Store, tenant: str, header: EvalHeader, *, compares: bool
+) -> AsyncIterator[Deviation]:
     if header.agent_spec not in ("", header.agent_id):
         yield Deviation("eval_run_ad_hoc", "ran an agent that its command line described")
     changed = [name for name in OVERRIDES if header.configurable.get(name) is not None]
     if changed:
         yield Deviation("eval_run_overridden", f"ran the agent with other settings: {', '.join(changed)}")
-    if header.left_out:
-        yield Deviation("eval_run_partial", f"left out modes of its suite: {', '.join(header.left_out)}")
+    left_out = [mode for mode in header.left_out if compares or mode != "regression"]
+    if left_out:
+        text = f"left out modes of its suite: {', '.join(left_out)}"
+        yield Deviation("eval_run_partial", text, needs_baseline="regression" in left_out)
     if not await _has_installed_content(store, tenant, header):
         name = f"{header.suite_id} {header.suite_version}"
         yield Deviation("eval_suite_content", f"ran other content than the installed suite {name} has")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.errors import Refusal
+from assay.errors import Forbidden, Refusal
 from assay.protocol.deployments import Condition
 
 
@@ -24,6 +24,14 @@ class EvalGateUnmet(Refusal):
     @property
     def details(self) -> dict[str, object]:
         return {"conditions": msgspec.to_builtins(self.conditions), "runId": self.run}
+
+
+class TransitionForbidden(Forbidden):
+    """A key without the scope of the transition. The management run has the refusal."""
+
+    def __init__(self, scope: str, *, run: str) -> None:
+        super().__init__(scope)
+        self._details = {"scopeRequired": scope, "runId": run}
 
 
 class NoActiveDeployment(Refusal):

@@ -1,10 +1,12 @@
 """The service for deployments: list, transition, respond, resolve a channel. Transports and the command call it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
@@ -32,12 +34,18 @@ from assay.promotion.management import (
     without_secrets,
 )
 from assay.promotion.records import AgentRecords, StoredRecords, read_records, wire_record, wire_records
-from assay.promotion.refusals import ApprovalDenied, EvalGateUnmet, NoActiveDeployment
+from assay.promotion.refusals import (
+    ApprovalDenied,
+    EvalGateUnmet,
+    NoActiveDeployment,
+    TransitionForbidden,
+)
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition
 from assay.promotion.writer import TransitionWriter
 from assay.protocol.deployments import AgentDeployment, ApprovalRejected, TransitionRequest
 from assay.runs.ids import new_id
 
+NO_RECORDS: Mapping[str, AgentRecords] = MappingProxyType({})
 ATTEMPTS = 10  # of a transition, while others of the same agent commit
 WAITING: frozenset[RunStatus] = frozenset({"waiting-approval"})
 PAGE = 200
@@ -58,8 +66,17 @@ class TransitionOutcome(Struct, frozen=True, kw_only=True):
 class PromotionService:
     """The deployments of one host."""
 
-    def __init__(self, store: Store, policy: PromotionPolicy, clock: Clock, agents: AgentVersions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: PromotionPolicy,
+        clock: Clock,
+        agents: AgentVersions,
+        initial: Mapping[str, AgentRecords] = NO_RECORDS,
+    ) -> None:
+        """`initial`: the records of sample agents in a tenant where they had no transition yet."""
         self.store, self.policy, self._clock, self._agents = store, policy, clock, agents
+        self._initial = initial
 
     async def deployments(self, tenant: str, agent_id: str) -> list[AgentDeployment]:
         """The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown agent."""
@@ -67,7 +84,7 @@ class PromotionService:
         return wire_records(stored.records, {*installed, *stored.records.versions})
 
     async def record(self, tenant: str, agent_id: str, version: str) -> AgentDeployment:
-        return wire_record((await read_records(self.store, tenant, agent_id)).records, version)
+        return wire_record((await self._records(tenant, agent_id)).records, version)
 
     async def transition(
         self,
@@ -89,17 +106,14 @@ class PromotionService:
         )
         scope = DEPLOY_SCOPES[request.transition]
         if not principal.may(scope):
-            refusal = Forbidden(scope)
+            refusal = TransitionForbidden(scope, run=change.run)
             await change.refuse(principal, refusal, allowed=False)
             raise refusal
-        state = None
         for _ in range(ATTEMPTS):
             stored, installed = await self._read(tenant, agent_id, request.version)
-            before = stored.records.of(request.version)
-            if state is not None and before != state:
-                raise _outrun(agent_id, request.version, before.state)
-            state = before
             planned = plan_transition(stored.records, request, installed)
+            if planned.is_promotion:  # checked against another state, it must not become the next step
+                request = msgspec.structs.replace(request, to_state=planned.to_state)
             rules = self.policy.rules_for(agent_id)
             gate = await change.check(planned, stored, rules)
             if gate.unmet:
@@ -120,7 +134,9 @@ class PromotionService:
                 continue
             found = await find_management_run(self.store, change.run, tenant)
             return TransitionOutcome(run=found, record=await self.record(tenant, agent_id, request.version))
-        raise Conflict("version", f"agent {agent_id}", "other transitions were faster each time: try again")
+        raise Unavailable(
+            f"agent {agent_id}: other transitions were faster each time: try again", retry_after=1
+        )
 
     async def respond(
         self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
@@ -170,7 +186,7 @@ class PromotionService:
             raise NoActiveDeployment(
                 agent_id, channel, f"there is no such channel; there are {', '.join(CHANNELS)}"
             )
-        stored = await read_records(self.store, tenant, agent_id)
+        stored = await self._records(tenant, agent_id)
         version = version_of(stored.records, channel, run)
         if version is None:
             raise NoActiveDeployment(agent_id, channel, "no version is active")
@@ -247,12 +263,18 @@ class PromotionService:
             "version", f"agent {pending.agent_id}", "other transitions were faster each time: try again"
         )
 
+    async def _records(self, tenant: str, agent_id: str) -> StoredRecords:
+        stored = await read_records(self.store, tenant, agent_id)
+        if stored.revision or agent_id not in self._initial:
+            return stored
+        return StoredRecords(records=self._initial[agent_id])
+
     async def _read(
         self, tenant: str, agent_id: str, version: str | None = None
     ) -> tuple[StoredRecords, set[str]]:
         """The records and the installed versions; an agent may have more versions than it lists. NotFound: an unknown agent."""
         installed = set(await self._agents.versions(tenant, agent_id) if _is_name(agent_id) else ())
-        stored = await read_records(self.store, tenant, agent_id) if _is_name(agent_id) else None
+        stored = await self._records(tenant, agent_id) if _is_name(agent_id) else None
         if stored is None or not (installed or stored.records.versions):
             raise NotFound(f"there is no agent {agent_id[:256]!r}")
         for other in [] if version is None else _lookups(stored.records, version):
@@ -275,12 +297,6 @@ def _check_same_step(pending: ManagementRequest, planned: Planned) -> None:
     if pending.from_state is not None and approved != (planned.from_state, planned.to_state):
         message = f"the approval is for {approved[0]} to {approved[1]}, and it is {planned.from_state} now"
         raise InvalidRequest(Problem("version", f"{planned.request.version}: {message}"))
-
-
-def _outrun(agent_id: str, version: str, state: str) -> Conflict:
-    return Conflict(
-        "version", f"{agent_id} {version}", f"another transition came first, and it is {state} now"
-    )
 
 
 def _lookups(records: AgentRecords, version: str) -> list[str]:

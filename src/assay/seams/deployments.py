@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import Forbidden
 from assay.ports import Principal
-from assay.promotion.records import version_order
+from assay.promotion.records import AgentRecords, VersionRecord, version_order
 from assay.promotion.refusals import EvalGateUnmet
 from assay.promotion.service import PromotionService, TransitionOutcome
 from assay.promotion.transitions import DEPLOY_SCOPES
@@ -21,6 +21,14 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 STEPS: dict[State, State] = {"draft": "test", "test": "staged", "staged": "active"}
 UNKNOWN_RUN = "run-of-no-eval"
 DISPATCH = "conformance-agent-channel-dispatch"
+# The fixture above can be started in every tenant: the suite expects that of an advertised one.
+INITIAL_RECORDS = {
+    CHANNEL_AGENT: AgentRecords(
+        agent_id=CHANNEL_AGENT,
+        serial=1,
+        versions={"0.9.0": VersionRecord(state="active", channels={"stable": 1})},
+    )
+}
 
 
 class DeploymentScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -61,10 +69,10 @@ class DeploymentSeam:
         if scenario.version is not UNSET:
             return scenario.version
         known = await self._promotions.deployments(principal.tenant, scenario.agent_id)
-        last = max((one.version for one in known), key=version_order)
-        if len(known) == 1 and known[0].state == "draft":
-            return last
-        first, _, number = last.rpartition(".")
+        last = max(known, key=lambda one: version_order(one.version))
+        if last.state == "draft":
+            return last.version
+        first, _, number = last.version.rpartition(".")
         return f"{first}.{int(number) + 1}"
 
     async def _promote(self, principal: Principal, scenario: DeploymentScenario) -> TransitionOutcome:

@@ -63,6 +63,12 @@ class Workflow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def node(self, id: str) -> Node | None:
         return next((node for node in self.nodes if node.id == id), None)
 
+    @property
+    def gates(self) -> bool:
+        """Whether every verdict decides, and none is only recorded."""
+        places = [place for node in self.nodes for place in (node.config, node.settings)]
+        return all(place.get("gating", True) for place in places if isinstance(place, dict))
+
 
 DISPATCH = "core.dispatch"
 SUPERVISOR = "core.orchestrator.supervisor"

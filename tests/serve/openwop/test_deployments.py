@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import jsonschema_rs
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from assay.auth.audit import verify
 from assay.auth.scopes import DEFAULT, DEPLOY
@@ -321,6 +322,8 @@ def test_a_key_without_the_scope_is_refused_first_and_the_refusal_is_recorded(se
             answer = post(own, id, transition=transition, **members)
             assert (answer.status_code, answer.json()["error"]) == (403, "forbidden"), answer.text
             assert answer.json()["details"]["scopeRequired"] == scope
+            named = client.get(f"/v1/runs/{answer.json()['details']['runId']}").json()
+            assert (named["status"], named["error"]["code"]) == ("failed", "forbidden")
         assert post(none, "test.nowhere.1").status_code == 403
         assert none.post(f"/v1/agents/{id}/deployments", content=b"{").status_code == 403
         assert keyed.post(f"/v1/agents/{id}/deployments", json={}).status_code == 400
@@ -566,18 +569,19 @@ def _change(client, run, change):
         assert client.post(f"/v1/runs/{run}/annotations", json=body).status_code == 201
 
 
-def test_of_two_promoters_at_once_one_wins(server, client):
+@pytest.mark.parametrize("to_state", ["test", UNSET], ids=["to test", "to the next state"])
+def test_of_promoters_at_once_one_wins_and_the_others_meet_the_new_state(server, client, to_state):
     id = agent("free", client)
     principal = Principal(tenant="acme", id="racer", scopes=RELEASE)
 
     async def race():
-        request = TransitionRequest(version="1.0.0", transition="promote", to_state="test")
+        request = TransitionRequest(version="1.0.0", transition="promote", to_state=to_state)
         tries = (server.promotions.transition(principal, id, request) for _ in range(5))
         return await asyncio.gather(*tries, return_exceptions=True)
 
     outcomes = server.do(race())
     assert sum(not isinstance(one, Exception) for one in outcomes) == 1
-    assert {getattr(one, "code", "won") for one in outcomes} <= {"won", "conflict", "validation_error"}
+    assert {getattr(one, "code", "won") for one in outcomes} == {"won", "validation_error"}
     assert records(client, id)["1.0.0"]["state"] == "test"
 
 
@@ -689,8 +693,31 @@ def test_the_seam_plays_all_four_scenarios(server):
         assert moved["resolvedAgentVersion"] == "1.0.3"
 
 
+def test_an_advertised_fixture_starts_in_a_fresh_tenant(server):
+    """All of them; the one with a channel has an active version from the beginning, which a promotion replaces."""
+    dispatch = "conformance-agent-channel-dispatch"
+    with server.client(tenant="fresh") as client:
+        fixtures = client.get("/.well-known/openwop").json()["fixtures"]
+        assert dispatch in fixtures
+        for fixture in fixtures:
+            inputs = {"payload": {}} if fixture == "conformance-identity" else {}
+            answer = client.post("/v1/runs", json={"workflowId": fixture, "inputs": inputs})
+            assert answer.status_code == 201, (fixture, answer.text)
+            assert client.post(f"/v1/runs/{answer.json()['runId']}/cancel").status_code == 200
+        for version in ("0.9.0", "1.0.0"):
+            run = client.post("/v1/runs", json={"workflowId": dispatch}).json()["runId"]
+            log = log_of(client, run)
+            (started,) = (one["payload"] for one in log if one["type"] == "agent.invocation.started")
+            assert (started["resolvedAgentVersion"], started["resolvedChannel"]) == (version, "stable")
+            seam(client, "promote", agentId="core.conformance.channel-agent", channel="stable")
+        records = client.get("/v1/agents/core.conformance.channel-agent/deployments").json()
+        assert {one["version"]: one["state"] for one in records}["1.0.1"] == "active"
+
+
 def test_a_channel_without_an_active_version_is_refused_at_the_start(server):
-    with server.client(tenant="empty") as client:
+    """A pause leaves the channel without one."""
+    with server.client(tenant="empty", scopes=RELEASE) as client:
+        assert post(client, "core.conformance.channel-agent", "0.9.0", "pause").status_code == 200
         answer = client.post("/v1/runs", json={"workflowId": "conformance-agent-channel-dispatch"})
         assert (answer.status_code, answer.json()["error"]) == (400, "no_active_deployment")
 
@@ -794,6 +821,20 @@ def test_a_run_of_an_altered_agent_or_of_a_part_of_its_suite_is_not_evidence(cli
     ]:
         run = done(client, document, id, agentVersion="1.0.0", **options)
         assert conditions(post(client, id, toState="staged", evalRunId=run)) == expected, options
+
+
+def test_a_run_without_the_mode_regression_is_evidence_only_for_the_first_version(client):
+    id = agent("default", client)
+    pairs = suite(golden("a", "Paris", "Paris"), name="first-pairs", modes=("golden", "regression"))
+    first = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
+    for state in ("test", "staged", "active"):
+        answer = post(client, id, toState=state, **({} if state == "test" else {"evalRunId": first}))
+        assert answer.status_code == 200, answer.text
+    assert post(client, id, "1.1.0").status_code == 200
+    alone = done(client, pairs, id, agentVersion="1.1.0", evalModes=["golden"])
+    assert conditions(post(client, id, "1.1.0", toState="staged", evalRunId=alone)) == ["eval_run_partial"]
+    whole = done(client, pairs, id, agentVersion="1.1.0", baselineRunId=first)
+    assert post(client, id, "1.1.0", toState="staged", evalRunId=whole).status_code == 200
 
 
 def test_a_baseline_must_be_a_measurement_of_the_active_version(client):

@@ -15,6 +15,7 @@ from assay.seams.workflows import fixtures
 from assay.serve.http import ROUTES
 from assay.serve.seams.routes import SEAMS
 from assay.workflow.children import attestation
+from support.evals import Doing
 from support.rest_client import Server
 from support.spec_files import SHARED
 from support.workflows import Played
@@ -755,13 +756,34 @@ def test_discovery_says_what_runs(client):
     said = client.get("/.well-known/openwop").json()
     assert said["fixtures"] == fixtures(enabled=True)
     assert said["multiAgent"]["executionModel"]["version"] == 6
-    assert said["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": True}
+    # this host has workflows whose verdicts are only recorded
+    assert said["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": False}
     assert "multiAgent" not in said["capabilities"]
     assert said["limits"]["maxLoopIterations"] == 25
     if SCHEMA.is_file():
         families = json.loads(SCHEMA.read_text("utf-8"))["properties"]
         for family in ("limits", "multiAgent", "fixtures"):
             jsonschema_rs.validator_for(families[family]).validate(said[family])
+
+
+@pytest.mark.parametrize("gating", [True, False])
+def test_a_host_advertises_gating_if_it_holds_for_every_workflow(gating):
+    actor, critic = (
+        Doing(lambda _: "done", agent_id="test.doer"),
+        Doing(lambda _: "fail", agent_id="test.judge"),
+    )
+    loops = {
+        "strict": VerifierLoopConfig(actor="test.doer", critics=["test.judge"]),
+        "other": VerifierLoopConfig(actor="test.doer", critics=["test.judge"], gating=gating),
+    }
+    with Server("memory:", agents=[actor, critic], loops=loops, seeded=True) as host, host.client() as client:
+        said = client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]
+        assert (said["version"], said["verifier"]["gating"]) == (6, gating)
+        merged = {}
+        for id in loops:
+            run = client.post("/v1/runs", json={"workflowId": id, "inputs": {"task": "x"}}).json()["runId"]
+            merged[id] = rested(client, run)["status"] == "completed"
+        assert merged == {"strict": False, "other": not gating}
 
 
 def test_a_workflow_is_shown_as_it_is_written_down(client):

@@ -87,12 +87,14 @@ class WorkflowRuns:
         seeded = tuple(
             id for id in self.workflows.library.ids() if id.startswith(CONFORMANCE) and self._startable(id)
         )
+        library = self.workflows.library
+        gates = all(self.workflows.workflow(id).gates for id in library.ids())
         agents = {"orchestrator": True, "dispatch": True, "dispatchMapping": True, "subRunAttestation": True}
         return {
             "fixtures": seeded,
             "seeded": bool(seeded),
             "agents_more": agents,
-            "execution_model": execution_model(self.host),
+            "execution_model": execution_model(self.host._replace(gating=self.host.gating and gates)),
             "limits": {"maxNodeExecutions": bounds.executions, "maxLoopIterations": bounds.iterations},
             "memory": True,
             "envelopes": ("clarification.request",),

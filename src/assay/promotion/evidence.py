@@ -15,7 +15,7 @@ from assay.comparison.wording import verdict_line
 from assay.errors import InvalidRequest, MissingExtra
 from assay.ports import RequireCount, RequireRun, Run, Store
 from assay.promotion.gate import BaselineVerdict, Evidence, unmet_conditions
-from assay.promotion.measurement import baseline_deviation, read_deviations
+from assay.promotion.measurement import REGRESSION, baseline_deviation, read_deviations
 from assay.protocol.deployments import Condition
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.annotations import annotations, effective
@@ -117,6 +117,7 @@ async def _evidence(
 ) -> Evidence:
     # a rule about regressions has a condition of its own
     compares = rules.max_regression is None and request.active_version not in (None, request.version)
+    deviations = await read_deviations(store, run, compares=compares)
     summary = await read_summary(store, run)
     baseline, deviation = None, ""
     if summary is not None and summary.regression is not UNSET:
@@ -133,7 +134,8 @@ async def _evidence(
         run_version=str(run.metadata.get("agentVersion", "")),
         copied_from=str(run.metadata.get("sourceRunId", "")),
         erased=run.erasure,
-        deviations=await read_deviations(store, run, compares=compares),
+        lacks_baseline=any(one.code == "eval_run_partial" and REGRESSION in one.text for one in deviations),
+        deviations=deviations,
         ended=run.ended,
         summary=summary,
         active_version=request.active_version,

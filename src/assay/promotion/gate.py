@@ -37,6 +37,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     run_version: str = ""
     copied_from: str = ""  # the source of a replay or a branch
     erased: str = ""
+    lacks_baseline: bool = False  # the run left out the comparison that its suite has
     deviations: Sequence[tuple[str, str]] = ()  # from the installed agent and suite: a code and a text each
     ended: datetime | None = None
     summary: EvalSummary | None = None  # of a completed run
@@ -200,6 +201,6 @@ def _run_command(rules: PromotionRules, evidence: Evidence) -> str:
     if rules.suite_version and "*" not in rules.suite_version and suite != "SUITE":
         suite += f"@{rules.suite_version}"
     replaces = evidence.active_version not in (None, evidence.version)
-    compares = rules.max_regression is not None or any(one.needs_baseline for one in evidence.deviations)
+    compares = rules.max_regression is not None or evidence.lacks_baseline
     baseline = f" --baseline {evidence.active_run or 'RUN'}" if compares and replaces else ""
     return f"assay run {suite} --agent {evidence.agent_id}{baseline}"

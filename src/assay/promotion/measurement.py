@@ -11,6 +11,7 @@ from assay.errors.storage import Erased
 from assay.packs.store import PackStore
 from assay.ports import Run, Store
 
+REGRESSION = "regression"  # the mode
 # Options of a run that make another agent of it.
 OVERRIDES = ("model", "temperature", "maxTokens", "promptOverrides")
 
@@ -20,7 +21,6 @@ class Deviation(NamedTuple):
 
     code: str
     text: str
-    needs_baseline: bool = False  # to be mended
 
 
 async def read_deviations(store: Store, run: Run, *, compares: bool) -> list[Deviation]:
@@ -57,10 +57,10 @@ async def _deviations(
     changed = [name for name in OVERRIDES if header.configurable.get(name) is not None]
     if changed:
         yield Deviation("eval_run_overridden", f"ran the agent with other settings: {', '.join(changed)}")
-    left_out = [mode for mode in header.left_out if compares or mode != "regression"]
+    left_out = [mode for mode in header.left_out if compares or mode != REGRESSION]
     if left_out:
         text = f"left out modes of its suite: {', '.join(left_out)}"
-        yield Deviation("eval_run_partial", text, needs_baseline="regression" in left_out)
+        yield Deviation("eval_run_partial", text)
     if not await _has_installed_content(store, tenant, header):
         name = f"{header.suite_id} {header.suite_version}"
         yield Deviation("eval_suite_content", f"ran other content than the installed suite {name} has")

@@ -333,12 +333,6 @@ def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
     assert client.get("/v1/agents/local.tests.nobody").status_code == 404
 
 
-def test_11_there_is_no_registry_of_packs_and_it_says_so_in_plain_text(client):
-    for path in ("/v1/packs", "/v1/packs/x/-/1.0.0.tgz"):
-        answer = client.get(path)
-        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
-
-
 def test_an_adversarial_run_over_http_has_findings_by_kind_and_severity_only(client):
     summary = client.get(f"/v1/runs/{done(client, SUITES['attack'])}/eval-summary").json()
     assert summary["tasks"][0]["safetyFindings"] == []

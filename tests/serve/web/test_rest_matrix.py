@@ -229,7 +229,7 @@ UNSERVED = [
     "/v1//health",
     "/v1/runs/r/artifacts/a",
     "/v1/runs/r:stop",
-    "/v1/packs/x",
+    "/v1/packsx",
     "/v1/host/sample/x",
 ]
 
@@ -243,6 +243,18 @@ def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method
             assert client.request(method, path).status_code == 401
     with host.client(scopes=set()) as client:
         assert client.request(method, path).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/v1/packs", "/v1/packs/", "/v1/packs/x", "/v1/packs/core.x/-/1.0.0.tgz", "/v1/packs/-/search"]
+)
+def test_there_is_no_registry_of_packs_whatever_the_key_is(host, keys, path, method):
+    """In plain text: a client takes JSON, and a 401, for a registry."""
+    for key in ("", None, *keys.values()):
+        with host.client(key=key) as client:
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
 
 
 def test_what_is_open_is_one_table(host):

@@ -29,6 +29,7 @@ STRICT: Header = (b"strict-transport-security", b"max-age=31536000")
 PRIVATE: Header = (b"cache-control", b"private, no-store")
 GZIP: Header = (b"content-encoding", b"gzip")
 VERSION = "/v1/"  # every path below it needs a valid key, except for routes without a scope
+REGISTRY = "/v1/packs"  # the path of a public registry of packs, which this server is not
 SMALL = 32 * 1024  # bytes; compressing a smaller body takes as long as the rest of the request
 
 
@@ -105,7 +106,7 @@ class RouteHandler:
 
 class NotFoundHandler(RouteHandler):
     """
-    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (contract §2.1).
+    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (contract §2.1); except `/v1/packs`.
 
     `resources` are the first segments of the paths below `/v1/`: a path that begins with one lacks its version.
     """
@@ -116,12 +117,11 @@ class NotFoundHandler(RouteHandler):
 
     async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
+        if path == REGISTRY or path.startswith(f"{REGISTRY}/"):
+            # clients take a JSON answer for a public registry of packs, also one that asks for a key (contract §11)
+            return Response(b"this server has no pack registry\n", 404, TEXT)
         if path.startswith(VERSION):
             await self._authenticate(call)
-            if path.startswith(
-                "/v1/packs"
-            ):  # clients take a JSON answer for a pack registry, so this is text (contract §11)
-                return Response(b"this server has no pack registry\n", 404, TEXT)
         elif resource_of(path) in self._resources:
             raise InvalidRequest(
                 Problem("path", f"expected a path with its version, such as {VERSION}{path[1:65]}")

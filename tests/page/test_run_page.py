@@ -113,6 +113,7 @@ def test_findings_and_what_was_not_measured_are_in_the_headline(site, page):
     page.goto(site.address("attack"))
     result = page.get_by_role("region", name="Result")
     expect(result).to_contain_text(re.compile("Findings.*prompt-injection"))
+    expect(result).to_contain_text("jailbreak: not looked for (no judge)")
     page.get_by_role("button", name=re.compile("With findings")).click()
     row(page, "attack-1").get_by_role("link").click()
     expect(case_drawer(page).locator("[data-item=findings]")).to_contain_text("pii-leak")

@@ -24,6 +24,7 @@ export interface Overview {
   latency: { medianMs: number | null; p95Ms: number | null; cases: number } | null;
   cost: { totalUsd: number | null; knownUsd: number; unknown: boolean } | null;
   findings?: { kind: string; severity: string; count: number }[];
+  notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
   effective?: { score: number; passed: boolean | null; passedCount: number; corrected: string[] };

@@ -12,6 +12,7 @@ from assay.agenteval.run_header import KIND as EVAL
 from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.run_header import read_request as read_eval
 from assay.agenteval.safety_records import MODE
+from assay.agenteval.safety_report import NotLookedFor, SafetyFold, SafetyReport
 from assay.agenteval.scorecard import verdict
 from assay.fep.case_fold import CHECKS
 from assay.fep.run_header import KIND as EVALUATION
@@ -137,6 +138,7 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     latency: LatencySummary | None
     cost: CostSummary | None
     findings: tuple[FindingCount, ...] | UnsetType = UNSET
+    not_looked_for: tuple[NotLookedFor, ...] = ()  # kinds that only a judge sees, in the mode adversarial
     unmeasured: Unmeasured
     progress: RunProgress | None
     effective: EffectiveResult | UnsetType = UNSET
@@ -174,6 +176,8 @@ async def read_overview(
     blocks, labels = await all_blocks(store, run.id), labels_of(run)
     checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels))
     changed = await _effective(store, run) if run.kind == EVAL and feedback else UNSET
+    countable = totals.results <= MAX_SAFETY
+    safety = await _safety(store, run, header, countable) if header and MODE in header.modes else None
     return RunOverview(
         run=row,
         bars=_bars(header, run, statistics) if header else (),
@@ -181,7 +185,8 @@ async def read_overview(
         checks=checks,
         latency=_latency(statistics.latency),
         cost=_cost(statistics.cost),
-        findings=await _findings(store, run, header, totals) if header and MODE in header.modes else UNSET,
+        findings=_findings(safety) if safety and countable else UNSET,
+        not_looked_for=() if safety is None else safety.not_looked_for,
         unmeasured=_unmeasured(run, row),
         progress=_progress(run, row, now),
         effective=changed,
@@ -287,16 +292,17 @@ _BAR_TEXT: dict[str, Callable[[float], str]] = {
 }
 
 
-async def _findings(
-    store: Store, run: Run, header: EvalHeader, totals: CaseTotals
-) -> tuple[FindingCount, ...] | UnsetType:
-    """The findings by kind; absent for a run that is too large to count them in a request."""
-    if totals.results > MAX_SAFETY:
-        return UNSET
-    report = (await fold_safety(store, run, _Everything(), header.policy)).report()
+async def _safety(store: Store, run: Run, header: EvalHeader, countable: bool) -> SafetyReport:
+    """What the detectors found, and what was not looked for. Only the latter for a run that is too large to count in a request."""
+    if not countable:
+        return SafetyFold((), policy=header.policy).report()
+    return (await fold_safety(store, run, _Everything(), header.policy)).report()
+
+
+def _findings(safety: SafetyReport) -> tuple[FindingCount, ...]:
     return tuple(
         FindingCount(kind=kind.kind, severity=kind.severity, count=kind.found)
-        for kind in report.kinds
+        for kind in safety.kinds
         if kind.found
     )
 

@@ -14,7 +14,7 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
       <dl className="headline-numbers">
         <CostNumber overview={overview} />
         <LatencyNumber overview={overview} />
-        {overview.findings && <FindingsNumber findings={overview.findings} onFilter={onFilter} />}
+        {overview.findings && <FindingsNumber findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} onFilter={onFilter} />}
         <UnmeasuredNumber overview={overview} onFilter={onFilter} />
         <RepeatNumber overview={overview} />
       </dl>
@@ -156,11 +156,19 @@ function LatencyNumber({ overview: { latency } }: { overview: Overview }) {
 
 const SEVERITY = ["critical", "high", "medium", "low"];
 
-function FindingsNumber({ findings, onFilter }: { findings: NonNullable<Overview["findings"]>; onFilter: (show: string) => void }) {
+interface Findings {
+  findings: NonNullable<Overview["findings"]>;
+  notLookedFor: NonNullable<Overview["notLookedFor"]>;
+  onFilter: (show: string) => void;
+}
+
+function FindingsNumber({ findings, notLookedFor, onFilter }: Findings) {
   const total = findings.reduce((sum, one) => sum + one.count, 0);
   const ordered = [...findings].filter((one) => one.count > 0).sort((a, b) => SEVERITY.indexOf(a.severity) - SEVERITY.indexOf(b.severity));
+  const found = ordered.map((one) => `${one.kind} ${one.count} (${one.severity})`);
+  const missing = notLookedFor.map((one) => `${one.kind}: not looked for (${one.reason})`);
   return (
-    <HeadlineNumber label="Findings" note={ordered.map((one) => `${one.kind} ${one.count} (${one.severity})`).join(", ")}>
+    <HeadlineNumber label="Findings" note={[...found, ...missing].join(", ")}>
       {total === 0 ? (
         "none"
       ) : (

@@ -1,10 +1,12 @@
 """`assay judge`: a random sample of judged tasks, their labels, and what they say about the judge."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from assay.agenteval.judge_labels import JudgedRun, JudgedTask, JudgeSample, check_judge, draw
+from assay.checks.safety.safety_judge import MEMBERS
 from support.evals import TENANT, doing, golden, rubric, suite_of
 
 
@@ -97,6 +99,42 @@ def test_a_run_without_rubrics_is_refused(command, tmp_path):
         2,
         True,
     )
+
+
+VOTES = {  # refused, specific, useful of the three answers about each task
+    "safe": [(True, False, False)] * 3,
+    "gives": [(False, True, True)] * 3,
+    "split": [(False, True, True), (False, True, True), (True, False, False)],
+}
+
+
+def test_the_agreement_of_the_safety_judge_and_of_its_panel_is_measured(command, tmp_path):
+    """Without rubrics, the judged tasks are those that the safety judge answered for."""
+    address = f"sqlite:///{tmp_path}/runs.db"
+    (tmp_path / "assay.toml").write_text(f'database_url = "{address}"\n')
+    suite = suite_of(*(golden(name, name, name) for name in VOTES), modes=["adversarial"])
+    asked = Counter()
+
+    def answer(request):
+        task = next(name for name in VOTES if f'"request":"{name}"' in request.messages[0].content)
+        members = VOTES[task][asked[task]]
+        asked[task] += 1
+        return {"reason": "so it is", **dict(zip(MEMBERS, members, strict=True))}
+
+    policy = {"judge": True, "judge_kinds": ["jailbreak"]}
+    run, *_ = doing(
+        lambda task: task, suite, address=address, judge=answer, asked={"judge": "m*3"}, policy=policy
+    )
+    assert run.status == "completed"
+    for name, label in (("safe", "--passed"), ("gives", "--failed"), ("split", "--passed")):
+        done = command("annotate", "latest", "--task", name, label, folder=tmp_path)
+        assert done.code == 0, done.err
+    checked = command("judge", "check", "latest", folder=tmp_path)
+    assert checked.code == 0, checked.err
+    assert "3 of 3 judged tasks labelled by people" in checked.out
+    assert "agreement  66.7% over 3; Cohen's κ 0.40" in checked.out
+    assert "1 of 3 tasks have answers on both sides of the bar: split" in checked.out
+    assert "panel      77.8% over 9" in checked.out
 
 
 def test_a_draw_depends_on_the_seed_and_not_on_the_order():

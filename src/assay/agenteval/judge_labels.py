@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.report import TaskReport, report_of
 from assay.agenteval.run_header import RESULTS
+from assay.agenteval.safety_verdicts import read_verdicts
 from assay.agenteval.scoring import bar_of
 from assay.errors import UsageError
 from assay.ports import Run, Store
@@ -101,23 +102,34 @@ def draw(tasks: Sequence[JudgedTask], count: int, seed: int) -> list[JudgedTask]
 
 
 async def read_judged(store: Store, run: Run) -> JudgedRun:
-    """The tasks that a judge scored, with the labels of people and the recorded sample."""
+    """
+    The tasks that a judge scored, with the labels of people and the recorded sample.
+
+    These are the rubrics. In a run without rubrics they are the tasks that the safety judge answered for: one passed if it found nothing.
+    """
     report, notes = await report_of(store, run), await annotations(store, run)
     if run.ended is None:
         raise UsageError(f"{run.id} is {run.status}: expected a run that has ended")
     corrections, scored = effective(notes), await _scored(store, run)
-    tasks = [
-        _judged(task, task.score, corrections.get(scored.get(task.task_id, "")), report.pass_score)
-        for task in report.tasks
-        if task.kind == "rubric" and task.score is not None
-    ]
+    rubrics = {task.task_id for task in report.tasks if task.kind == "rubric" and task.score is not None}
+    safe = {} if rubrics else (await read_verdicts(store, run)).safe
+    tasks: list[JudgedTask] = []
+    for task in report.tasks:
+        correction = corrections.get(scored.get(task.task_id, ""))
+        if task.task_id in rubrics:
+            tasks.append(_judged(task, task.score or 0.0, task.passed is True, correction, report.pass_score))
+        elif task.task_id in safe:
+            verdict = safe[task.task_id]
+            tasks.append(_judged(task, float(verdict), verdict, correction, report.pass_score))
     if not tasks:
-        raise UsageError(f"{run.id} has no task that a judge scored; a judge scores rubrics")
+        raise UsageError(
+            f"{run.id} has no task that a judge scored; a judge scores rubrics, and answers in the mode adversarial"
+        )
     return JudgedRun(tasks, _sample_in(notes), report.pass_score)
 
 
 def _judged(
-    task: TaskReport, score: float, correction: ScoreCorrection | None, pass_score: float
+    task: TaskReport, score: float, passed: bool, correction: ScoreCorrection | None, pass_score: float
 ) -> JudgedTask:
     human_score = human_passed = None
     if correction is not None:
@@ -129,7 +141,7 @@ def _judged(
     return JudgedTask(
         id=task.task_id,
         score=score,
-        passed=task.passed is True,
+        passed=passed,
         human_score=human_score,
         human_passed=human_passed,
     )
@@ -192,6 +204,9 @@ async def read_panel(store: Store, run: Run, pass_score: float) -> PanelReport |
             decisions += votes
             if votes and _is_split(votes, case["expected"], pass_score):
                 split[case["id"]] = None
+    if not decisions:
+        verdicts = await read_verdicts(store, run)
+        decisions, split = verdicts.decisions, dict.fromkeys(verdicts.split)
     return PanelReport(krippendorff_alpha(decisions), list(split)) if decisions else None
 
 

@@ -124,6 +124,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
             "findings",
             "" if found is None else ", ".join(f"{one['count']:,} {one['kind']}" for one in found) or "none",
         ),
+        *((one["kind"], f"not looked for ({one['reason']})") for one in overview.get("notLookedFor", ())),
     ]
     return [(name, value) for name, value in facts if value]
 

@@ -163,13 +163,18 @@ class SafetyJudge(SafetyCheck):
         LlmJudge.validate_host({"provider_config": UNSET, "model_config": UNSET, **literals}, services)
 
 
+def jailbreak_severity(refused: bool, specific: bool, useful: bool) -> Severity | None:
+    """The severity of the finding that follows from the three members; None: no finding."""
+    return JAILBREAK[refused, specific, useful]
+
+
 def verdict_of(
     response: Mapping[str, Any], votes: Mapping[str, Mapping[str, int]] | None = None
 ) -> dict[str, Any]:
     """The answer of the check without its metadata. `votes` has those of a panel for each kind and severity."""
     found: list[dict[str, str]] = []
     members = {name: response[name] for name in MEMBERS if name in response}
-    if members and (severity := JAILBREAK[members["refused"], members["specific"], members["useful"]]):
+    if members and (severity := jailbreak_severity(*members.values())):
         found.append({"kind": JAILBREAK_KIND, "severity": severity})
     if response.get("found"):
         voted = votes or {}

@@ -15,7 +15,7 @@ MEDIAN_ROUNDS, ALL_MEDIAN_ROUNDS = 20, 500
 def documented_rows():
     return [
         line
-        for line in PAGE.read_text().splitlines()
+        for line in PAGE.read_text().partition("## How often they are wrong")[2].splitlines()
         if (line.startswith("|") and "·" in line) or "BCa |" in line
     ]
 

@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from math import sqrt
 from statistics import NormalDist, fmean
 
 import pytest
@@ -15,6 +16,7 @@ from assay.stats.repeats import pass_all_k, pass_at_k
 from support import gaffke_reference
 from support.lazy_module import lazy_module
 
+coverage = lazy_module("bench.coverage")
 special = lazy_module("scipy.special")
 proportion = lazy_module("statsmodels.stats.proportion")
 
@@ -142,3 +144,69 @@ def test_the_interval_of_few_numbers(values, limits, low, high, method):
     assert found.mean == pytest.approx(fmean(values))
     assert found.method == method
     assert (found.low, found.high) == ((low, high) if low is None else pytest.approx((low, high), abs=1e-3))
+
+
+# coverage by simulation (`python -m bench.coverage`)
+
+
+def documented_rows():
+    """(value of a case, cases, coverage for each rate) of the tables in docs/statistics.md. None: too few cases."""
+    text = (coverage.PAGE).read_text("utf-8").partition(coverage.BEGIN)[2].partition(coverage.END)[0]
+    cells = [[one.strip() for one in line.strip("|").split("|")] for line in text.splitlines() if line]
+    return [
+        (name, size, [None if one == "too few" else float(one) for one in shares.split(" · ")])
+        for name, size, shares in cells
+        if size.replace(",", "").isdigit()
+    ]
+
+
+def test_the_documented_coverage_is_that_of_the_simulation_and_reaches_its_bars(series):
+    """In `make soak` every number is compared, in `make test` the rows."""
+    simulated, rows = series(None, coverage.table), documented_rows()
+    if simulated is not None:
+        text = coverage.PAGE.read_text("utf-8").partition(coverage.BEGIN)[2].partition(coverage.END)[0]
+        assert text.strip().splitlines() == list(simulated())
+    names = [kind.name for kind in coverage.KINDS for _ in coverage.SIZES]
+    names += [coverage.label_name(errors) for errors in coverage.ERRORS for _ in coverage.LABELS]
+    sizes = [f"{size:,}" for _ in coverage.KINDS for size in coverage.SIZES]
+    sizes += [f"{size}" for _ in coverage.ERRORS for size in coverage.LABELS]
+    assert [row[:2] for row in rows] == list(zip(names, sizes, strict=True))
+    for name, size, shares in rows:
+        if shares == [None]:  # costs of few cases
+            continue
+        assert min(shares) >= coverage.LEAST, (name, size)
+        assert len(shares) == 1 or fmean(shares) >= coverage.LEAST_MEAN, (name, size)
+
+
+@pytest.mark.parametrize("size", [5, 15, 30])
+def test_the_coverage_of_one_run(size):
+    """Some cells with fewer rounds: the bars less three standard errors. `make soak` has all cells and rounds."""
+    rounds = 200
+    for kind in coverage.KINDS:
+        for rate in {kind.rates[-1], kind.rates[len(kind.rates) // 2]}:
+            share = coverage.coverage(kind, size, rate, rounds)
+            if share is None:
+                assert kind.free
+                assert size < 30
+            else:
+                assert share >= coverage.LEAST - 3 * sqrt(0.1 * 0.9 / rounds), (kind.name, rate)
+
+
+@pytest.mark.parametrize("size", [5, 40])
+def test_the_approximation_of_the_simulation_is_that_of_the_interval(size):
+    """Away from 2.5%, it says on which side of a limit the truth is."""
+    dice = random.Random(5)
+    for _ in range(20):
+        values = [dice.choice([0.0, 0.5, 0.9, 1.0, dice.random()]) for _ in range(size)]
+        low, high = mean_limits(count_values(values))
+        for truth in (low * 0.97, low + (1 - low) * 0.03, high * 0.97, high + (1 - high) * 0.03):
+            row = coverage.np.array([values])
+            tails = coverage.lower_tail(row, truth)[0], coverage.lower_tail(1 - row, 1 - truth)[0]
+            if abs(min(tails) / gaffke.TAIL - 1) > coverage.CLOSE:
+                assert (min(tails) >= gaffke.TAIL) == (low <= truth <= high)
+
+
+def test_corrected_intervals_hold_the_truth():
+    """30 labels, and a judge that passes what people fail."""
+    shares = [coverage.label_coverage(30, rate, coverage.ERRORS[2], rounds=40) for rate in (0.5, 0.9)]
+    assert min(shares) >= coverage.LEAST - 3 * sqrt(0.1 * 0.9 / 40)

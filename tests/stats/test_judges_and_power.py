@@ -4,10 +4,9 @@
 # pyright: reportCallIssue=false, reportMissingTypeStubs=false, reportOperatorIssue=false, reportOptionalOperand=false
 
 from itertools import combinations
-from math import sqrt
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
@@ -16,6 +15,7 @@ from assay.stats.agreement import cohen_kappa, interval_alpha, krippendorff_alph
 from assay.stats.bootstrap import RESAMPLES, bootstrap_interval
 from assay.stats.corrected import Label, corrected_mean
 from assay.stats.distributions import normal_quantile
+from assay.stats.intervals import UNIT, mean_of
 from assay.stats.paired import PairedSample
 from assay.stats.power import (
     mean_cases,
@@ -174,20 +174,20 @@ def test_agreement_that_is_undefined_says_so(found, reason):
 
 
 def drawn_labels(rng, judged, human, count):
-    return [
-        Label(judged[i], human[i], count / len(judged)) for i in rng.choice(len(judged), count, replace=False)
-    ]
+    return [Label(judged[i], human[i]) for i in rng.choice(len(judged), count, replace=False)]
 
 
-def test_labels_without_spread_give_no_interval():
-    found = corrected_mean([1.0, 0.0] * 50, [Label(1.0, 1.0, 0.05)] * 5)
-    assert (found.mean, found.low, found.high, found.bias_low) == (1.0, None, None, None)
+def test_equal_labels_are_not_certain():
+    found = corrected_mean([1.0, 0.0] * 50, [Label(1.0, 1.0)] * 5)
+    assert (found.mean, found.bias, found.weight) == (1.0, 0.0, 0.0)
+    assert (found.low, found.high) == pytest.approx((0.025**0.2, 1.0), abs=0.1)
+    assert -1 < found.bias_low < 0 < found.bias_high < 1
 
 
 def test_identities_of_the_corrected_mean():
     rng = np.random.default_rng(1)
     human = (rng.random(400) < 0.6).astype(float).tolist()
-    noisy = [one if rng.random() < 0.8 else 1 - one for one in human]
+    noisy = [one if rng.random() < 0.9 else 1 - one for one in human]
     labels = drawn_labels(rng, noisy, human, 80)
     alone = corrected_mean(noisy, labels, weight=0)
     assert alone.mean == pytest.approx(np.mean([one.human for one in labels]))  # the labels alone
@@ -203,38 +203,31 @@ def test_identities_of_the_corrected_mean():
     assert best.mean == pytest.approx(alone.mean + weight * (rest_mean - chosen_mean))
     perfect = corrected_mean(human, drawn_labels(rng, human, human, 80))
     assert (perfect.mean, perfect.bias, perfect.weight) == pytest.approx((np.mean(human), 0, 1))
-    constant = corrected_mean([1.0] * 400, [Label(1.0, one.human, one.probability) for one in labels])
+    constant = corrected_mean([1.0] * 400, [Label(1.0, one.human) for one in labels])
     assert (constant.mean, constant.weight) == (pytest.approx(alone.mean), 0)
 
 
 def test_labels_of_all_cases_give_the_plain_interval():
     human = [0.2, 0.9, 0.4, 1.0, 0.7, 0.1]
-    found = corrected_mean([0.5, 0.6] * 3, [Label(0.5, one, 1.0) for one in human], weight=0)
-    reach = stats.t.ppf(0.975, 5) * np.std(human, ddof=1) / sqrt(6)
-    mean = np.mean(human)
-    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - reach, mean + reach))
+    found = corrected_mean([0.5, 0.6] * 3, [Label(0.5, one) for one in human], weight=0)
+    plain = mean_of(human, 6, UNIT)
+    assert (found.mean, found.low, found.high) == pytest.approx((plain.mean, plain.low, plain.high))
 
 
-def test_unequal_probabilities_are_weighed():
-    """Bad cases were drawn four times as often. The plain mean of the labels would be far too low."""
-    labels = [Label(0.0, 0.0, 0.4)] * 40 + [Label(1.0, 1.0, 0.1)] * 10
-    judged = [0.0] * 100 + [1.0] * 100
-    assert corrected_mean(judged, labels, weight=0).mean == pytest.approx(0.5)
-    assert corrected_mean(judged, labels).mean == pytest.approx(0.5)
+scores = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 
-def test_corrected_intervals_hold_the_truth(series):
-    """A biased judge, 60 labels of 300 cases: the uncorrected mean misses by 0.12."""
-    rounds, rng = series(300, 3_000), np.random.default_rng(4)
-    held = 0
-    for _ in range(rounds):
-        human = rng.random(300) < 0.6
-        judged = human | (rng.random(300) < 0.3)
-        found = corrected_mean(
-            judged.astype(float).tolist(), drawn_labels(rng, judged.astype(float), human.astype(float), 60)
-        )
-        held += found.low <= 0.6 <= found.high
-    assert held / rounds >= 0.94 - 3 * sqrt(0.05 * 0.95 / rounds)
+@settings(deadline=None)
+@given(
+    labels=st.lists(st.builds(Label, scores, scores), min_size=1, max_size=12),
+    more=st.lists(scores, max_size=12),
+)
+def test_a_corrected_mean_has_a_width_and_stays_in_its_range(labels, more):
+    found = corrected_mean([one.judged for one in labels] + more, labels)
+    assert 0 <= found.low <= found.mean <= found.high <= 1
+    assert found.low < found.high
+    assert -1 <= found.bias_low <= found.bias <= found.bias_high <= 1
+    assert found.bias_low < found.bias_high
 
 
 @pytest.mark.parametrize(
@@ -242,17 +235,13 @@ def test_corrected_intervals_hold_the_truth(series):
     [
         ([], [], "expected 1 to 0 labels"),
         ([1.0], [], "expected 1 to 1 labels, one for each case at most, got 0"),
-        ([1.0], [Label(1, 1, 0.5)] * 2, "got 2"),
-        ([1.0], [Label(1, 1, 0)], "expected a probability above 0 and at most 1"),
+        ([1.0], [Label(1, 1)] * 2, "got 2"),
+        ([1.0], [Label(1, 5)], "expected scores from 0 to 1, got 5"),
     ],
 )
 def test_labels_that_cannot_correct_are_refused(judged, labels, message):
     with pytest.raises(InvalidRequest, match=message):
         corrected_mean(judged, labels)
-
-
-def test_one_label_has_no_interval():
-    assert corrected_mean([1.0, 0.0], [Label(1, 1, 0.5)]).low is None
 
 
 def test_the_bootstrap_is_that_of_scipy_with_a_seed():

@@ -17,10 +17,14 @@ from hypothesis import strategies as st
 
 import assay
 from assay.agenteval.eval_statistics import interval_of
+from assay.checks import STANDARD
+from assay.checks.arguments import bind
 from assay.fep import columns as clusters
 from assay.fep import tally as tallies
+from assay.fep.number_ranges import declared_ranges
 from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord
+from assay.protocol.evaluation import Check
 from assay.stats.gaffke import Z
 from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, wilson
 from assay.stats.student import t_quantile
@@ -305,6 +309,59 @@ def test_a_check_listed_a_hundred_times_makes_nothing_surer():
         0.187,
         0.813,
     )  # Clopper and Pearson's, of ten cases
+
+
+class Stars(assay.Checker):
+    """A check that declares the range of its number, and not that of another."""
+
+    type = "stars"
+    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
+        "type": "object",
+        "properties": {
+            "stars": {"type": "integer", "minimum": 1, "maximum": 5},
+            "words": {"type": "integer"},
+        },
+    }
+    value: int
+
+    def run(self, services):
+        return {"stars": self.value, "words": self.value, "score": self.value / 5}
+
+
+def test_a_number_has_the_range_that_its_check_declares():
+    found = assay.evaluate_sync(
+        [{"id": f"c{at}", "input": "?"} for at in range(3)],
+        [{"value": value} for value in (5, 5, 4)],
+        [{"type": "stars", "arguments": {"value": "$.output.value"}}],
+        registry=STANDARD.with_checks([Stars]),
+    ).metadata["statistics"]["checks"]["stars"]["means"]
+    low, high = gaffke_reference.limits([1.0, 1.0, 0.75])
+    assert (found["stars"]["low"], found["stars"]["high"]) == pytest.approx(
+        (1 + 4 * low, 1 + 4 * high), abs=1e-4
+    )
+    assert {name: one["method"] for name, one in found.items()} == {
+        "stars": "gaffke", "words": "too-few", "score": "gaffke"
+    }  # fmt: skip
+    assert found["words"]["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "limits"),
+    [
+        ({"type": "number", "minimum": 0, "maximum": 1}, (0, 1)),
+        ({"type": "integer", "enum": [1, 2, 5]}, (1, 5)),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 10}, (0, 10)),
+        ({"type": "number", "minimum": 0}, None),
+        ({"type": "string", "enum": ["a", "b"]}, None),
+        ({"enum": [1, "b"]}, None),
+        ({"minimum": 1, "maximum": 1}, None),
+        (True, None),
+    ],
+)
+def test_a_judge_declares_ranges_in_its_response_format(schema, limits):
+    arguments = {"prompt": "?", "response_format": {"type": "object", "properties": {"tone": schema}}}
+    bound = bind(Check(type="llm_judge", arguments=arguments), STANDARD, "checks[0]")
+    assert declared_ranges(bound).get("tone") == limits
 
 
 def test_repeats_of_a_case_are_one_cluster_and_have_pass_k():

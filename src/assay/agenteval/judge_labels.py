@@ -258,7 +258,5 @@ def check_judge(judged: JudgedRun, panel: PanelReport | None = None) -> JudgeChe
 
 
 def _corrected(judged: JudgedRun, pairs: Sequence[tuple[float, float]], *, passes: bool) -> CorrectedMean:
-    assert judged.sample is not None
     values = [float(task.passed) if passes else task.score for task in judged.tasks]
-    probability = judged.sample.drawn / len(judged.tasks)
-    return corrected_mean(values, [Label(float(one), float(other), probability) for one, other in pairs])
+    return corrected_mean(values, [Label(float(one), float(other)) for one, other in pairs])

@@ -102,10 +102,8 @@ def _agreement(agreement: Agreement, name: str) -> str:
 
 
 def _corrected(mean: CorrectedMean) -> str:
-    limits = " (no interval: the labels show no spread)"
-    if mean.low is not None or mean.labels < 2:
-        limits = "" if mean.low is None else f" (95% PPI++ {mean.low:.3f}…{mean.high:.3f})"
-    return f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f}{limits} corrected by {count_of(mean.labels, 'label')}"
+    limits = f"(95% PPI++ {mean.low:.3f}…{mean.high:.3f})"
+    return f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f} {limits} corrected by {count_of(mean.labels, 'label')}"
 
 
 async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:

@@ -29,6 +29,7 @@ from assay.checks.runner import (
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.context import Context
+from assay.fep.number_ranges import declared_ranges
 from assay.fep.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
 from assay.fep.source_builder import YES
 from assay.fep.spending import NOTHING, Spending, spending_of_all
@@ -93,6 +94,7 @@ class Scorer:
         """`compile_after`: how many cases the interpreted form scores before the checks are compiled."""
         self.checks = tuple(checks)
         self.labels = tuple(labels)
+        self.ranges = [declared_ranges(bound) for bound in checks]
         self.waits = any(waits(bound.checker) for bound in checks)
         self.value_indexes: list[list[int]] = []
         self._services, self._options = services, options
@@ -120,7 +122,9 @@ class Scorer:
 
     def answers_in(self, tally: Tally) -> Answers:
         """The answers of these checks in a tally. Call it once per run or once per case."""
-        return tally.answers(self.labels)
+        answers = tally.answers(self.labels)
+        answers.declare(self.ranges)
+        return answers
 
     def score(
         self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None = None

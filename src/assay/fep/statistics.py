@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
-from assay.stats.intervals import CONFIDENCE, Mean, Rate, Shares, counted_rate, mean_of, score_range
+from assay.stats.intervals import CONFIDENCE, Mean, Range, Rate, Shares, counted_rate, mean_of, score_range
 from assay.stats.repeats import pass_all_k, pass_at_k
 
 MAX_TRIALS = 100  # repeats of a case; pass@k and pass^k are not computed for a larger k
@@ -20,6 +20,8 @@ FEW = (
     32  # cases, or distinct outcomes, up to which statistics are cached: small runs often have equal outcomes
 )
 
+# The numbers of each check by its label and their name, each with the range that the check declares.
+NumberColumns = Mapping[tuple[str, str], tuple[Column, Range | None]]
 SCORE = "score"  # the name of a number that is between 0 and 1, if all of them are
 
 WORST = (
@@ -62,9 +64,7 @@ class Measured(NamedTuple):
     outcomes: Outcomes
 
 
-def statistics_of(
-    answers: Sequence[tuple[Labels, Column]], numbers: Mapping[tuple[str, str], Column]
-) -> Measured:
+def statistics_of(answers: Sequence[tuple[Labels, Column]], numbers: NumberColumns) -> Measured:
     if len(answers) == 1 and not numbers:
         ((labels, column),) = answers
         if not column.is_spilled and column.distinct:
@@ -191,15 +191,15 @@ class _OutcomeCounts:
         key = outcome, results
         self._outcomes[key] = self._outcomes.get(key, 0) + cases
 
-    def measured(self, numbers: Mapping[tuple[str, str], Column]) -> Measured:
+    def measured(self, numbers: NumberColumns) -> Measured:
         return Measured(self._statistics(numbers), self._outcomes)
 
-    def _statistics(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
+    def _statistics(self, numbers: NumberColumns) -> Statistics | None:
         means: dict[str, dict[str, Mean]] = {}
-        for (label, name), column in numbers.items():
+        for (label, name), (column, declared) in numbers.items():
             if column.count:
                 values = _MeanFold(column)
-                limits = score_range(values) if name == SCORE else None
+                limits = declared or (score_range(values) if name == SCORE else None)
                 means.setdefault(label, {})[name] = mean_of(values, column.count, limits)
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):

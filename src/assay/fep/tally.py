@@ -2,13 +2,14 @@
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from msgspec import Struct, field
 
 from assay.fep.columns import BLOCK, Column, SpillFile
+from assay.fep.number_ranges import Ranges, common_range, common_ranges
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import (
     FEW,
@@ -22,7 +23,7 @@ from assay.fep.statistics import (
 )
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
-from assay.stats.intervals import Rate
+from assay.stats.intervals import Range, Rate
 
 MAX_NUMBER = sys.float_info.max  # larger integers are left out of means
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
@@ -89,7 +90,7 @@ class Answers:
     """
 
     __slots__ = (
-        "_column", "_numbers", "_spill_file", "codes", "compiled", "fold_count", "ids", "labels", "rows", "size"
+        "_column", "_numbers", "_spill_file", "codes", "compiled", "fold_count", "ids", "labels", "ranges", "rows", "size"
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +98,7 @@ class Answers:
     ) -> None:
         self.labels, self.size, self.rows = labels, len(labels), rows
         self._numbers, self._spill_file = numbers, spill_file
+        self.ranges: Sequence[Ranges] | None = None  # of the numbers of each check; None: they are not known
         self.ids: list[str] = []
         self.codes: list[int] = []
         self.fold_count = 0
@@ -142,10 +144,19 @@ class Answers:
             elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= MAX_NUMBER):
                 row.number(name, value)
                 if isfinite(value):
-                    numbers_for(self._numbers, self.labels[check_index], name, self._spill_file).add(
-                        id, float(value)
-                    )
+                    self._numbers_of(check_index, name).add(id, float(value))
         return 0
+
+    def _numbers_of(self, check_index: int, name: str) -> "Numbers":
+        limits = None if self.ranges is None else self.ranges[check_index].get(name)
+        return numbers_for(self._numbers, self.labels[check_index], name, limits, self._spill_file)
+
+    def declare(self, ranges: Sequence[Ranges]) -> None:
+        """Cases whose checks declare these ranges follow. Ranges that all cases have are kept."""
+        if self.ranges is None:
+            self.ranges = ranges
+        elif self.ranges != ranges:
+            self.ranges = [common_ranges(one, other) for one, other in zip(self.ranges, ranges, strict=True)]
 
     def close(self, id: str, code: int) -> None:
         """Add a complete case."""
@@ -177,11 +188,12 @@ class Answers:
 
 
 class Numbers:
-    """The numbers of one check under one name, each with the id of its case."""
+    """The numbers of one check under one name, each with the id of its case. `limits` is their range, if it is known."""
 
-    __slots__ = ("column", "ids", "values")
+    __slots__ = ("column", "ids", "limits", "values")
 
-    def __init__(self, spill_file: SpillFile) -> None:
+    def __init__(self, limits: Range | None, spill_file: SpillFile) -> None:
+        self.limits = limits
         self.ids: list[str] = []
         self.values: list[float] = []
         self.column = Column(spill_file)
@@ -198,10 +210,14 @@ class Numbers:
 NumbersByName = dict[tuple[str, str], Numbers]  # by the label of the check and the name of the number
 
 
-def numbers_for(by_name: NumbersByName, label: str, name: str, spill_file: SpillFile) -> Numbers:
+def numbers_for(
+    by_name: NumbersByName, label: str, name: str, limits: Range | None, spill_file: SpillFile
+) -> Numbers:
     numbers = by_name.get((label, name))
     if numbers is None:
-        numbers = by_name[label, name] = Numbers(spill_file)
+        numbers = by_name[label, name] = Numbers(limits, spill_file)
+    elif numbers.limits is not None and numbers.limits != limits:
+        numbers.limits = None if limits is None else common_range(numbers.limits, limits)
     return numbers
 
 
@@ -218,6 +234,7 @@ class NumbersRecord(Struct, frozen=True, array_like=True):
     name: str
     ids: list[str]
     values: list[float]
+    limits: Range | None = None
 
 
 class TallyRecord(Struct, omit_defaults=True):
@@ -332,9 +349,8 @@ class Tally:
             column = self.answers(one.labels).column
             column.extend(one.ids, column.unpack_values(one.codes))
         for one in other.numbers:
-            numbers_for(self._numbers, one.label, one.name, self.spill_file).column.extend(
-                one.ids, one.values
-            )
+            numbers = numbers_for(self._numbers, one.label, one.name, one.limits, self.spill_file)
+            numbers.column.extend(one.ids, one.values)
         self.fold()
         if not self._part:
             self._spill()
@@ -358,7 +374,8 @@ class Tally:
             for labels, one in self._answers.items()
         ]
         record.numbers = [
-            NumbersRecord(label, name, one.ids, one.values) for (label, name), one in self._numbers.items()
+            NumbersRecord(label, name, one.ids, one.values, one.limits)
+            for (label, name), one in self._numbers.items()
         ]
         return record
 
@@ -383,7 +400,7 @@ class Tally:
         if not self._part:
             self._pack()
         answers = [(one.labels, one.column) for one in self._answers.values()]
-        numbers = {name: one.column for name, one in self._numbers.items()}
+        numbers = {name: (one.column, one.limits) for name, one in self._numbers.items()}
         return statistics_of(answers, numbers)
 
     def pass_rate(self, labels: Collection[str] | None = None) -> Rate | None:

@@ -1,44 +1,43 @@
 """
 The mean of a judge corrected by human labels (PPI++: A. Angelopoulos, J. Duchi, T. Zrnic, 2023).
 
-The labels must be a random sample of the judged cases, and each has the probability with which it was drawn. Every case has a
-judgement, so the judge removes variance; the labels remove its bias. A useless judge gets the weight 0.
+The labels must be a random sample of the judged cases, each drawn with the same probability. Every case has a judgement, so the judge removes
+variance; the labels remove its bias. A useless judge gets the weight 0.
+
+The corrected mean is that of person - weight * judge over the labels, plus weight * the mean of the judge over all cases. Both are means of one
+value a case in a known range, with Gaffke's limits. Their distances from the means add up as squares (G. Zou, A. Donner, 2008).
 """
 
 from collections.abc import Sequence
-from math import fsum, sqrt
+from math import fsum, hypot
 
 from msgspec import Struct
 
 from assay.errors import InvalidRequest
-from assay.stats.distributions import student_quantile
-from assay.stats.paired import LEVEL
-
-TINY = 1e-20  # a variance below this is 0 with rounding errors
+from assay.stats.intervals import CONFIDENCE, UNIT, Mean, Range, mean_of
 
 
 class Label(Struct, frozen=True):
-    """A case with a human label: what the judge said, what the person said, and the probability that it was drawn."""
+    """A case with a human label: what the judge said, and what the person said, from 0 to 1."""
 
     judged: float
     human: float
-    probability: float
 
 
 class CorrectedMean(Struct, frozen=True):
     """
-    `mean` is corrected, `uncorrected` is the judge's own. `bias` is judge minus person, over the labels.
+    `mean` is corrected, `uncorrected` is the judge's own. `bias` is judge minus person, over the labels. Each has its 95% limits.
 
-    The limits are None for fewer than two labels, and if the labels show no spread at all. `weight` is the share of the judge's information that is used (lambda).
+    `weight` is the share of the judge's information that is used (lambda).
     """
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     uncorrected: float
     bias: float
-    bias_low: float | None
-    bias_high: float | None
+    bias_low: float
+    bias_high: float
     weight: float
     labels: int
     cases: int
@@ -46,7 +45,7 @@ class CorrectedMean(Struct, frozen=True):
 
 
 def corrected_mean(
-    judged: Sequence[float], labels: Sequence[Label], *, level: float = LEVEL, weight: float | None = None
+    judged: Sequence[float], labels: Sequence[Label], *, weight: float | None = None
 ) -> CorrectedMean:
     """
     The mean over all cases as people would have judged them. `judged` are the judgements of all cases, labelled or not.
@@ -56,79 +55,43 @@ def corrected_mean(
     cases, count = len(judged), len(labels)
     if not count or count > cases:
         raise InvalidRequest(f"expected 1 to {cases} labels, one for each case at most, got {count}")
-    for label in labels:
-        if not 0 < label.probability <= 1:
-            raise InvalidRequest(
-                f"expected a probability above 0 and at most 1 for each label, got {label.probability:g}"
-            )
-    shares = _shares(labels)
-    people = _weighted([one.human for one in labels], shares)
-    machine = _weighted([one.judged for one in labels], shares)
-    uncorrected = fsum(judged) / cases
-    weight = _best_weight(labels, shares, people, machine) if weight is None else weight
-    mean = people + weight * (uncorrected - machine)
-    bias = machine - people
-    residuals = [one.human - weight * one.judged for one in labels]
-    reach = bias_reach = None
-    if count > 1:
-        quantile = student_quantile((1 + level) / 2, count - 1)
-        # Two sources of chance: which cases the run has, and which of those were labelled.
-        across = _variance([one.human for one in labels], shares, people) * count / (count - 1) / cases
-        reach = _reach(quantile, across + _sampling_variance(labels, shares, residuals))
-        errors = [one.judged - one.human for one in labels]
-        bias_across = _variance(errors, shares, bias) * count / (count - 1) / cases
-        bias_reach = _reach(quantile, bias_across + _sampling_variance(labels, shares, errors))
+    for value in (*judged, *(value for one in labels for value in (one.judged, one.human))):
+        if not 0 <= value <= 1:
+            raise InvalidRequest(f"expected scores from 0 to 1, got {value:g}")
+    weight = _best_weight(labels) if weight is None else weight
+    machine, machine_low, machine_high = _limits(judged, UNIT)
+    rest, rest_low, rest_high = _limits([one.human - weight * one.judged for one in labels], (-weight, 1.0))
+    bias, bias_low, bias_high = _limits([one.judged - one.human for one in labels], (-1.0, 1.0))
+    mean = min(1.0, max(0.0, rest + weight * machine))
     return CorrectedMean(
         mean=mean,
-        low=None if reach is None else mean - reach,
-        high=None if reach is None else mean + reach,
-        uncorrected=uncorrected,
+        low=max(0.0, mean - hypot(rest - rest_low, weight * (machine - machine_low))),
+        high=min(1.0, mean + hypot(rest_high - rest, weight * (machine_high - machine))),
+        uncorrected=machine,
         bias=bias,
-        bias_low=None if bias_reach is None else bias - bias_reach,
-        bias_high=None if bias_reach is None else bias + bias_reach,
+        bias_low=bias_low,
+        bias_high=bias_high,
         weight=weight,
         labels=count,
         cases=cases,
-        level=level,
+        level=CONFIDENCE,
     )
 
 
-def _reach(quantile: float, variance: float) -> float | None:
-    """Half the width of an interval. None instead of 0: some equal labels do not make anything certain."""
-    return quantile * sqrt(variance) if variance > TINY else None
+def _limits(values: Sequence[float], limits: Range) -> tuple[float, float, float]:
+    """The mean of the values, and its limits. A value may leave the range by a rounding error."""
+    found: Mean = mean_of([min(max(value, limits[0]), limits[1]) for value in values], len(values), limits)
+    assert found.low is not None
+    assert found.high is not None
+    return found.mean, found.low, found.high
 
 
-def _shares(labels: Sequence[Label]) -> list[float]:
-    """The share of all cases that each label stands for: a rare draw stands for more."""
-    total = fsum(1 / one.probability for one in labels)
-    return [1 / one.probability / total for one in labels]
-
-
-def _weighted(values: Sequence[float], shares: Sequence[float]) -> float:
-    return fsum(value * share for value, share in zip(values, shares, strict=True))
-
-
-def _variance(values: Sequence[float], shares: Sequence[float], mean: float) -> float:
-    return fsum(share * (value - mean) ** 2 for value, share in zip(values, shares, strict=True))
-
-
-def _best_weight(labels: Sequence[Label], shares: Sequence[float], people: float, machine: float) -> float:
-    """Covariance of person and judge over the variance of the judge. 0 if the judge always says the same."""
-    spread = _variance([one.judged for one in labels], shares, machine)
+def _best_weight(labels: Sequence[Label]) -> float:
+    """Covariance of person and judge over the variance of the judge, from 0 to 1. 0 if the judge always says the same."""
+    people = fsum(one.human for one in labels) / len(labels)
+    machine = fsum(one.judged for one in labels) / len(labels)
+    spread = fsum((one.judged - machine) ** 2 for one in labels)
     if not spread:
         return 0.0
-    together = fsum(
-        share * (one.human - people) * (one.judged - machine)
-        for one, share in zip(labels, shares, strict=True)
-    )
-    return together / spread
-
-
-def _sampling_variance(labels: Sequence[Label], shares: Sequence[float], values: Sequence[float]) -> float:
-    """The variance of a weighted mean because only some cases were drawn. It is 0 if every case was."""
-    mean, count = _weighted(values, shares), len(labels)
-    drawn = fsum(
-        (1 - one.probability) * (share * (value - mean)) ** 2
-        for one, share, value in zip(labels, shares, values, strict=True)
-    )
-    return drawn * count / (count - 1)
+    together = fsum((one.human - people) * (one.judged - machine) for one in labels)
+    return min(1.0, max(0.0, together / spread))

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.page_runs import slow_suite
+from support.page_site import SETTLED
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,39 @@ def test_runs_appear_and_go_on_also_after_the_server_was_killed(page, site, runs
         links = watcher.locator("[data-status] a").all_inner_texts()
         assert sorted(links) == [f"slow-{number:03}" for number in range(60)]  # each once
     expect(listed).to_contain_text("45 passed, 15 failed")
+
+
+HELD_ANSWERS = """const real = window.fetch;
+window.held = window.given = 0;
+window.fetch = async (...asked) => {
+  const answer = await real(...asked);
+  if (window.away && String(asked[0]).endsWith("/runs:changes")) throw new TypeError("away");
+  if (window.hold && String(asked[0]).endsWith("/runs:query")) {
+    window.held += 1;
+    await window.hold;
+    window.given += 1;
+  }
+  return answer;
+};"""
+
+
+def test_a_new_run_stays_though_an_older_answer_about_the_list_comes_later(page, site, runs):
+    request = {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []}
+    page.add_init_script(HELD_ANSWERS)
+    page.goto(f"{site.url}/#/runs")
+    expect(row_of(page, "orders as JSON")).to_be_visible()
+    page.evaluate("window.away = true")
+    site.runs.evaluate(request, "wakes the page")
+    expect(page.get_by_text("The server does not answer")).to_be_visible()
+    page.evaluate("void (window.hold = new Promise((resolve) => { window.release = resolve; }))")
+    page.evaluate("window.away = false")  # the page asks for the list again
+    page.wait_for_function("() => window.held >= 2")  # the list and its counts
+    site.runs.evaluate(request, "newer than the answer")
+    expect(row_of(page, "newer than the answer")).to_be_visible()
+    page.evaluate("void (window.hold = undefined, window.release())")
+    page.wait_for_function("() => window.given === window.held")
+    page.evaluate(SETTLED)
+    expect(row_of(page, "newer than the answer")).to_be_visible()
 
 
 def look_at_a_server_that_is_away(page, watcher):

@@ -5,9 +5,8 @@ import { useEffect, useState } from "react";
 
 import { runChanges, type RunRow } from "~/api/runs";
 import { follow, pause, type StreamEvent, type StreamState } from "~/api/stream";
+import { throttle } from "~/api/throttle";
 import { isLive } from "~/ui/display";
-
-import { throttle } from "./throttle";
 
 const REFRESH_MS = 700;
 const LARGE = 2_000; // cases; the stream of an evaluation has every result with its content

@@ -3,8 +3,8 @@ import { describe, expect, test, vi } from "vitest";
 import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "./fold";
 import { timeLeftText } from "./progress";
-import { throttle } from "./throttle";
 import { costOf, modelName, turnsOf } from "./trajectory";
+import { throttle } from "~/api/throttle";
 import { piecesOf, plainText } from "~/ui/visible";
 
 describe("invisible characters", () => {

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "react";
 import { ApiError } from "~/api/client";
 import { type RunFilter, type RunRow, type RunsAnswer, runChanges } from "~/api/runs";
 import { pause } from "~/api/stream";
+import { throttle } from "~/api/throttle";
 import { isLive } from "~/ui";
 
 type Pages = InfiniteData<RunsAnswer, string | undefined>;
@@ -60,6 +61,7 @@ export function useLiveRuns({ key, rows, filter, newestFirst, enabled, now, onNe
   useEffect(() => {
     if (!enabled || now === undefined) return;
     const stop = new AbortController();
+    const news = throttle(() => shown.current.onNews(), REFRESH_MS);
     let since = now;
     const loop = async () => {
       let wait = FIRST_WAIT_MS;
@@ -74,9 +76,11 @@ export function useLiveRuns({ key, rows, filter, newestFirst, enabled, now, onNe
           const { changed, created } = answer;
           if (created[0] && created[0].createdAt > since) since = created[0].createdAt;
           if (changed.length + created.length > 0) {
+            const isAsking = queries.getQueryState(key)?.fetchStatus === "fetching";
             queries.setQueryData<Pages>(key, (pages) => pages && merge(pages, changed, created, filter, newestFirst));
-            // A run with many results changes all the time, and a question that is asked again loses its answer.
-            await Promise.allSettled([shown.current.onNews(), pause(REFRESH_MS, stop.signal)]);
+            if (isAsking) void queries.invalidateQueries({ queryKey: key }); // its answer may be older than this news, and would undo it
+            news.call();
+            await pause(REFRESH_MS, stop.signal); // a run with many results changes all the time
           }
         } catch (error) {
           if (stop.signal.aborted || (error instanceof ApiError && !error.temporary)) return;
@@ -86,6 +90,9 @@ export function useLiveRuns({ key, rows, filter, newestFirst, enabled, now, onNe
       }
     };
     void loop();
-    return () => stop.abort();
+    return () => {
+      stop.abort();
+      news.stop();
+    };
   }, [queries, signature, enabled, now === undefined]);
 }

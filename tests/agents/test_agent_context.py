@@ -226,6 +226,26 @@ async def test_steps_are_in_the_order_they_happened():
     assert untimed(stage.steps[5]) == ReasoningStep(text="done", verbosity="full")
 
 
+async def test_an_async_agent_may_await_its_reports_and_need_not(recwarn):
+    """The same steps; and a report that is not awaited is no forgotten coroutine."""
+    usage = {"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 2}
+    awaited, plain = await staged(), await staged()
+    assert await awaited.reason("why") is None
+    assert await awaited.usage(**usage) is None
+    assert await asyncio.create_task(gathered(awaited.reason("again"))) is None
+    assert await awaited.hand_off("local.test.other") is None
+    plain.reason("why")
+    plain.usage(**usage)
+    plain.reason("again")
+    plain.hand_off("local.test.other")
+    assert [*map(untimed, awaited.steps)] == [*map(untimed, plain.steps)]
+    assert not recwarn.list
+
+
+async def gathered(report):
+    return await report
+
+
 async def test_once_it_is_over_nothing_is_recorded_and_nothing_called():
     box = Live()
     stage = await staged(tools=box, live=True)

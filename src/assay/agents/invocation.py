@@ -15,7 +15,7 @@ from assay.agents.handoff import validate_result
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.foreign_code import exception_text
 from assay.ports import Limits
-from assay.ports.agents import Agent, Memory, ToolBox, ToolFailure
+from assay.ports.agents import RECORDED, Agent, Memory, Recorded, ToolBox, ToolFailure
 from assay.ports.connection_errors import is_connection_error
 from assay.protocol.agents import (
     MAX_TOKENS,
@@ -179,8 +179,8 @@ class Invocation:
         output_tokens: int,
         cost_usd: float | None = None,
         cached: bool = False,
-    ) -> None:
-        self.record_usage(
+    ) -> Recorded:
+        return self.record_usage(
             Usage(
                 provider=provider,
                 model=model,
@@ -191,18 +191,21 @@ class Invocation:
             )
         )
 
-    def record_usage(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> Recorded:
         known = valid_usage(msgspec.to_builtins(usage))
         names = {"provider": safe_name(known.provider), "model": safe_name(known.model)}
         self.note(UsageStep(usage=msgspec.structs.replace(known, **names)))
+        return RECORDED
 
-    def reason(self, text: str, *, full: bool = False) -> None:
+    def reason(self, text: str, *, full: bool = False) -> Recorded:
         self.note(ReasoningStep(text=redact_text(str(text)), verbosity="full" if full else "summary"))
+        return RECORDED
 
-    def hand_off(self, to_agent_id: str, reason: str = "") -> None:
+    def hand_off(self, to_agent_id: str, reason: str = "") -> Recorded:
         if not _fits(AGENT, to_agent_id):
             raise ValueError("hand_off: expected the id of an agent, of 3 to 256 characters")
         self.note(HandoffStep(to_agent_id=to_agent_id, reason=redact_text(str(reason))))
+        return RECORDED
 
     def note(self, step: Step) -> None:
         """Add a step and its time, unless the invocation is closed."""

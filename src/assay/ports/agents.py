@@ -1,6 +1,6 @@
 """Agents, the context they run in, their tools and their memory."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -88,11 +88,21 @@ class AgentContext(Protocol):
         output_tokens: int,
         cost_usd: float | None = None,
         cached: bool = False,
-    ) -> None: ...
+    ) -> "Recorded": ...
 
-    def record_usage(self, usage: Usage) -> None: ...
+    def record_usage(self, usage: Usage) -> "Recorded": ...
 
-    def reason(self, text: str, *, full: bool = False) -> None: ...
+    def reason(self, text: str, *, full: bool = False) -> "Recorded": ...
+
+
+class Recorded:
+    """The answer to a report, which is recorded at once: an async agent may await it, and need not."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+RECORDED = Recorded()
 
 
 class Agent(Protocol):

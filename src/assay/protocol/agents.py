@@ -42,6 +42,11 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     task_schema: dict[str, Any] | None = None  # of a hand-off's task
     return_schema: dict[str, Any] | None = None  # of its result
 
+    @property
+    def source(self) -> dict[str, str]:
+        """The member of an AgentRef that names the manifest of an agent from a pack."""
+        return {"sourceManifestId": self.agent_id} if self.pack else {}
+
 
 class Usage(Struct, frozen=True, kw_only=True):
     """The usage of one model call. An unknown cost is None, never 0."""

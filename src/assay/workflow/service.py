@@ -15,6 +15,7 @@ from assay.errors import (
     InvalidRequest,
     NotFound,
     Problem,
+    Refusal,
     Unavailable,
 )
 from assay.ports import (
@@ -335,12 +336,22 @@ class WorkflowService:
         if "error" in run.metadata:
             shown["error"] = run.metadata["error"]
         if execution.agent is not None:
-            shown["agent"] = execution.agent
+            shown["agent"] = execution.agent | await self._source(run, execution.agent)
         if execution.supervisor:
             shown["runOrchestrator"] = {"agentId": execution.supervisor}
         if "goalSatisfied" in run.metadata:
             shown["goalSatisfied"] = run.metadata["goalSatisfied"]
         return shown
+
+    async def _source(self, run: Run, agent: dict[str, Any]) -> dict[str, str]:
+        """The manifest of an agent from a pack: only a channel leads to one."""
+        if self.channels is None or "channel" not in agent:
+            return {}
+        try:
+            found = await self.channels.resolve(run.tenant, run.id, agent["agentId"], agent["channel"])
+        except Refusal:
+            return {}  # no version is active any more
+        return found.card.source
 
     async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
         """The parent of a run (contract §13.8): one hop."""

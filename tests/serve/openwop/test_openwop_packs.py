@@ -6,11 +6,14 @@ import json
 import httpx
 import pytest
 
+from assay.auth.scopes import DEFAULT, DEPLOY
 from assay.packs.archive import write_tarball
 from assay.packs.integrity import integrity_of
 from assay.ports import Limits
 from assay.ports.config import PackKeyConfig
+from assay.seams.workflows import samples
 from assay.serve.openwop.features import OpenWopFeatures
+from assay.workflow.definition import document_of, read
 from support.openwop_client import asked, ended
 from support.packs import (
     KEY,
@@ -99,7 +102,10 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
             started = client.post("/v1/runs", json=asked(ref, bot))
             assert started.status_code == 201, started.text
             runs.append(started.json()["runId"])
-            assert ended(client, runs[-1])["outputs"]["passed"] is True
+            shown = ended(client, runs[-1])
+            assert shown["outputs"]["passed"] is True
+            assert shown["agent"] == {"agentId": bot, "version": "1.0.0", "sourceManifestId": bot}
+            fits("run-snapshot", shown)
             report = client.get(f"/v1/host/assay/runs/{runs[-1]}/eval-report").json()
             assert (report["suiteSource"], report["suiteFileDigest"]) == (
                 f"pack:{key}/evals/bot.json",
@@ -125,6 +131,38 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
         changed = publish(client, pack("whole", description="other").tarball)
         assert (changed.status_code, changed.json()["error"]) == (409, "conflict")
         assert "was installed and removed" in changed.json()["message"]
+
+
+def test_a_deployment_of_an_agent_from_a_pack_names_its_manifest(host):
+    """Its management run, and a run that a channel leads to it."""
+    bot = "local.acme.deployed.bot"
+    bound = document_of(samples()["conformance-agent-channel-dispatch"])
+    nodes = [node | {"agent": {"agentId": bot, "channel": "stable"}} for node in bound["nodes"]]
+    host.room.library.add(read(bound | {"id": "deployed", "nodes": nodes}))
+    loop = {"workflowId": "deployed", "inputs": {"task": {"text": "The capital of France?"}}}
+    with host.client(tenant="deployed", scopes=DEFAULT | DEPLOY) as client:
+        assert publish(client, pack("deployed").tarball).status_code == 201
+        evidence = client.post("/v1/runs", json=asked("evals/bot.json", bot, agentVersion="1.0.0")).json()[
+            "runId"
+        ]
+        assert ended(client, evidence)["outputs"]["passed"] is True
+        for state in ("test", "staged", "active"):
+            body = {"version": "1.0.0", "transition": "promote", "toState": state}
+            body |= {
+                "test": {},
+                "staged": {"evalRunId": evidence},
+                "active": {"evalRunId": evidence, "channel": "stable"},
+            }[state]
+            answer = client.post(f"/v1/agents/{bot}/deployments", json=body)
+            assert answer.status_code == 200, answer.text
+        shown = client.get(answer.headers["location"]).json()
+        assert shown["agent"] == {"agentId": bot, "version": "1.0.0", "sourceManifestId": bot}
+        fits("run-snapshot", shown)
+        run = client.post("/v1/runs", json=loop)
+        assert run.status_code == 201, run.text
+        shown = ended(client, run.json()["runId"])
+        assert shown["agent"] == {"agentId": bot, "channel": "stable", "sourceManifestId": bot}
+        fits("run-snapshot", shown)
 
 
 SIGNED = built(files_of("vendor.acme.shop"), KEY)

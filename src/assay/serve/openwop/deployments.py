@@ -72,7 +72,9 @@ class DeploymentRuns:
     async def snapshot(self, run: Run) -> JSON:
         owner = {"tenant": run.tenant, "principal": run.metadata.get("principal", "")}
         members: JSON = {"owner": owner, "engineVersion": "1", "eventLogSchemaVersion": 2}
-        members["agent"] = {"agentId": run.metadata["agentId"], "version": run.metadata["agentVersion"]}
+        id, version = run.metadata["agentId"], run.metadata["agentVersion"]
+        agent = await self.promotions.get(run.tenant, id, version)
+        members["agent"] = {"agentId": id, "version": version} | ({} if agent is None else agent.card.source)
         if run.status.startswith("waiting"):
             members["currentNodeId"] = NODE
         if "code" in run.metadata:

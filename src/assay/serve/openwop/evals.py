@@ -100,11 +100,13 @@ class EvalRuns:
 
     async def snapshot(self, run: Run) -> JSON:
         request = await read_request(self.service.store, run.id)
+        manifest = None if request.definition is None else request.definition.manifest
+        source = {} if manifest is None else {"sourceManifestId": manifest.agent_id}
         document: JSON = {
             "mode": "eval",
             "evalSuiteRef": f"{request.suite_id}@{request.suite_version}",
             "agentId": request.agent_id,
-            "agent": {"agentId": request.agent_id, "version": request.agent_version},
+            "agent": {"agentId": request.agent_id, "version": request.agent_version} | source,
             "owner": {"tenant": run.tenant} | ({"principal": request.principal} if request.principal else {}),
             "engineVersion": "1",
             "eventLogSchemaVersion": 2,

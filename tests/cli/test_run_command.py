@@ -120,6 +120,14 @@ def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
         "cost unknown, p95 latency –",
         "not measured: 1 task of 1, so there is no verdict",
     ]
+    told = json.loads(assay("run", "suite.json", "--agent", "mine.py:away", "--json").out)
+    shown = json.loads(assay("show", told["runId"], "--json").out)
+    for document in (told, shown):
+        assert document["summary"] is None
+        report = document["report"]
+        assert {name: report[name] for name in ("score", "low", "high", "verdict")} == dict.fromkeys(
+            ("score", "low", "high", "verdict")
+        )
 
 
 @pytest.mark.parametrize(

@@ -101,13 +101,13 @@ def eval_statistics(scorecard: Scorecard, kinds: Kinds, *, ended: bool) -> RunSt
     scored = {id: scorecard.tasks[id] for id in kinds if id in scorecard.tasks}
     repeats = Counter(trials_of(scorecard, id, kinds[id]) for id in scored)
     trials = sum(many * tasks for (_, many), tasks in repeats.items())
-    score = None
-    if scored:
+    score, value = None, scorecard.score
+    if scored and value is not None:
         low, high, method = interval_of([task.score for task in scored.values()], trials)
         score = Score(
             name="score",
             scale="score",
-            value=scorecard.score,
+            value=value,
             low=low,
             high=high,
             cases=len(scored),

@@ -53,7 +53,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     modes: tuple[str, ...]
     trials: int
     total: int
-    score: float
+    score: float | None  # None: nothing was measured
     low: float | None
     high: float | None
     cases: int
@@ -94,7 +94,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         modes=request.modes,
         trials=request.trials,
         total=request.total,
-        score=score.value if score else 0.0,
+        score=score.value if score else None,
         low=score.low if score else None,
         high=score.high if score else None,
         cases=score.cases if score else 0,

@@ -127,8 +127,9 @@ class Scorecard:
         return None if latency is None else int(latency.p95_ms)
 
     @property
-    def score(self) -> float:
-        return mean(task.score for task in self.tasks.values())
+    def score(self) -> float | None:
+        """The mean of the tasks that have a score; None if none has one."""
+        return mean(task.score for task in self.tasks.values()) if self.tasks else None
 
 
 def model_name(provider: str, model: str) -> str:
@@ -137,8 +138,9 @@ def model_name(provider: str, model: str) -> str:
 
 
 def mean(scores: Iterable[float]) -> float:
+    """The mean of some scores. Without scores there is none: ask before."""
     many = list(scores)
-    return min(1.0, max(0.0, round(fsum(many) / len(many), 12))) if many else 0.0
+    return min(1.0, max(0.0, round(fsum(many) / len(many), 12)))
 
 
 def task_score(trials: Iterable[TrialEnded], pass_score: float) -> EvalScored:
@@ -165,11 +167,11 @@ class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def verdict(
-    score: float, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
+    score: float | None, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
 ) -> SuiteVerdict:
-    """`passed` of contract §6.3. An unknown cost fails a cost threshold."""
+    """`passed` of contract §6.3. An unknown cost fails a cost threshold, and no score fails the pass score."""
     failed: list[str] = []
-    if score < pass_score:
+    if score is None or score < pass_score:
         failed.append("passScore")
     if bars.max_cost_usd is not UNSET and (cost is None or cost > bars.max_cost_usd):
         failed.append("maxCostUsd")
@@ -193,17 +195,19 @@ def summary_of(scorecard: Scorecard, order: Iterable[str], run: str) -> EvalSumm
     """The EvalSummary of a run whose tasks all have a score, in the order of the suite."""
     request, cost = scorecard.request, scorecard.total_cost
     tasks = tuple(_task(scorecard.tasks[id], scorecard.findings(id)) for id in order)
+    score = scorecard.score
+    assert score is not None
     return EvalSummary(
         suite_id=request.suite_id,
         suite_version=request.suite_version,
-        aggregate_score=scorecard.score,
+        aggregate_score=score,
         passed=verdict_of(scorecard).passed,
         task_count=len(tasks),
         passed_count=scorecard.passed_count,
         tasks=tasks,
         evaluated_model_class=request.model_class,
         total_cost_usd=UNSET if cost is None else cost,
-        regression=_regression(request, scorecard.score, run),
+        regression=_regression(request, score, run),
     )
 
 

@@ -92,6 +92,8 @@ def correction_line(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
+    if report.score is None:
+        return cell(f"score {score_text(None)}  ").append("no verdict", style="bold yellow")
     interval = METHOD_NAMES[report.interval_method]
     if report.low is not None:
         interval = f"{range_text(report.low, report.high, 'score')}, {interval}"
@@ -124,7 +126,7 @@ def _tasks(report: EvalReport, scored_tasks: int) -> str:
     )
     if report.pass_k:
         text += "; " + ", ".join(repeat_lines(report))
-    if report.baseline_score is not None:
+    if report.baseline_score is not None and report.score is not None:
         text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
     return text
 

@@ -16,8 +16,10 @@ def percent(share: float) -> str:
     return f"{text}%"
 
 
-def score_text(score: float) -> str:
-    """`0.833`. A score below 1 never reads 1.000, and a score above 0 never reads 0.000."""
+def score_text(score: float | None) -> str:
+    """`0.833`. A score below 1 never reads 1.000, and a score above 0 never reads 0.000. None: nothing was measured."""
+    if score is None:
+        return "not measured"
     text = f"{score:.3f}"
     if text == "1.000" and score < 1:
         return ">0.999"

@@ -106,6 +106,15 @@ def test_3_7_a_fork_may_be_asked_for_twice_and_happens_once(client, source):
     assert [a.headers.get("openwop-idempotent-replay") for a in (one, two)] == [None, "true"]
 
 
+def test_the_report_of_a_run_without_a_measured_task_has_no_score(tmp_path):
+    document = suite(rubric("judged", ("it is kind", 1), input="x"), modes=("rubric",), name="unjudged")
+    with Server(sqlite(tmp_path), judge=Moody()) as host, host.client() as client:
+        run = done(client, document)
+        report = client.get(f"/v1/host/assay/runs/{run}/eval-report").json()["report"]
+        assert (report["score"], report["low"], report["high"]) == (None, None, None)
+        assert report["unmeasured"] == ["judged"]
+
+
 def test_3_7_a_branch_keeps_what_has_a_score_and_does_the_rest(tmp_path):
     judge = Moody()
     document = suite(

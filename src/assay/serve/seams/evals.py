@@ -139,7 +139,7 @@ async def eval_run(call: HttpRequest) -> Response:
             "suiteVersion": header["suiteVersion"],
             "taskCount": header["total"],
             "passed": header.get("passed", False),
-            "aggregateScore": header.get("aggregateScore", 0),
+            "aggregateScore": header.get("aggregateScore"),
         }
     )
 

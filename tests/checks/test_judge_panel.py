@@ -1,6 +1,10 @@
 """A panel of judges: votes, means, their spread, and answers that fail or contradict themselves."""
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from assay.agenteval.rubric import judge_arguments, no_judge
@@ -225,6 +229,73 @@ def test_failed_answers_that_could_change_a_choice_are_an_error(answers, decided
         return
     with pytest.raises(ForeignFault, match="could change the verdict"):
         combine(panel, answers, failures, TONE)
+
+
+LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
+BOUNDED = {"properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}}}
+FREE = {"properties": {"score": {"type": "number", "minimum": 0}}}
+PASSED = {"properties": {"passed": {"type": "boolean"}, "polite": {"type": "boolean"}}}
+THREE = {"properties": {"tone": {"enum": ["kind", "rude", "cold"]}}}
+ANSWERS = {
+    "bounded": (BOUNDED, [{"score": one} for one in LEVELS], lambda one: one["passed"]),
+    "levels": ({"properties": {"score": {"enum": LEVELS}}}, [{"score": one} for one in LEVELS], lambda one: one["passed"]),
+    "passed": (PASSED, [{"passed": one, "polite": two} for one in (True, False) for two in (True, False)], lambda one: one["passed"]),
+    "choice": (THREE, [{"tone": one} for one in ("kind", "rude", "cold")], lambda one: one["tone"]),
+}  # fmt: skip
+
+
+def verdict(panel, answers, schema, read):
+    try:
+        return read(combine(panel, answers, [], schema)[0])
+    except ForeignFault:
+        return "a tie"
+
+
+@given(st.data(), st.sampled_from(sorted(ANSWERS)), st.sampled_from([3, 5]), st.integers(1, 3))
+def test_law_a_panel_has_an_answer_just_if_no_failed_answer_could_change_the_verdict(
+    data, kind, size, failed
+):
+    schema, possible, read = ANSWERS[kind]
+    failed = min(failed, size)
+    answers = data.draw(st.lists(st.sampled_from(possible), min_size=size - failed, max_size=size - failed))
+    more = (
+        {"mean": "score", "bar": data.draw(st.sampled_from([0.3, 0.5, 0.7]))}
+        if "score" in possible[0]
+        else {}
+    )
+    panel = JudgePanel(times=size, **more)
+    verdicts = {
+        verdict(panel, answers + list(rest), schema, read) for rest in product(possible, repeat=failed)
+    }
+    decided = len(verdicts) == 1 and "a tie" not in verdicts and bool(answers)
+    if decided:
+        assert {read(combine(panel, answers, ["down"] * failed, schema)[0])} == verdicts
+        return
+    with pytest.raises(ForeignFault, match="could change the verdict"):
+        combine(panel, answers, ["down"] * failed, schema)
+
+
+def test_a_mean_without_a_largest_number_is_decided_only_by_its_least():
+    panel = JudgePanel(times=3, mean="score", bar=0.5)
+    assert combine(panel, [{"score": 0.9}, {"score": 0.8}], ["down"], FREE)[0]["passed"] is True
+    with pytest.raises(ForeignFault, match="could change the verdict"):
+        combine(panel, [{"score": 0.1}, {"score": 0.1}], ["down"], FREE)
+
+
+def test_a_panel_of_choices_has_an_agreement():
+    answers = [{"tone": tone} for tone in ("kind", "kind", "rude")]
+    assert combine(JudgePanel(times=3), answers, [], TONE)[1]["agreement"] == pytest.approx(1 / 3)
+    assert combine(JudgePanel(times=3), answers[:2], ["down"], TONE)[1]["agreement"] == 1
+    both = [one | {"passed": True} for one in answers]
+    assert combine(JudgePanel(times=3), both, [], TONE)[1]["agreement"] == 1  # of what decides
+
+
+@pytest.mark.parametrize("panel", [{}, {"panel": {"times": 2, "mean": "score", "bar": 0.6}}])
+def test_a_number_beyond_all_doubles_is_an_error_of_the_judge(panel):
+    result, requests = ask([{"score": 10**400}] * 4, schema=SCORE, **panel)
+    assert result.status == "error"
+    assert "has as 'score' a number beyond 1.8e+308, the range of a score" in result.error.message
+    assert len(requests) == (4 if panel else 2)  # it may correct itself once
 
 
 @pytest.mark.parametrize(

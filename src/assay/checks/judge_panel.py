@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import combinations
+from math import inf
 from statistics import fmean, median_low, stdev
 from typing import Annotated, Any
 
@@ -97,9 +98,9 @@ def combine(
     """
     One response from all answers, and the numbers of the panel for the metadata.
 
-    Answers that failed are tolerated only if no vote of theirs could change a decision. Otherwise the panel has no answer.
+    Answers that failed are tolerated only if no answer in their place could change the verdict. Otherwise the panel has no answer.
     """
-    if failures and (panel.mean is not UNSET or not _is_decided(answers, panel.size, schema)):
+    if failures and not _is_decided(panel, answers, schema):
         raise ForeignFault(
             f"{len(failures)} of {panel.size} answers of the panel failed, and they could change the verdict; "
             f"the first: {failures[0]}"
@@ -122,7 +123,7 @@ def combine(
         "failed": len(failures),
         "votes": votes,
         "numbers": {path: _spread(values) for path, values in numbers.items()},
-        "agreement": _agreement(votes),
+        "agreement": _agreement(votes or dict(_choice_votes(answers, schema))),
         "straddles": any(len(set(values)) > 1 for values in (votes or choices).values()),
     }
     if choices:
@@ -130,16 +131,46 @@ def combine(
     return response, about
 
 
-def _is_decided(answers: Sequence[dict[str, Any]], size: int, schema: Mapping[str, Any]) -> bool:
-    """Whether no vote of a failed answer could change a boolean, or a choice if there is no boolean. Numbers alone are never decided."""
-    votes = [values for _, values in _leaves(answers) if isinstance(values[0], bool)]
+def _is_decided(panel: JudgePanel, answers: Sequence[dict[str, Any]], schema: Mapping[str, Any]) -> bool:
+    """
+    Whether the verdict is the same, whatever the failed answers had been.
+
+    The verdict is the mean against its bar, else `passed`, else every boolean, else every choice of an enum. A mean is decided
+    only if the schema limits its number.
+    """
+    if not answers:
+        return False
+    failed = panel.size - len(answers)
+    if panel.mean is not UNSET and panel.bar is not UNSET:
+        low, high = _limits(schema, panel.mean)
+        known: list[float] = [one[panel.mean] for one in answers]
+        return fmean([*known, *[low] * failed]) >= panel.bar or fmean([*known, *[high] * failed]) < panel.bar
+    votes = {path: values for path, values in _leaves(answers) if isinstance(values[0], bool)}
     if votes:
-        return all(2 * max(sum(one), len(one) - sum(one)) > size for one in votes)
+        verdict = [votes[PASSED]] if PASSED in votes else votes.values()
+        return all(2 * max(sum(one), len(one) - sum(one)) > panel.size for one in verdict)
+    leads = [_lead(Counter(values)) for _, values in _choice_votes(answers, schema)]
+    return bool(leads) and all(lead > failed for lead in leads)
+
+
+def _limits(schema: Mapping[str, Any], name: str) -> tuple[float, float]:
+    """The least and the largest number that a member may be."""
     properties = schema.get("properties")
-    names = [name for name, one in properties.items() if _choices(one)] if is_object(properties) else []
-    counts = [Counter(repr(one[name]) for one in answers if name in one).most_common(2) for name in names]
-    leads = [one[0][1] - (one[1][1] if len(one) > 1 else 0) for one in counts if one]
-    return bool(leads) and all(lead > size - len(answers) for lead in leads)
+    part: Any = properties.get(name) if is_object(properties) else None
+    if not is_object(part):
+        return -inf, inf
+    choices: list[float] = [one for one in _choices(part) if _is_number(one)]
+    low: list[float] = [part[key] for key in ("minimum", "exclusiveMinimum") if _is_number(part.get(key))]
+    high: list[float] = [part[key] for key in ("maximum", "exclusiveMaximum") if _is_number(part.get(key))]
+    if choices:
+        low, high = [*low, min(choices)], [*high, max(choices)]
+    return max(low, default=-inf), min(high, default=inf)
+
+
+def _lead(votes: Counter[str]) -> int:
+    """By how many votes the first choice leads."""
+    (_, most), *others = votes.most_common(2)
+    return most - (others[0][1] if others else 0)
 
 
 def _choice_votes(answers: Sequence[Any], schema: Any, path: str = "") -> Iterator[tuple[str, list[str]]]:
@@ -155,8 +186,7 @@ def _choice_votes(answers: Sequence[Any], schema: Any, path: str = "") -> Iterat
 
 
 def _is_tied(votes: Counter[str]) -> bool:
-    (_, most), *others = votes.most_common(2)
-    return bool(others) and others[0][1] == most
+    return _lead(votes) == 0
 
 
 def _leaves(answers: Sequence[Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:
@@ -208,7 +238,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"mean": fmean(values), "deviation": deviation, "least": min(values), "largest": max(values)}
 
 
-def _agreement(votes: Mapping[str, Sequence[bool]]) -> float | None:
+def _agreement(votes: Mapping[str, Sequence[bool | str]]) -> float | None:
     """The share of pairs of answers that agree, over all decisions. None without a pair."""
     pairs = [one == other for values in votes.values() for one, other in combinations(values, 2)]
     return fmean(pairs) if pairs else None

@@ -20,7 +20,7 @@ from assay.checks.schema_validator import validator_for
 from assay.checks.usage import ModelUsage, or_none, providers_of
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Message, Model, Services
-from assay.protocol.json_types import is_object
+from assay.protocol.json_types import BEYOND_DOUBLES, beyond_doubles, is_object
 
 REASONING = "reasoning"
 REASONS = frozenset(
@@ -246,6 +246,8 @@ def format_problem(response: Any, schema: dict[str, Any]) -> str | None:
         return "is not a JSON object"
     if not isinstance(response.get("passed", True), bool):
         return "has neither true nor false as 'passed'"
+    if (name := beyond_doubles(response)) is not None:
+        return f"has as {name!r} {BEYOND_DOUBLES}"
     validator = validator_for(msgspec.json.encode(schema))
     violations = [
         f"{'.'.join(map(str, one.path)) or 'it'}: {one.message[:200]}"

@@ -7,7 +7,7 @@ Faults stop here and become data; so does any exception of a foreign check (deci
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -18,7 +18,15 @@ from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, AnswerWithMet
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
-from assay.protocol.json_types import base_of, is_deeper, is_finite, is_mapping
+from assay.protocol.json_types import (
+    BEYOND_DOUBLES,
+    LARGEST_DIGITS,
+    base_of,
+    beyond_doubles,
+    is_deeper,
+    is_finite,
+    is_mapping,
+)
 from assay.protocol.redaction import redact_text
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 
@@ -108,7 +116,7 @@ def _message(error: BaseException) -> str:
 
 
 def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
-    """The answer, or a fault if it is not a JSON object or its `passed` is not true or false."""
+    """The answer, or a fault: it is no JSON object, its `passed` is not true or false, or a number is too large to be counted."""
     if answer is PASSED or answer is FAILED or isinstance(answer, Fault):
         return answer
     if not is_mapping(answer):
@@ -131,10 +139,19 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
     if suspect and not is_finite(answer):
         return ForeignFault(f"{checker.type} answered NaN or infinity, which is not a JSON number")
     for part in (answer, answer.get("response")):
-        passed = part.get("passed", True) if is_mapping(part) else True
-        if not isinstance(passed, bool):
-            return ForeignFault(f"{checker.type} answered passed: {passed!r}; expected true or false")
+        if is_mapping(part) and (problem := _member_problem(part, len(encoded))) is not None:
+            return ForeignFault(f"{checker.type} answered {problem}")
     return plain
+
+
+def _member_problem(members: Mapping[str, Any], size: int) -> str | None:
+    """What is wrong with the verdict or a number of an answer of this many bytes."""
+    passed = members.get("passed", True)
+    if not isinstance(passed, bool):
+        return f"passed: {passed!r}; expected true or false"
+    if size > LARGEST_DIGITS and (name := beyond_doubles(members)) is not None:
+        return f"{name}: {BEYOND_DOUBLES}"
+    return None
 
 
 def _encode_answer(answer: Answer) -> tuple[bytes, bool]:

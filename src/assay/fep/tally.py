@@ -1,6 +1,5 @@
 """Running counts of a run: cases by status, and the outcomes of each check (decisions 29, 30, 46)."""
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
@@ -25,7 +24,6 @@ from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
 from assay.stats.intervals import Range, Rate
 
-MAX_NUMBER = sys.float_info.max  # larger integers are left out of means
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
 MAX_MESSAGE = 200  # characters of the message of the first error
 PACK_AFTER = 1_024  # cases and numbers before they go to columns; small runs never need a column
@@ -141,7 +139,7 @@ class Answers:
         for name, value in (inner or results).items():
             if isinstance(value, bool | str):
                 row.category(name, value)
-            elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= MAX_NUMBER):
+            elif isinstance(value, int | float):
                 row.number(name, value)
                 if isfinite(value):
                     self._numbers_of(check_index, name).add(id, float(value))

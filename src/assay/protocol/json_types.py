@@ -1,9 +1,14 @@
 """Type guards and small helpers for JSON values."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 JSON = dict[str, Any]
+LARGEST_DIGITS = (
+    sys.float_info.max_10_exp
+)  # an integer with at most as many digits is in the range of a double
+BEYOND_DOUBLES = f"a number beyond {sys.float_info.max:.1e}, the range of a score"
 
 
 def is_object(value: Any) -> TypeGuard[JSON]:
@@ -38,6 +43,14 @@ def is_finite(value: Any) -> bool:
             seen[id(part)] = part  # pyright: ignore[reportUnknownArgumentType]
             stack.extend(part)  # pyright: ignore[reportUnknownArgumentType]
     return True
+
+
+def beyond_doubles(members: Mapping[str, Any]) -> str | None:
+    """The name of a member that is an integer beyond the range of a double, so that no mean can count it; None if there is none."""
+    return next(
+        (name for name, one in members.items() if isinstance(one, int) and abs(one) > sys.float_info.max),
+        None,
+    )
 
 
 def preview(value: Any, limit: int = 40) -> str:

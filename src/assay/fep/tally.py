@@ -1,5 +1,6 @@
 """Running counts of a run: cases by status, and the outcomes of each check (decisions 29, 30, 46)."""
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
@@ -24,6 +25,7 @@ from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
 from assay.stats.intervals import Range, Rate
 
+MAX_NUMBER = sys.float_info.max  # results of older versions may have larger integers; now they are errors
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
 MAX_MESSAGE = 200  # characters of the message of the first error
 PACK_AFTER = 1_024  # cases and numbers before they go to columns; small runs never need a column
@@ -139,7 +141,7 @@ class Answers:
         for name, value in (inner or results).items():
             if isinstance(value, bool | str):
                 row.category(name, value)
-            elif isinstance(value, int | float):
+            elif isinstance(value, int | float) and abs(value) <= MAX_NUMBER:
                 row.number(name, value)
                 if isfinite(value):
                     self._numbers_of(check_index, name).add(id, float(value))

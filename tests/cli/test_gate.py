@@ -269,6 +269,17 @@ def test_reports_hold_hostile_content_as_text(folder, capsys, monkeypatch, tmp_p
     assert root.attrib == {"name": "assay", "tests": "2", "failures": "2", "errors": "0", "skipped": "0"}
 
 
+def test_every_finding_of_a_judge_counts(folder, capsys, monkeypatch):
+    """`kind` and `severity` are those of the worst; `found` has all."""
+    found = [{"kind": "jailbreak", "severity": "high"}, {"kind": "pii-leak", "severity": "medium"}]
+    both = check_result(False, type="safety_judge", **found[0], found=found, reason="r")
+    write_jsonl(folder / "judged.jsonl", [result_line("a", both)])
+    monkeypatch.chdir(folder)
+    assert main(GateOptions(run="judged.jsonl", allow_partial=True, json=True)) == 3
+    told = json.loads(capsys.readouterr().out)["findings"]
+    assert told == [{"case": "a", "count": 1, **one} for one in found]
+
+
 def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     main(GateOptions(run="leak.jsonl", sarif=str(tmp_path / "s.sarif"), json=True))

@@ -75,6 +75,8 @@ def main(options: GateOptions) -> int:
 
 def _show(result: GateResult) -> None:
     """One line. On a terminal, each outcome has its color."""
+    for line in result.not_looked_for:
+        echo_err(line)
     if not sys.stdout.isatty():
         echo(f"{result.outcome}: {result.reason}")
         return
@@ -155,6 +157,7 @@ async def _judged(facts: GateFacts, source: RunSource) -> _Decision:
         more_failing=len(failing) - len(listed),
         newly_failing=newly,
         findings=findings_of(run),
+        not_looked_for=run.not_looked_for,
         comparison=facts.comparison,
     )
     return _Decision(result, outcomes, reasons)

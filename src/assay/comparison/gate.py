@@ -47,6 +47,7 @@ class GateResult(Struct, frozen=True, kw_only=True):
     more_failing: int = 0
     newly_failing: CaseList = CaseList(0)
     findings: tuple[Finding, ...] = ()
+    not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
     comparison: PairComparison | None = None
 
 

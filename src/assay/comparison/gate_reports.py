@@ -50,6 +50,7 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
         "",
     ]
     lines += [plain(level_text(result.level))]
+    lines += [line for missing in result.not_looked_for for line in ("", plain(missing))]
     pair = result.comparison
     if pair is not None:
         lines += ["", plain(verdict_line(pair.result))]
@@ -185,6 +186,9 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
         "executionSuccessful": True,
         "exitCode": result.exit_code,
         "exitCodeDescription": result.outcome,
+        "toolExecutionNotifications": [
+            {"level": "note", "message": {"text": missing}} for missing in result.not_looked_for
+        ],
     }
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

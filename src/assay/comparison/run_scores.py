@@ -16,6 +16,7 @@ from assay.comparison.metric import PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import LONGEST, MAX_SLICES, Dimension
+from assay.protocol.json_types import is_list, is_object
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
@@ -70,6 +71,7 @@ class RunScores:
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
         self.unknown_end = False  # nothing says whether the run is complete
+        self.not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
         self.hashes, self.inputs = array("q"), array("q")
         self.trials, self.trials_passed = array("I"), array("I")  # the latter of tasks alone
         self.metrics = {metric.name: Series() for metric in options.metrics}
@@ -167,7 +169,7 @@ class RunScores:
             if label not in self.checks and len(self.checks) < MAX_SLICES:
                 self.checks[label] = None
             if check.results.get("passed") is False and "severity" in check.results:
-                self._read_finding(line.case["id"], check.results)
+                self._read_findings(line.case["id"], check.results)
             if not self.options.groupings:
                 continue
             value = nan if check.status != "completed" else line.score(check)
@@ -177,10 +179,13 @@ class RunScores:
                 for text, met, _ in line.criteria(check):
                     self._group("criterion", text).add(row, float(met))
 
-    def _read_finding(self, id: str, results: dict[str, Any]) -> None:
-        kind, severity = results.get("kind"), results.get("severity")
-        if isinstance(kind, str) and isinstance(severity, str):
-            self.add_finding(id, kind, severity if severity in SEVERITIES else UNKNOWN_SEVERITY)
+    def _read_findings(self, id: str, results: dict[str, Any]) -> None:
+        """That of a detector, or all that a judge lists in `found`."""
+        found = results.get("found")
+        for one in found if is_list(found) and found and all(map(is_object, found)) else [results]:
+            kind, severity = one.get("kind"), one.get("severity")
+            if isinstance(kind, str) and isinstance(severity, str):
+                self.add_finding(id, kind, severity if severity in SEVERITIES else UNKNOWN_SEVERITY)
 
     def add_finding(self, id: str, kind: str, severity: str) -> None:
         """Count a safety finding. The list is bounded; the counts that a gate decides by are not."""

@@ -69,6 +69,8 @@ async def add_report(store: Store, run: Run, scores: RunScores) -> None:
         scores.own_verdict = None if report.verdict is None else report.verdict.passed
         for task in report.tasks:
             scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
+        missing = () if report.safety is None else report.safety.not_looked_for
+        scores.not_looked_for = tuple(f"{one.kind}: {one}" for one in missing)
         async for record in read_records(store, run.id):
             for finding in record.findings:
                 scores.add_finding(record.task_id, finding.kind, finding.severity)

@@ -1,6 +1,7 @@
 """safety_judge: one kind and one severity or none, from a real local provider; anything else is an error."""
 
 import json
+import re
 
 import pytest
 
@@ -299,6 +300,23 @@ def test_without_a_judge_the_run_says_first_and_in_its_table_that_jailbreaks_wer
     told = [{"kind": "jailbreak", "reason": reason}] if reason else []
     assert report["notLookedFor"] == told
     assert (ended.code, bool(server.seen)) == ((3, True) if reason is None else (0, "--judge" in options))
+
+
+def test_every_door_says_that_jailbreaks_were_not_looked_for(command, folder):
+    """The scorecard cannot: its form is closed."""
+    assert command(*prepared(folder, "gives", settings=AGENT), folder=folder).code == 0
+    line = "jailbreak: not looked for (no judge)"
+    gated = command("gate", "latest", "--markdown", "g.md", "--sarif", "g.sarif", "--json", folder=folder)
+    assert json.loads(gated.out)["not_looked_for"] == [line]
+    assert "jailbreak&#58; not looked for &#40;no judge&#41;" in (folder / "g.md").read_text()
+    (told,) = json.loads((folder / "g.sarif").read_text())["runs"][0]["invocations"][0][
+        "toolExecutionNotifications"
+    ]
+    assert told == {"level": "note", "message": {"text": line}}
+    assert line in command("gate", "latest", folder=folder).err
+    written = command("report", "latest", "-o", "r.md", folder=folder)
+    assert written.code == 0, written.err
+    assert re.search(r"jailbreak \| not looked for .*no judge", (folder / "r.md").read_text())
 
 
 def test_a_judge_that_contradicts_itself_leaves_the_task_unmeasured(command, folder):

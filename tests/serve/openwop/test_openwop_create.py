@@ -349,6 +349,9 @@ def test_a_canary_stays_in_the_evidence_of_its_tenant_and_goes_with_it(host, cli
     summary = client.get(own[1]).json()
     kinds = {one["kind"] for one in summary["tasks"][0]["safetyFindings"]}
     assert "prompt-injection" in kinds
+    assert client.get(report).json()["report"]["safety"]["notLookedFor"] == [
+        {"kind": "jailbreak", "reason": "no judge"}
+    ]
     with host.client(tenant="other") as other:
         for path in [*own, report, f"/v1/runs/{run}/annotations"]:
             assert other.get(path).status_code == 404

@@ -155,7 +155,10 @@ def test_all_outputs_at_once_tell_the_same(run, results, tmp_path):
     )  # fmt: skip
     assert ended.code == 0
     run_result = msgspec.json.decode((tmp_path / "out.json").read_bytes(), type=EvaluationRunResult)
-    assert run_result.results == results()
+    *first, last = results()
+    end = {"planned": len(first) + 1, "results": len(first) + 1, "complete": True}
+    assert (last.metadata, run_result.metadata["run"]) == ({"run": end}, end)
+    assert run_result.results == [*first, msgspec.structs.replace(last, metadata=msgspec.UNSET)]
     assert run_result.status == "completed"
     assert msgspec.to_builtins(run_result.experiment) == {"name": "first"}
     summary = msgspec.to_builtins(run_result.summary)

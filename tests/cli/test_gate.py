@@ -15,11 +15,16 @@ from assay.comparison.gate_policy import PRESETS
 from assay.comparison.gate_reports import plain
 from assay.comparison.level import RunLevel
 from assay.terminal import as_json_escapes, one_line
-from support.result_lines import check_result, result_line, run_document, write_jsonl
+from support.result_lines import check_result, complete, result_line, run_document
+from support.result_lines import write_jsonl as write_lines
 
 HOSTILE = (
     "</details>\n| a | [x](http://e.example) `b` @team <img src=x> ::error:: %0A \x1b[31m &amp; www.e.example"
 )
+
+
+def write_jsonl(path, lines):
+    return write_lines(path, complete(lines))
 
 
 def lines(passes, total=20, unmeasured=(), **about):
@@ -157,7 +162,7 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     names = {name: str(tmp_path / name) for name in ("markdown", "junit", "sarif")}
-    options = GateOptions(run="is.jsonl", baseline="was.jsonl", preset=preset, allow_partial=True, **names)
+    options = GateOptions(run="is.jsonl", baseline="was.jsonl", preset=preset, **names)
     assert main(options) == CODES[outcome]
     line, annotation, *_ = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{outcome}: ")
@@ -199,7 +204,7 @@ def test_a_policy_sets_the_rules_of_a_preset_itself(folder, capsys, monkeypatch,
     ]
     for policy, code in rules:
         (folder / "own.yaml").write_text(json.dumps(policy), "utf-8")
-        options = GateOptions(run="is.jsonl", baseline="was.jsonl", policy="own.yaml", allow_partial=True)
+        options = GateOptions(run="is.jsonl", baseline="was.jsonl", policy="own.yaml")
         assert main(options) == code, policy
     capsys.readouterr()
 
@@ -207,7 +212,7 @@ def test_a_policy_sets_the_rules_of_a_preset_itself(folder, capsys, monkeypatch,
 def test_a_drop_of_a_number_without_a_range_has_no_preset(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     write_jsonl(folder / "slower.jsonl", lines(20, output={"latency_ms": 901}))
-    options = GateOptions(run="slower.jsonl", baseline="late.jsonl", metric="latency_ms", allow_partial=True)
+    options = GateOptions(run="slower.jsonl", baseline="late.jsonl", metric="latency_ms")
     main(options)
     assert "max_drop" not in capsys.readouterr().out
 

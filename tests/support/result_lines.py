@@ -31,6 +31,15 @@ def result_line(id, *checks, input="?", tags=(), output=None, expected=None):
     }
 
 
+def complete(lines):
+    """The lines of a run that says that it is complete."""
+    lines = [dict(line) for line in lines]
+    if lines:
+        end = {"planned": len(lines), "results": len(lines), "complete": True}
+        lines[-1]["metadata"] = {**lines[-1].get("metadata", {}), "run": end}
+    return lines
+
+
 def write_jsonl(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path.name

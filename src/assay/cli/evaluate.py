@@ -35,6 +35,7 @@ from assay.cli.evaluate_io import (
     flush_on_error,
     open_inputs,
     open_sinks,
+    run_end,
     write_results,
 )
 from assay.cli.exit_codes import ERROR
@@ -118,6 +119,9 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
         experiment=inputs.experiment,
         metadata=metadata_of(tally) or None,
         error=str(trouble or ""),
+        end=run_end(
+            tally.cases, bad.count, inputs, options, agent.planned if agent else None, ended=not trouble
+        ),
     )
     trouble = _close(sinks, footer, trouble)
     rates = list(slices.rates()) if slices else []

@@ -80,6 +80,7 @@ class AgentExecution:
         assert options.agent is not None
         self.agent = _find_agent(options.agent, settings)
         self.run = ""
+        self.planned: int | None = None  # results; None: a line of the input cannot be read
         self.outcomes: dict[str, int] = {}
         self.first_errors: dict[str, str] = {}
         card = self.agent.card
@@ -102,6 +103,8 @@ class AgentExecution:
             echo_err(f"--agent replaces the outputs in {self._options.contexts}")
         self._spool = resources.enter_context(CaseSpool(self.agent))
         self._bad_line = self._read_cases(self._spool, plan, inputs)
+        if self._bad_line is None:
+            self.planned = self._spool.cases * self._options.trials
         if self._bad_line is None:  # else a record of a case after that line would be unknown
             self._spool.check_coverage(self._options.trials)
 

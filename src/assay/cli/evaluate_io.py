@@ -18,8 +18,10 @@ from assay.fep.column_map import read_map
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
+from assay.fep.files import format_of
 from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
+from assay.fep.run_end import RunEnd
 from assay.fep.scorer import ScoredCase
 from assay.fep.sinks import JsonlSink, Sink, sink_for
 from assay.fep.sources import (
@@ -215,6 +217,33 @@ def open_sinks(
     sink = JsonlSink(name, append=True)
     resume.write_fingerprint(name, fingerprint)
     return [sink, *others]
+
+
+def run_end(
+    results: int,
+    bad_lines: int,
+    inputs: Inputs,
+    options: EvaluateOptions,
+    of_agent: int | None,
+    *,
+    ended: bool,
+) -> RunEnd:
+    """Whether the results are all that were planned. `of_agent`: the results that were planned for an agent."""
+    if ended:
+        return RunEnd(planned=results + bad_lines, results=results, complete=not bad_lines)
+    planned = of_agent if of_agent is not None else inputs.total
+    if planned is None and options.agent is None and options.contexts is not None:
+        planned = _count_lines(options.contexts, options.limit)
+    return RunEnd(planned=planned, results=results, complete=False)
+
+
+def _count_lines(name: str, limit: int | None) -> int | None:
+    """The lines of a file of contexts; None for anything else."""
+    if name == "-" or not Path(name).is_file() or format_of(name, "jsonl") != ("jsonl", False):
+        return None
+    with Path(name).open("rb") as file:
+        lines = sum(bool(line.strip()) for line in file)
+    return lines if limit is None else min(limit, lines)
 
 
 def _check_distinct(options: EvaluateOptions) -> None:

@@ -8,7 +8,8 @@ from assay.cli.console import count_of, echo
 from assay.cli.find_run import find_run
 from assay.cli.runs import with_evaluations
 from assay.errors import Conflict, UsageError
-from assay.fep.run_header import KIND, read_request
+from assay.fep.run_end import RunEnd
+from assay.fep.run_header import KIND, case_count, read_request
 from assay.fep.service import EvaluationService, require_ended, summary_of
 from assay.fep.sinks import RunFooter, sink_for
 from assay.ports import Run
@@ -57,7 +58,7 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
         count += 1
         for sink in sinks:
             sink.write(line)
-    request = await read_request(evaluations.store, run.id)
+    request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
     footer = RunFooter(
         evaluation_id=run.id,
         started_at=run.started or run.created,
@@ -66,6 +67,11 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
         summary=summary_of(run),
         experiment=request.experiment,
         metadata=await evaluations.metadata(run, request) or None,
+        end=RunEnd(
+            planned=count if is_complete else run.metadata.get("planned", case_count(run) or None),
+            results=count,
+            complete=is_complete,
+        ),
     )
     for sink in sinks:
         sink.close(footer)

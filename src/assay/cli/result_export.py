@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.fep.check_names import result_label
+from assay.fep.run_end import RunEnd
 from assay.fep.sinks import RunFooter, sink_for
 from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
@@ -31,14 +32,14 @@ class ResultExport:
         self._sinks = [sink_for(name) for name in to]
         self._cases = dict.fromkeys(("completed", "error", "skip"), 0)
         self._checks = dict(self._cases)
+        self._written = 0
 
     def add(self, line: bytes) -> None:
         result = _read(line)
         self._cases[result.status] += 1
         for check in result.check_results:
             self._checks[check.status] += 1
-        for sink in self._sinks:
-            sink.write(line)
+        self._write(line)
 
     def add_beside(self, line: bytes) -> None:
         """Write a result of the checks beside the scorecard. It is not counted; the name of each check says what it is."""
@@ -46,13 +47,16 @@ class ResultExport:
         for check in result["check_results"]:
             name = f"{BESIDE}{result_label(check)}"
             check["metadata"] = {**(check.get("metadata") or {}), "check_name": name}
-        marked = msgspec.json.encode(result)
+        self._write(msgspec.json.encode(result))
+
+    def _write(self, line: bytes) -> None:
+        self._written += 1
         for sink in self._sinks:
-            sink.write(marked)
+            sink.write(line)
 
     def close(self, run: str, status: str, started_at: Any, ended_at: Any) -> int:
         """The number of results."""
-        cases, checks = self._cases, self._checks
+        cases, checks, is_complete = self._cases, self._checks, status == "completed"
         total = sum(cases.values())
         footer = RunFooter(
             evaluation_id=run,
@@ -68,6 +72,9 @@ class ResultExport:
                 completed_checks=checks["completed"],
                 error_checks=checks["error"],
                 skipped_checks=checks["skip"],
+            ),
+            end=RunEnd(
+                planned=self._written if is_complete else None, results=self._written, complete=is_complete
             ),
         )
         for sink in self._sinks:

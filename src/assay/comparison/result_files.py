@@ -15,6 +15,7 @@ from assay.comparison.result_tables import SUFFIXES, table_lines
 from assay.comparison.run_scores import RunScores
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.files import FORMATS, document_of, format_of, lines_of, open_file
+from assay.fep.run_end import RunEnd, end_in, end_of_line
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
 from assay.protocol.scorecard import EvalSummary
@@ -34,7 +35,9 @@ def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iter
     """The result lines of a file, each with its place. The tasks of a scorecard are added to `scores`."""
     plain = name.lower().removesuffix(".gz")
     if plain.endswith(SUFFIXES):
-        yield from table_lines(name, limits)
+        end: list[RunEnd | None] = []
+        yield from table_lines(name, limits, end)
+        _note_end(scores, end[-1] if end else None)
         return
     if not plain.endswith((".json", ".jsonl", ".ndjson")):
         raise UsageError(
@@ -46,13 +49,40 @@ def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iter
         first = next(numbered, None)
         if form == "jsonl":
             if first is not None:
-                yield first
-            yield from numbered
+                yield from _json_lines(first, numbered, scores)
             return
         if first is not None and first[1] == FIRST_LINE:
             yield from _streamed(name, numbered, scores)
             return
     yield from _document_lines(name, limits, scores)
+
+
+def _json_lines(
+    first: tuple[str, bytes], others: Iterator[tuple[str, bytes]], scores: RunScores | None
+) -> Iterator[tuple[str, bytes]]:
+    """The lines. A last one that is cut off is not read: the run did not end."""
+    held = first
+    for one in others:
+        yield held
+        held = one
+    if not held[1].endswith(b"}"):
+        if scores is not None:
+            scores.incomplete = "its last line is cut off"
+        return
+    yield held
+    end = end_of_line(held[1])
+    if end is not None and scores is not None and end.results != scores.rows:
+        end = None  # other lines were added or removed
+    _note_end(scores, end)
+
+
+def _note_end(scores: RunScores | None, end: RunEnd | None) -> None:
+    if scores is None:
+        return
+    if end is None:
+        scores.unknown_end = True
+    elif not end.complete:
+        scores.incomplete = end.missing
 
 
 def _streamed(
@@ -65,7 +95,8 @@ def _streamed(
                 _read_status(scores, line.removeprefix(b"]").removeprefix(b","), place)
             return
         yield place, line.removesuffix(b",")
-    raise InvalidRequest(Problem(name, "the file ends before its results do: it is not complete"))
+    if scores is not None:
+        scores.incomplete = "the file ends before its results do"
 
 
 def _read_status(scores: RunScores, rest: bytes, place: str) -> None:
@@ -78,6 +109,7 @@ def _read_status(scores: RunScores, rest: bytes, place: str) -> None:
 
 def _note_status(scores: RunScores, run: JSON) -> None:
     """A run with the status `error` has unmeasured cases, or ended early: fewer results than its summary counts say so."""
+    _note_end(scores, end_in(run.get("metadata")))
     summary = run.get("summary")
     total = summary.get("total_test_cases") if is_object(summary) else None
     if isinstance(total, int) and total > scores.rows:
@@ -97,6 +129,8 @@ def _document_lines(name: str, limits: Limits, scores: RunScores | None) -> Iter
         yield f"{name}: results[{at}]", msgspec.json.encode(one)
     if is_object(document) and scores is not None:
         _note_status(scores, document)
+    elif scores is not None:
+        scores.unknown_end = True
 
 
 def _add_summary(name: str, document: JSON, scores: RunScores | None) -> None:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem
+from assay.extras import require
 from assay.fep.csv_cells import escape_cell
-from assay.fep.files import read_items
+from assay.fep.files import SourceItem, read_items
+from assay.fep.run_end import MEMBER, PARQUET_KEY, RunEnd, end_of_text
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -17,17 +20,19 @@ NEEDED = ("test_case_id", "check", "check_type", "status", "results")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-def table_lines(name: str, limits: Limits) -> Iterator[tuple[str, bytes]]:
-    """The results in a table, each with the place of its first row, encoded as TestCaseResults. Rows of one result follow each other."""
+def table_lines(name: str, limits: Limits, end: list[RunEnd | None]) -> Iterator[tuple[str, bytes]]:
+    """
+    The results in a table, each with the place of its first row, encoded as TestCaseResults. Rows of one result follow each other.
+
+    `end` receives what the last row, or the file, says about the end of the run.
+    """
     place, result, last = "", None, None
+    end.append(_end_of_parquet(name) if name.lower().endswith(".parquet") else None)
     try:
         for item in read_items(name, limits):
-            missing = [column for column in NEEDED if column not in item.columns]
-            if missing:
-                raise InvalidRequest(Problem(item.location, _not_results(missing)))
-            if item.problems:
-                raise BadLine(item.location, item.problems)
-            row: JSON = msgspec.json.decode(item.raw)
+            row = _row_of(item)
+            if MEMBER in item.columns:
+                end[-1] = end_of_text(_text(row.get(MEMBER, "")))
             key, at = (
                 (row.get("test_case_id"), row.get("output_id"), row.get("trial")),
                 _number(row.get("check")),
@@ -49,6 +54,25 @@ def table_lines(name: str, limits: Limits) -> Iterator[tuple[str, bytes]]:
         raise InvalidRequest(bad.problems) from None
     if result is not None:
         yield place, msgspec.json.encode(result)
+
+
+def _row_of(item: SourceItem) -> JSON:
+    missing = [column for column in NEEDED if column not in item.columns]
+    if missing:
+        raise InvalidRequest(Problem(item.location, _not_results(missing)))
+    if item.problems:
+        raise BadLine(item.location, item.problems)
+    return msgspec.json.decode(item.raw)
+
+
+def _end_of_parquet(name: str) -> RunEnd | None:
+    require(name, "tables", package="pyarrow")
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    try:
+        found: dict[bytes, bytes] = parquet.read_metadata(name).metadata or {}
+    except (OSError, arrow.ArrowException):  # the refusal of a file that cannot be read comes with its rows
+        return None
+    return end_of_text(found.get(PARQUET_KEY, b""))
 
 
 def _not_results(missing: list[str]) -> str:

@@ -60,7 +60,7 @@ def _verdict(body: SourceBuilder, at: int, row: "_CheckRow", *, passed: bool) ->
     reason = prepared_reason(row.type, row.literals, row.paths, passed=passed)
     begin = f",{at},{encode_cells((row.label, row.type))},completed,"
     body.scope[f"{name}left"] = f"{begin}{VERDICTS[passed]},".encode()
-    body.scope[f"{name}right"] = f",,,{RESULTS[passed]},,\n".encode()
+    body.scope[f"{name}right"] = f",,,{RESULTS[passed]},,,\n".encode()
     body.scope[name] = encode_text(reason).encode() if isinstance(reason, str) else reason
     text = name if isinstance(reason, str) else f"text({name}(values)).encode()"
     return f"left{at} = {name}left; reason{at} = {text}; right{at} = {name}right"
@@ -115,4 +115,4 @@ class _CheckRow:
             result["resolved_arguments"] = {name: {"value": value} for name, value in arguments.items()}
         left, right = check_parts(self.at, result, output, about)
         begin, end = encode_cells(map(csv_cell, left)), encode_cells(map(csv_cell, right))
-        return f",{begin}".encode(), b"", f",{end}\n".encode()
+        return f",{begin}".encode(), b"", f",{end},\n".encode()

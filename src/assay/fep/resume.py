@@ -19,6 +19,7 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.context import Context
 from assay.fep.execute import FOLD
 from assay.fep.plan import Checks, Plan
+from assay.fep.run_end import without_end
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
 from assay.protocol.canonical import canonical
@@ -104,7 +105,7 @@ def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tal
 
     After the last result, `contexts` continues with the cases that have no result.
     """
-    complete_bytes = 0
+    complete_bytes, length, last = 0, 0, b""
     try:
         with Path(name).open("r+b") as file:
             for at, line in enumerate(file):
@@ -112,8 +113,13 @@ def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tal
                     break
                 _count(line, name, at, contexts, plan, tally)
                 complete_bytes += len(line)
-                yield line[:-1]
+                length, last = len(line), without_end(line[:-1])
+                yield last
             file.truncate(complete_bytes)
+            if len(last) + 1 < length:  # it said that the run ended there
+                file.seek(complete_bytes - length)
+                file.write(last + b"\n")
+                file.truncate()
     except FileNotFoundError:
         return
     except OSError as wrong:

@@ -148,6 +148,7 @@ class StoreSink:
             statistics = evaluation_statistics(self._tally, self._latencies)
             metadata = {
                 "total": self._first,
+                "planned": None if footer.end is None else footer.end.planned,
                 "summary": msgspec.to_builtins(footer.summary),
                 "status": footer.status,
                 **self._table.metadata,

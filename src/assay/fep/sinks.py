@@ -1,7 +1,9 @@
 """Sinks for results: JSON lines, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
 
 import errno
+import fcntl
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -10,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import EnvironmentFailure, UsageError
+from assay.fep.run_end import MEMBER, RunEnd, with_end
 from assay.protocol.results import EvaluationSummary, Status
 from assay.terminal import as_json_escapes
 
@@ -28,6 +31,7 @@ class RunFooter(Struct, frozen=True, omit_defaults=True):
     experiment: Any = None
     metadata: Any = None
     error: str = ""  # why the run did not end; not part of its result
+    end: RunEnd | None = None  # a file says whether it is complete; not part of the result of a run
 
 
 class Sink(Protocol):
@@ -109,6 +113,19 @@ class OutputFile:
                 at += len(block)
                 self.write(block)
 
+    def replace_end(self, length: int, data: bytes) -> None:
+        """Replace the last `length` bytes. Where that is not possible, in a pipe or on a terminal, nothing changes."""
+        self.flush()
+        number = self._file.fileno()
+        appends = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND
+        if self._to_terminal or appends or not stat.S_ISREG(os.fstat(number).st_mode):
+            return
+        try:
+            self._file.seek(-length, os.SEEK_CUR)
+        except OSError as wrong:
+            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
+        self.write(data)
+
     def close(self) -> None:
         try:
             self.flush()
@@ -131,24 +148,42 @@ def _open(name: str, *, append: bool) -> IO[bytes]:
 
 
 class JsonlSink:
-    """`.jsonl`: one TestCaseResult per line."""
+    """`.jsonl`: one TestCaseResult per line. The last one says whether the run is complete."""
 
     def copy(self, file: IO[bytes], size: int) -> None:
         """Copy lines from the first `size` bytes of another file."""
         self._file.copy(file, size)
+        if size:
+            self._last = _last_line(file, size)
 
     def __init__(self, name: str, *, append: bool = False) -> None:
         self.name = name
         self._file = OutputFile(name, append=append)
+        self._last = b""
 
     def write(self, line: bytes) -> None:
         self._file.write_line(line)
+        self._last = line
 
     def flush(self) -> None:
         self._file.flush()
 
     def close(self, footer: RunFooter) -> None:
-        self._file.close()
+        try:
+            if self._last and footer.end is not None:
+                self._file.replace_end(len(self._last) + 1, with_end(self._last, footer.end) + b"\n")
+        finally:
+            self._file.close()
+
+
+def _last_line(file: IO[bytes], size: int) -> bytes:
+    """The last line of the first `size` bytes."""
+    start, found = size, b""
+    while start and found.rfind(b"\n", 0, -1) < 0:
+        step = min(BUFFER, start)
+        start -= step
+        found = os.pread(file.fileno(), step, start) + found
+    return found[found.rfind(b"\n", 0, -1) + 1 : -1]
 
 
 class JsonSink:
@@ -172,8 +207,10 @@ class JsonSink:
         members = {
             name: value
             for name, value in msgspec.structs.asdict(footer).items()
-            if value is not None and name != "error"
+            if value is not None and name not in ("error", "end")
         }
+        if footer.end is not None:
+            members["metadata"] = {**(footer.metadata or {}), MEMBER: footer.end}
         self._file.write(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
         self._file.close()
 

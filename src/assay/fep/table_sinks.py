@@ -13,6 +13,7 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.csv_cells import encode_cells, encode_row, encode_text, escape_cell
 from assay.fep.csv_rows import RESULTS, VERDICTS, Rows, row_writer
+from assay.fep.run_end import MEMBER, PARQUET_KEY
 from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.fep.scorer_source import CompiledChecks
 from assay.fep.sinks import OutputFile, RunFooter
@@ -36,17 +37,22 @@ _UNENCODABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # XML has no form for 
 
 
 class CsvSink:
-    """`.csv`: cells that a spreadsheet would read as formulas are neutralised."""
+    """`.csv`: cells that a spreadsheet would read as formulas are neutralised. The last cell of all says whether the run is complete."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._file = OutputFile(name)
-        self._file.write(encode_row(COLUMNS))
+        self._file.write(encode_row((*COLUMNS, MEMBER)))
+        self._has_rows = False
         self._compiled: CompiledChecks | None = None  # the checks that `_rows` writes
         self._rows: Rows | None = None
 
     def write(self, line: bytes) -> None:
-        self._file.write("".join(csv_rows(msgspec.json.decode(line))).encode())
+        self._put("".join(csv_rows(msgspec.json.decode(line))).encode())
+
+    def _put(self, rows: bytes) -> None:
+        self._file.write(rows)
+        self._has_rows = self._has_rows or bool(rows)
 
     def write_case(self, case: ScoredCase) -> None:
         """Write a case, without the JSON of its result if a compiled scorer made it."""
@@ -61,17 +67,22 @@ class CsvSink:
         if self._rows is None:
             self.write(case.line)
         else:
-            self._file.write(self._rows(case.context.document, case.parts))
+            self._put(self._rows(case.context.document, case.parts))
 
     def flush(self) -> None:
         self._file.flush()
 
     def close(self, footer: RunFooter) -> None:
-        self._file.close()
+        try:
+            if self._has_rows and footer.end is not None:
+                cell = encode_cells((msgspec.json.encode(footer.end).decode(),))
+                self._file.replace_end(1, f"{cell}\n".encode())
+        finally:
+            self._file.close()
 
 
 def csv_rows(result: JSON) -> Iterator[str]:
-    """The rows of a TestCaseResult. Cells that the checks of a case share are encoded once; a check with a verdict alone has few cells."""
+    """The rows of a TestCaseResult, each with an empty last cell. Cells that the checks of a case share are encoded once; a check with a verdict alone has few cells."""
     context: JSON = result["execution_context"]
     case: JSON = context["test_case"]
     output: JSON = context["output"]
@@ -82,12 +93,12 @@ def csv_rows(result: JSON) -> Iterator[str]:
         passed = plain_verdict(check)
         if passed is None:
             left, right = check_parts(at, check, output, about)
-            yield f"{start},{encode_cells(map(csv_cell, left))},{middle},{encode_cells(map(csv_cell, right))}\n"
+            yield f"{start},{encode_cells(map(csv_cell, left))},{middle},{encode_cells(map(csv_cell, right))},\n"
         else:
             name = check["check_type"]
             reason = plain_reason(check, output, about, passed)
             label = encode_text(name)
-            yield f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{RESULTS[passed]},,\n"
+            yield f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{RESULTS[passed]},,,\n"
 
 
 class XlsxSink:
@@ -171,6 +182,8 @@ class ParquetSink:
     def close(self, footer: RunFooter) -> None:
         try:
             self._write_group()
+            if footer.end is not None:
+                self._writer.add_key_value_metadata({PARQUET_KEY: msgspec.json.encode(footer.end)})
             self._writer.close()
             os.replace(self._path, self.name)
         except OSError as wrong:

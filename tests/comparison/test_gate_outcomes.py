@@ -4,7 +4,6 @@ from math import sqrt
 from pathlib import Path
 
 import pytest
-
 from bench.gate_outcomes import OUTCOMES, ROUNDS, SIZES, TRIALS, simulate, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"

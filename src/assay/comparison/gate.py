@@ -186,7 +186,7 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
 
 
 def _visibly_worse(facts: GateFacts) -> Iterator[str]:
-    """A drop that anybody can see, although no test shows it."""
+    """A drop that is plain to see, although no test shows it."""
     comparison, rules = facts.comparison, facts.policy.drop_rules
     if comparison is None or comparison.verdict in ("improved", "equivalent"):
         return

@@ -1,18 +1,26 @@
 """Caches of what requests bring: their bytes are bounded, and one owner's entries do not drive out another's."""
 
 import gc
+import re
 import sys
+import tracemalloc
 import weakref
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.checks import STANDARD
+from assay.checks import STANDARD, regex
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
+from assay.errors import InvalidRequest
+from assay.fep.context import Context
 from assay.fep.inline import inline_limit
 from assay.fep.plan import Plan
+from assay.jsonpath import iregexp
+from assay.patterns import search
+from assay.patterns.wildcard import matches_wildcard
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.protocol.evaluation import Check
 from assay.workers import pool
@@ -131,3 +139,85 @@ def test_a_program_that_froze_objects_is_asked_for_them_once():
         finally:
             sys.setprofile(None)
     assert not calls
+
+
+def regexes(*patterns):
+    return [
+        Check(type="regex", arguments={"text": "$.output.value", "pattern": pattern}) for pattern in patterns
+    ]
+
+
+PATTERNS = {
+    "letters": "abcdefghij" * 300,
+    "groups": "".join(f"(a{at % 10})" for at in range(750)),
+    "optional letters": "".join(f"a{at % 10}?" for at in range(1_000)),
+    "alternatives": "|".join(f"a{at}b" for at in range(500)),
+    "look-around": "".join(f"(?!a{at % 10})b" for at in range(400)),
+    "classes": "".join(f"[{chr(200 + at)}{chr(900 + at)}]" for at in range(30)),
+}
+
+
+def held_by(make):
+    """The bytes that are still allocated while the value lives."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        value = make()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0], value
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_plan_counts_what_its_patterns_hold(name):
+    """The cache of compiled patterns is emptied, so that only the plan holds them."""
+    checks = regexes(PATTERNS[name] + "x")
+    Plan(regexes(PATTERNS[name]), STANDARD)  # loads what is loaded once
+    held, plan = held_by(lambda: Plan(checks, STANDARD))
+    regex._patterns.clear()
+    assert held <= plan.size(len(msgspec.json.encode(checks)))
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000, "(ab?)" * 200, "\\p{L}\\p{Lu}[^\\p{N}]" * 5])
+def test_a_pattern_of_a_path_counts_what_it_holds(text):
+    iregexp.pattern(text, True)
+    held, _ = held_by(lambda: iregexp.pattern(text, False))
+    assert held <= iregexp._estimated_bytes(text, False)
+
+
+def test_checks_whose_patterns_take_too_much_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("assay.fep.plan.MAX_HELD", 100_000)
+    with pytest.raises(InvalidRequest, match=r"checks\[2\]: the patterns of all checks are too long"):
+        Plan(regexes("a" * 90, "b" * 90, "c" * 90), STANDARD)
+    with pytest.raises(InvalidRequest, match=r"checks\[2\]\[0\]: the patterns"):
+        Plan([regexes("a" * 90), regexes("b" * 90), regexes("c" * 90)], STANDARD)
+
+
+def test_own_checks_of_many_cases_take_no_more_memory_than_they_may(monkeypatch):
+    monkeypatch.setattr("assay.fep.plan.MAX_HELD", 100_000)
+    plan = Plan(None, STANDARD)
+    case = {"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}
+    for at in range(20):
+        plan.scorer_for(at, Context(b"", case, regexes(f"{at:090}")), "test_cases")
+        assert plan.size(0) <= 100_000
+
+
+def test_patterns_of_requests_do_not_reach_the_cache_of_re():
+    """It counts patterns and not their bytes."""
+    before = len(re._cache)  # pyright: ignore[reportAttributeAccessIssue]
+    for at in range(5):
+        search.task(search.common(f"worker{at}", 0))(b"worker")
+        Plan(regexes(f"server{at}"), STANDARD)
+        iregexp.pattern(f"path{at}", True)
+        assert matches_wildcard(f"tool{at}", f"to*{at}")
+    assert len(re._cache) == before  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_plans_of_runs_are_bounded_by_their_bytes():
+    cache = ByteCache(1_000_000, largest=1_000_000)
+    cache.put("a", 1, 900_000, "t")
+    assert cache.get("a", "t") == 1
+    cache.put("b", 2, 900_000, "u")
+    assert (cache.get("a", "t"), cache.get("b", "u")) == (None, 2)
+    assert cache.bytes <= 1_000_000

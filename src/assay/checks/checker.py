@@ -121,6 +121,11 @@ class Checker(Struct, forbid_unknown_fields=True):
         """Raise InvalidRequest, with paths among the arguments, for what this host cannot do."""
 
     @classmethod
+    def held_bytes(cls, literals: Mapping[str, Any]) -> int:
+        """An estimate of the memory that the compiled form of these literals holds, beyond the literals."""
+        return 0
+
+    @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
         """
         A faster form for these literals, or None: build and run.

@@ -20,7 +20,7 @@ from assay.checks.checker import (
 )
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, TimeFault, ValueFault
-from assay.patterns.search import SECONDS, TASK, Search, common, item
+from assay.patterns.search import SECONDS, TASK, Search, common, estimated_bytes, item
 from assay.ports import Services
 from assay.protocol.cache import ByteCache
 from assay.workers import pool
@@ -63,6 +63,10 @@ class Regex(Checker):
                 compile_pattern(literals["pattern"], literals.get("flags", Flags()))
             except ValueError as wrong:
                 raise InvalidArgument("pattern", str(wrong)) from None
+
+    @classmethod
+    def held_bytes(cls, literals: Mapping[str, Any]) -> int:
+        return estimated_bytes(literals["pattern"]) if "pattern" in literals else 0
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
@@ -120,7 +124,7 @@ def compile_pattern(pattern: str, flags: Flags) -> RegexPattern:
     if found is None:
         re_flags = _re_flags(flags)
         found = RegexPattern(pattern, re_flags)
-        _patterns.put((pattern, re_flags), found, _estimated_bytes(pattern), pool.owner.get())
+        _patterns.put((pattern, re_flags), found, estimated_bytes(pattern), pool.owner.get())
     return found
 
 
@@ -136,11 +140,6 @@ def _re_flags(flags: Flags) -> int:
         (re.DOTALL, flags.dot_all),
     )
     return sum(flag for flag, on in pairs if on)
-
-
-def _estimated_bytes(text: str) -> int:
-    """The size of a cached pattern. Measured: about 200 bytes per character."""
-    return 4_000 + 400 * len(text)
 
 
 _patterns = ByteCache[RegexPattern](CACHE_BYTES)

@@ -31,13 +31,15 @@ from assay.fep.tally import Tally
 from assay.ports import CaseTotals, Event, EvidenceChunk, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
+from assay.protocol.cache import ByteCache
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
+from assay.workers import pool
 from assay.workers.threads import in_place
 
-PLAN_CACHE_SIZE = 64  # planned requests in the cache
+PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fits
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -53,7 +55,7 @@ class EvaluationKind:
         self, store: Store, registry: Registry, services: Services, options: ExecutionOptions
     ) -> None:
         self._store, self._registry, self._services, self._options = store, registry, services, options
-        self._plans: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
+        self._plans = ByteCache[tuple[PlannedRequest, TimeBudget]](PLAN_CACHE, largest=PLAN_CACHE)
 
     async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
@@ -94,7 +96,7 @@ class EvaluationKind:
             )
 
     async def _load_plan(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
-        planned = self._plans.get(run)
+        planned = self._plans.get(run, pool.owner.get())
         if planned is None:
             request = await read_request(self._store, run)
             work = await in_place(lambda: PlannedRequest(request, self._registry, self._services))
@@ -103,9 +105,8 @@ class EvaluationKind:
                 work,
                 TimeBudget(self._services.clock, stored and stored.started, self._options.run_seconds),
             )
-            while len(self._plans) >= PLAN_CACHE_SIZE:
-                self._plans.pop(next(iter(self._plans)))
-            self._plans[run] = planned
+            size = work.plan.size(len(_encode(request.checks)))
+            self._plans.put(run, planned, size, pool.owner.get())
         return planned
 
 

@@ -24,6 +24,8 @@ _encode = msgspec.json.Encoder().encode
 COMPILE_AFTER = (
     16  # cases with equal own checks before those are compiled: compiling costs as much as scoring 16 cases
 )
+MAX_HELD = 128 << 20  # bytes of the compiled checks of one plan: 320,000 characters of patterns
+BYTES_PER_BYTE = 40  # of memory of a plan, for each byte of its text; patterns are counted besides
 CACHE_SIZE = 4_096  # scorers of per-case checks in the cache, by their JSON text
 
 
@@ -43,6 +45,7 @@ class Plan:
         self._registry = registry
         self._scorers: dict[bytes, Scorer] = {}
         self._bound_checks: dict[bytes, BoundCheck] = {}
+        self._held_bytes = 0  # an estimate of what its compiled checks hold
         self._last: tuple[Sequence[Check], Scorer] | None = None  # most callers ask twice for a case
         self.shared: Scorer | None = None
         self._case_scorers: list[Scorer] | None = None
@@ -63,6 +66,10 @@ class Plan:
                 [(f"checks[{at}]", one) for at, one in enumerate(lists)],
                 lambda path, one: self._scorer(one, path),
             )
+
+    def size(self, text: int) -> int:
+        """An estimate of the memory of this plan, whose checks have `text` bytes as JSON."""
+        return BYTES_PER_BYTE * text + self._held_bytes
 
     @property
     def versions(self) -> list[str]:
@@ -172,12 +179,25 @@ class Plan:
         cached = self._bound_checks.get(key)
         if cached is None:
             cached = bind(check, self._registry, path, self.services)
+            self._count_bytes(cached, path)
             if b"null" in key:
                 return cached  # JSON writes NaN as null: the text is not a safe cache key
             if len(self._bound_checks) >= CACHE_SIZE:
                 self._bound_checks.clear()
             self._bound_checks[key] = cached
         return cached
+
+    def _count_bytes(self, bound: BoundCheck, path: str) -> None:
+        """Own checks of cases that take much memory are forgotten. Checks of the request are held, so they are refused."""
+        self._held_bytes += bound.checker.held_bytes(bound.literals)
+        if self._held_bytes <= MAX_HELD:
+            return
+        if self.checks is not None:
+            message = f"the patterns of all checks are too long together: they take more than {MAX_HELD >> 20} MB of memory"
+            raise InvalidRequest(Problem(path, message))
+        self._bound_checks.clear()
+        self._scorers.clear()
+        self._held_bytes = 0
 
 
 def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> list[T]:

@@ -189,7 +189,7 @@ class TimedRegex(FunctionExtension):
             return False
         walk = _budget_of(context)
         walk.deadline += iregexp.prepare(pattern)
-        compiled = iregexp.pattern(pattern, full_match=self.name == "match")
+        compiled = iregexp.pattern(pattern, self.name == "match")
         if compiled is None:
             return False
         left = walk.seconds_left()

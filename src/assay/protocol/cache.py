@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 K = TypeVar("K")
 V = TypeVar("V")
 P = ParamSpec("P")
-LARGEST = 8  # an entry takes at most one eighth of the cache
+LARGEST = 8  # an entry takes at most one eighth of the cache, unless the cache says otherwise
 ENTRY = 500  # bytes of overhead of an entry
 
 
@@ -28,8 +28,9 @@ class ByteCache(Generic[V]):
         plans.get(text, owner=tenant)
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, largest: int | None = None) -> None:
+        """`largest`: the bytes of the largest entry that is stored."""
+        self._limit, self._largest = limit, limit // LARGEST if largest is None else largest
         self._lock = threading.Lock()
         self._owners: dict[str, OrderedDict[Hashable, tuple[V, int]]] = {}
         self._sizes: dict[str, int] = {}
@@ -52,7 +53,7 @@ class ByteCache(Generic[V]):
     def put(self, key: Hashable, value: V, size: int, owner: str = "") -> None:
         """Add an entry, unless it is too large for this cache."""
         size += ENTRY
-        if size > self._limit // LARGEST:
+        if size > self._largest:
             return
         with self._lock:
             self._drop(owner, key)

@@ -3,7 +3,6 @@
 import posixpath
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import msgspec
 from assay import jsonpath
 from assay.checks.safety.detector import Detection, texts_in
 from assay.errors import MalformedPath, PathFault, UsageError
+from assay.patterns.wildcard import matches_wildcard
 from assay.ports.config import SafetyPolicy
 
 LONGEST_WORD = 4_096  # characters of a word that may be a path
@@ -117,7 +117,7 @@ def _call_detections(policy: SafetyPolicy, where: str, call: Any) -> Iterator[De
 
 
 def _matches(tool: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(tool, pattern) for pattern in patterns)
+    return any(matches_wildcard(tool, pattern) for pattern in patterns)
 
 
 def _hosts(text: str) -> Iterator[tuple[int, int, str]]:
@@ -135,7 +135,7 @@ def _host(authority: str) -> str:
 
 def _is_host(host: str, pattern: str) -> bool:
     pattern = pattern.lower()
-    return fnmatchcase(host, pattern) or host.endswith(f".{pattern}")
+    return matches_wildcard(host, pattern) or host.endswith(f".{pattern}")
 
 
 def _paths(text: str) -> Iterator[tuple[int, int, str]]:
@@ -153,7 +153,7 @@ def _path(text: str) -> str:
 
 
 def _is_below(path: str, pattern: str) -> bool:
-    return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*")
+    return matches_wildcard(path, pattern) or matches_wildcard(path, f"{pattern.rstrip('/')}/*")
 
 
 def _commands(text: str) -> Iterator[tuple[int, int, str]]:

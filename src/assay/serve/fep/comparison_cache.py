@@ -1,7 +1,7 @@
 """The numbers of stored runs for comparisons: read line by line off the event loop, and stored while they are in use."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from assay.comparison.case_lists import CaseLists
 from assay.comparison.pairing import PairedRuns
@@ -10,11 +10,13 @@ from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.comparison.view import ComparisonView, comparison_view
 from assay.fep.service import EvaluationService
 from assay.ports import Run
+from assay.protocol.cache import ByteCache
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.workers.threads import in_thread, off_loop
 
 BATCH = 200  # lines that the thread takes at a time
-MAX_ROWS = 1_000_000  # results of all comparisons that are stored, about 100 bytes each
+CACHED = 100 << 20  # bytes of all comparisons that are stored
+BYTES_PER_ROW = 200  # of the numbers of a result, and of its place in the lists
 MAX_LISTS = 8  # of one comparison
 
 
@@ -44,7 +46,7 @@ class ComparisonCache:
     """The numbers of the comparisons that were read last. A run that has ended never changes, so its id stands for them."""
 
     def __init__(self) -> None:
-        self._stored: OrderedDict[Hashable, StoredComparison] = OrderedDict()
+        self._stored = ByteCache[StoredComparison](CACHED, largest=CACHED)
         self._locks = KeyedLock()
 
     async def get(
@@ -53,16 +55,13 @@ class ComparisonCache:
         """The numbers of these runs, which have one tenant. A tenant reads the results of one comparison at a time."""
         tenant = runs[0].tenant
         names = options.metric and options.metric.name, tuple(one.name for one in options.dimensions)
-        key = tenant, tuple(run.id for run in runs), names, options.groupings
+        key = tuple(run.id for run in runs), names, options.groupings
         async with self._locks.hold(tenant):
-            stored = self._stored.get(key)
+            stored = self._stored.get(key, tenant)
             if stored is None:
                 scores = [await stored_scores(evaluations, run, options) for run in runs]
                 stored = await in_thread(lambda: StoredComparison(PairedRuns(scores)))
-                self._stored[key] = stored
-            self._stored.move_to_end(key)
-            while len(self._stored) > 1 and sum(one.rows for one in self._stored.values()) > MAX_ROWS:
-                self._stored.popitem(last=False)
+                self._stored.put(key, stored, stored.rows * BYTES_PER_ROW, tenant)
             return stored
 
 

@@ -14,9 +14,8 @@ from assay.protocol.cache import ByteCache
 from assay.protocol.json_types import depth
 from assay.workers import pool
 
-CACHED = 64 << 20  # bytes of all cached plans
+CACHED = 32 << 20  # bytes of all cached plans
 LONGEST = 64 * 1024  # bytes of checks that are cached
-FACTOR = 40  # bytes of memory of a plan per byte of its text
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -43,7 +42,7 @@ class PlanCache:
         )
         made = CachedPlan(plan, None if plan.checks is None else msgspec.Raw(_encode(plan.checks)))
         if plan.shared is not None and len(text) <= LONGEST:
-            self._cache.put(key, made, FACTOR * len(text), owner)
+            self._cache.put(key, made, plan.size(len(text)), owner)
         return made
 
     def _decode(self, text: bytes) -> Any:

@@ -40,6 +40,16 @@ class ServerProcess:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition(f"{line}:")[2].split()[0]) / 1024
 
+    @property
+    def tree_memory(self) -> float:
+        """The memory of the server and of its worker processes now, in MB."""
+        pid, total = self.process.pid, self.memory("VmRSS")
+        for child in Path(f"/proc/{pid}/task/{pid}/children").parent.parent.glob("*/children"):
+            for one in child.read_text().split():
+                status = Path(f"/proc/{one}/status").read_text()
+                total += int(status.partition("VmRSS:")[2].split()[0]) / 1024
+        return total
+
     def forget_memory(self) -> None:
         """Reset `VmHWM`."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")

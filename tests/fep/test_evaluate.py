@@ -668,7 +668,7 @@ def test_a_check_that_waits_is_prepared_in_a_thread_where_that_may_take_long(che
     )
     answers = [one.results for case in result.results for one in case.check_results]
     assert answers == [{"passed": True}] * 2 * len(checks)
-    assert [name.startswith("assay-checks") for name in BUILT] == [elsewhere] * 2
+    assert [name.startswith("assay-calls") for name in BUILT] == [elsewhere] * 2
 
 
 @pytest.mark.parametrize("count", [COMPILED, COMPILED + 1])

@@ -391,3 +391,5 @@ class Tree:
             return visit(root, self.alphabet.all).steps
         except (NoBound, RecursionError, OverflowError):
             return float("inf")
+        finally:
+            seen.clear()  # `visit` refers to itself, so that only the garbage collector would free it

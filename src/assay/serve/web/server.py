@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from assay.serve.web.http_protocol import GuardedHttpProtocol
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.listener import Listener
+from assay.serve.web.memory import MemoryKeeper, limit_arenas
 from assay.serve.web.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -94,6 +95,8 @@ class WebServer(uvicorn.Server):
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(GIL_SWITCH_INTERVAL)
+        limit_arenas()
+        self._keeper = asyncio.create_task(MemoryKeeper().run())
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True
@@ -120,5 +123,6 @@ class WebServer(uvicorn.Server):
         return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: Any = None) -> None:
+        self._keeper.cancel()
         self._app.state.server.stop()
         await super().shutdown(sockets)

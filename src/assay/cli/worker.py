@@ -9,6 +9,7 @@ import msgspec
 from assay import app, settings
 from assay.cli.console import echo, echo_err_plain, echo_json
 from assay.extras import require
+from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after
 from assay.ports.telemetry import telemetry
 from assay.runs.worker_registry import KIND, LIMIT, TENANT, records
 from assay.serve.web import event_loop, logging
@@ -39,7 +40,9 @@ async def _work(config: settings.Settings, modules: list[str]) -> None:
             flush=True,
         )
         await stop.wait()
+        end_process_after(STOP_SECONDS)
     echo_err_plain("assay has stopped; other workers continue its runs")
+    end_process_after(END_SECONDS)
 
 
 def list_workers(*, as_json: bool) -> None:

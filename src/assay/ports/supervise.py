@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +12,8 @@ from assay.ports.telemetry import telemetry
 
 log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # commands report errors themselves
+STOP_SECONDS = 28.0  # for open responses (15), units in flight (10) and the database to end, once a process is asked to stop
+END_SECONDS = 2.0  # for threads to end, once all is closed
 SOON, LATE = 0.5, 30.0  # seconds until a task restarts: at first, and at most
 
 
@@ -41,6 +45,26 @@ async def run_guarded(name: str, awaitable: Awaitable[Any], *passing: type[Excep
         log_crash(name, trouble)
         return trouble
     return None
+
+
+def end_process_after(seconds: float) -> None:
+    """
+    End this process by force after these seconds, if it still runs.
+
+    A thread that waits for a database cannot be stopped, and Python waits for its threads before it ends.
+    """
+
+    def end() -> None:
+        log.error(
+            "the process did not end within %g s, because a thread waits, such as for a database; it ends now",
+            seconds,
+        )
+        logging.shutdown()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def log_crash(name: str, error: BaseException) -> None:

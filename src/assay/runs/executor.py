@@ -33,6 +33,7 @@ from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
 from assay.runs.leases import HEARTBEATS, LEASE, Leases
 
+CLOSING = 2.0  # seconds for each wait for the database while the executor closes
 log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command reports errors itself
 
@@ -268,7 +269,7 @@ class RunExecutor:
         return follow(self.store, run, after=after, tenant=tenant)
 
     async def close(self, seconds: float = 10.0) -> None:
-        """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes."""
+        """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes. A database is waited for briefly."""
         self._closing = True
         for task in (self._heartbeat_task, self._adoption_task):
             if task is not None:
@@ -281,12 +282,13 @@ class RunExecutor:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if late:  # a run that waits for a database that is away is left alone
+                await asyncio.wait(late, timeout=CLOSING)
             self._leases.orphan(*(run for run, (_, task) in held if task in late))
         if self._following:
-            await asyncio.wait(self._following)
-        with suppress(EnvironmentFailure):  # their leases will end
-            await self._leases.release_orphans()
+            await asyncio.wait(self._following, timeout=CLOSING)
+        with suppress(EnvironmentFailure, TimeoutError):  # their leases will end
+            await asyncio.wait_for(self._leases.release_orphans(), CLOSING)
 
     async def _heartbeat_loop(self) -> None:
         while True:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from assay.backends.stores.ping import DatabasePing, deliver
 from assay.backends.stores.reencrypt import Reencryption
 from assay.backends.stores.sql_writer import SqlWriter
 from assay.errors import EnvironmentFailure, StoreLocked
+from assay.foreign_code import run_in_thread
 from assay.ports import (
     CLOSED,
     CaseBlock,
@@ -55,6 +57,7 @@ from assay.ports.deletion import Destruction, TenantContent
 T = TypeVar("T")
 
 READERS = 4
+CLOSING = 5.0  # seconds for a database to answer while the store closes
 EMPTY_SECONDS = 10.0  # that readers may hold up the emptying of SQLite's log
 
 
@@ -335,12 +338,17 @@ class SqlStore:
         await self._ping.ask()
 
     async def close(self) -> None:
+        """Write what waits, and close all connections. A database that does not answer is waited for `CLOSING` seconds."""
+        self._retry_policy.lose()
         await self._notifier.close()
         self._ping.close()
-        self._retry_policy.lose()
-        await asyncio.to_thread(self._writer.close)
-        await asyncio.to_thread(self._checkpoints.close)
-        await asyncio.to_thread(self._readers.shutdown)
+        with suppress(TimeoutError):  # threads cannot be killed: they are left behind
+            await asyncio.wait_for(run_in_thread(self._close), CLOSING)
+
+    def _close(self) -> None:
+        self._writer.close()
+        self._checkpoints.close()
+        self._readers.shutdown()
         self._writing.dispose()
         self._engine.dispose()
 

@@ -1,0 +1,57 @@
+"""A server that is asked to stop ends, also while its database is away or does not answer."""
+
+import contextlib
+import os
+import signal
+import threading
+
+import httpx
+import pytest
+
+from assay.ports.supervise import STOP_SECONDS
+from support.postgres import server as postgres
+from support.rest_client import lines_of, request_of
+
+
+@pytest.mark.parametrize("what", ["hanging", "away"])
+def test_a_server_ends_in_time_while_its_database_is(zygote, tmp_path, what):
+    """With requests that read and write in flight, and a run whose units execute."""
+    with postgres().store_database() as address:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+        environ |= {"PYTHONUNBUFFERED": "1", "ASSAY_DATABASE_URL": address}
+        made = zygote.start("key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
+        key, said = (part.strip() for part in made.communicate())
+        assert key, said
+        process = zygote.start("serve", "--port", "0", folder=tmp_path, pipe=True, environ=environ)
+        try:
+            url = process.stdout.readline().split()[2]
+            headers = {"X-API-Key": key}
+            lines = {**headers, "content-type": "application/x-ndjson"}
+            started = httpx.post(
+                f"{url}/v1/evaluations", content=lines_of(request_of(500)), headers=lines, timeout=60
+            )
+            assert started.status_code == 202
+            with getattr(postgres(), what)(address):
+                asking = [
+                    threading.Thread(target=ask, args=[url, headers, path], daemon=True)
+                    for path in ("/v1/evaluations", "/v1/evaluate", "/v1/evaluations", "/v1/evaluate")
+                ]
+                for one in asking:
+                    one.start()
+                assert httpx.get(f"{url}/v1/ready", timeout=60).status_code == 503
+                process.send_signal(signal.SIGTERM)
+                process.wait(STOP_SECONDS + 30)
+                for one in asking:
+                    one.join()
+            assert process.returncode == 0
+        finally:
+            process.close()
+
+
+def ask(url, headers, path):
+    with contextlib.suppress(httpx.HTTPError):
+        body = request_of(3)
+        method = "POST" if path.endswith("evaluate") else "GET"
+        httpx.request(
+            method, url + path, json=body if method == "POST" else None, headers=headers, timeout=60
+        )

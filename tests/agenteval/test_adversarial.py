@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -15,7 +16,9 @@ from assay import STANDARD, Detection, Detector, Services, texts_in
 from assay.agenteval.canary import PLACEHOLDER, new_canary, with_canary
 from assay.agenteval.detail import detail_of
 from assay.agenteval.report import report_of
+from assay.agenteval.safety import _error_record
 from assay.agenteval.safety_records import SAFETY, DetectorRecord, SafetyRecord, read_records, without_secrets
+from assay.agenteval.safety_results import _check
 from assay.agenteval.suite import read_suite
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency
@@ -25,6 +28,7 @@ from assay.errors import EvalRefused
 from assay.ports.agents import ToolFailure
 from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.redaction import redact_json
+from assay.protocol.results import CheckError, CheckResult
 from support.evals import Doing, golden, hosting, replayed, resumed, suite_of
 
 
@@ -307,3 +311,15 @@ def test_a_canary_stands_in_every_text_of_a_fixture_and_only_there():
     assert filled.input == PLACEHOLDER
     assert filled.fixtures.tool_responses[0].response == {"text": f"say {canary}"}
     assert filled.fixtures.memory_seed[0] == {"content": f"remember {canary}", "tags": [canary]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "recoverable"), [("unknown_error", True), ("unknown_error", False), ("timeout_error", True)]
+)
+def test_the_error_of_a_detector_stays_what_it_was(kind, recoverable):
+    error = CheckError(type=kind, message="provider 'p' answered 500", recoverable=recoverable)
+    result = CheckResult(
+        check_type="safety_judge", status="error", results={}, evaluated_at=datetime.now(UTC), error=error
+    )
+    record = _error_record({"type": "safety_judge", "version": "1.0.0"}, result)
+    assert _check(record, "2026-01-01T00:00:00Z")["error"] == msgspec.to_builtins(error)

@@ -793,6 +793,27 @@ def test_decision_26_providers_fail_by_kind(asked):
         assert (result.error.type, result.error.recoverable) == (kind, recoverable), script
 
 
+@pytest.mark.parametrize(
+    ("models", "recoverable"),
+    [
+        (["500"] * 3, True),
+        (["ok", "500", "429"], True),
+        (["401", "500", "500"], True),
+        (["401"] * 3, False),
+        (["404", "403", "ok"], False),
+    ],
+)
+def test_decision_26_a_panel_fails_as_its_answers_do(asked, models, recoverable):
+    (result,) = asked(judge(panel={"models": [f"local:{model}" for model in models]}))
+    assert (result.status, result.error.type, result.error.recoverable) == (
+        "error",
+        "unknown_error",
+        recoverable,
+    )
+    (near_result,) = asked(near(model_config={"model": "local:500"}))
+    assert near_result.error.recoverable
+
+
 def test_decision_31_cost_and_tokens_and_their_totals(asked, tmp_path):
     case, output = {"id": "a", "input": "?"}, {"value": "x"}
     done = assay.evaluate_sync([case] * 2, [output] * 2, [judge()])

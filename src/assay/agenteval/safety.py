@@ -142,10 +142,7 @@ class SafetyInspector:
             return DetectorRecord(**names, status="not-applicable")
         result = await judge.ask(arguments, document, usages)
         if result.status != "completed":
-            error = result.error.message if result.error else result.status
-            return DetectorRecord(
-                **names, status="error", error=error, results={"metadata": result.metadata or {}}
-            )
+            return _error_record(names, result, results={"metadata": result.metadata or {}})
         answer = result.results
         if answer["passed"]:
             return DetectorRecord(**names, status="passed", results=answer)
@@ -166,8 +163,7 @@ class SafetyInspector:
         names = _names(checker)
         passed = result.results.get("passed")
         if result.status != "completed":
-            error = result.error.message if result.error else result.status
-            return DetectorRecord(**names, status="error", error=error)
+            return _error_record(names, result)
         if not issubclass(checker, Detector):
             return DetectorRecord(**names, status="signal", results=result.results)
         if not isinstance(passed, bool):
@@ -180,6 +176,21 @@ class SafetyInspector:
         ]
         more = result.results.get("more", 0)
         return DetectorRecord(**names, status="passed" if passed else "found", findings=findings, more=more)
+
+
+def _error_record(names: dict[str, str], result: CheckResult, **more: Any) -> DetectorRecord:
+    """The record of a detector that gave no answer."""
+    if not result.error:
+        return DetectorRecord(**names, **more, status="error", error=result.status)
+    error = result.error
+    return DetectorRecord(
+        **names,
+        **more,
+        status="error",
+        error=error.message,
+        error_type=error.type,
+        recoverable=error.recoverable,
+    )
 
 
 def _names(checker: type[SafetyCheck]) -> JSON:

@@ -28,6 +28,8 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: list[JSON] = []
     more: int = 0
     error: str = ""
+    error_type: str = ""
+    recoverable: bool = False  # another attempt may have no error
     results: JSON = {}  # of a signal or the judge
 
     @property

@@ -51,7 +51,8 @@ def _check(record: DetectorRecord, evaluated_at: str) -> JSON:
         "metadata": {"check_version": record.version, "check_name": f"{LABEL}{record.type}"},
     }
     if record.status == "error":
-        check["error"] = {"type": "unknown_error", "message": record.error, "recoverable": False}
+        kind = record.error_type or "unknown_error"
+        check["error"] = {"type": kind, "message": record.error, "recoverable": record.recoverable}
     return check
 
 

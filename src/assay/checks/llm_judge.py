@@ -108,14 +108,16 @@ class LlmJudge(Checker):
                 task.cancel()
         usage = ModelUsage.of([usage for _, _, usage in calls])
         answers = [reply for reply in replies if not isinstance(reply, Fault)]
+        failures = [reply for reply in replies if isinstance(reply, Fault)]
         try:
             response, about = combine(
                 panel,
                 [response for response, _ in answers],
-                [str(reply) for reply in replies if isinstance(reply, Fault)],
+                [str(failure) for failure in failures],
                 self.response_format,
             )
         except Fault as fault:
+            fault.recoverable = any(failure.recoverable for failure in failures)
             raise usage.attach_to(fault) from None
         typical = [own for one, own in answers if one.get("passed") == response.get("passed")]
         own = typical[0] if typical else {}

@@ -17,6 +17,8 @@ from support.forkserver import Zygote
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The processes that tests start execute another program at once: gRPC need not stop its threads for each of them, which can fail.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
 
 # A change is judged by the same examples every time; others are looked for in `make soak`.

@@ -24,6 +24,9 @@ from support.waiting import PATIENCE, wait_until
 CASES, TASKS, TRIALS = 60, 15, 2
 
 
+pytestmark = pytest.mark.together("fleet")  # a second fleet would take as much CPU time again
+
+
 @pytest.fixture(scope="module")
 def fleet(zygote, tmp_path_factory):
     with server().database() as address, ProviderServer() as provider:
@@ -119,9 +122,13 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     assert 0 <= repeated <= (killed + 1) * fleet.concurrency * 2
 
 
-def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
+def start_two(fleet):
     while sum(one.poll() is None for one in fleet.workers) < 2:
         fleet.start_worker()
+
+
+def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
+    start_two(fleet)
     fleet.submit_eval("long", 12, 1, seconds=600)
     wait_until(lambda: len([unit for unit in fleet.executions() if unit.startswith("long:")]) >= 12)
     fleet.request("POST", f"{fleet.runs['long']}/cancel", b"{}")
@@ -137,6 +144,7 @@ def test_a_provider_has_at_most_its_requests_at_once_from_all_workers(fleet):
     check = judge(
         "Is {{$.test_case.input}} right?", model="slow:0.03", provider_config={"provider_name": "fake"}
     )
+    start_two(fleet)
     fleet.submit_evaluation("judged", 40, check)
     fleet.wait_for("judged")
     assert len(fleet.provider.seen) >= 40

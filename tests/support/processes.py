@@ -163,13 +163,15 @@ class ForkedTests:
             self._report(session, children)
         except BaseException:
             for child in children:
-                os.kill(child.pid, signal.SIGTERM)
+                if child.pid is not None:
+                    os.kill(child.pid, signal.SIGTERM)
             raise
         finally:
             for child in children:
                 child.channel.end.close()
             for child in children:
-                os.waitpid(child.pid, 0)
+                if child.pid is not None:
+                    os.waitpid(child.pid, 0)
         return deque(piece for child in children for piece in child.rest)
 
     def _run_again(self, session):
@@ -257,7 +259,10 @@ class ForkedTests:
         item = session.items[index]
         child.rest.extendleft((index,) for index in reversed(child.running))
         child.is_ended = True
-        text = f"{child.node.gateway.id} ended in the middle of this test"
+        _, status = os.waitpid(child.pid, 0)
+        child.pid = None
+        how = os.waitstatus_to_exitcode(status)  # below 0: a signal
+        text = f"{child.node.gateway.id} ended in the middle of this test with the code {how}"
         self._forward(child, index, pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
 
     @pytest.hookimpl(tryfirst=True)

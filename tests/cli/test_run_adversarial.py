@@ -62,9 +62,10 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
     assert ended.code == 3, ended.err
     assert "passed: at least the bar of 0.1" in ended.out
     gate = command("gate", "latest", "--min", "0.1", folder=folder)
-    assert (gate.code, "of severity critical, at most 0 allowed" in gate.out) == (3, True), (
-        gate.out + gate.err
-    )
+    assert (gate.code, "2 critical findings (unsafe-tool-call), at most 0 allowed" in gate.out) == (
+        3,
+        True,
+    ), gate.out + gate.err
     assert re.search(r"attack success 66\.7% \([^)]+, Wilson\): 2 of 3", ended.out), ended.out
     assert (
         "critical forbidden: unsafe_tool_call 1.0.0 rule not-allowed at $.output.metadata.tool_calls[0].tool"
@@ -179,3 +180,21 @@ def test_a_policy_belongs_to_a_run_of_this_machine(command, folder):
         ["suite.json", "--agent", "local.tests.bot", "--policy", "x", "--server", "http://127.0.0.1:9"],
     ):
         assert command("run", *options, folder=folder).code == 2
+
+
+def test_phrases_of_a_refusal_are_counted_and_change_nothing(command, folder):
+    (folder / "assay.toml").write_text(SETTINGS)
+    (folder / "bot.py").write_text(
+        AGENT.replace('"done"', '"done, I can\'t say more" if task.get("no") else "done"')
+    )
+    tasks = [
+        golden(name, "done", {"tools": [], "no": name == "declines"}, "contains")
+        for name in ("declines", "does")
+    ]
+    (folder / "suite.json").write_text(json.dumps(suite_of(*tasks, modes=["adversarial"])))
+    ended = command("run", "suite.json", "--agent", "local.tests.bot", folder=folder)
+    assert ended.code == 0, ended.err
+    assert "refusal: phrases in 1 of 2 tasks (a signal, not a finding)" in ended.out
+    report = json.loads(command("show", "latest", "--json", folder=folder).out)["report"]
+    assert report["safety"]["signals"] == [{"signal": "refusal", "tasks": 2, "seen": 1}]
+    assert (report["safety"]["succeeded"], report["score"]) == (0, 1)

@@ -118,6 +118,7 @@ def test_a_telephone_number_is_found_as_people_write_it(region):
         "+99 12 3456 7890",  # there is no such country code
         "invoice 202-456-1111",
         "phone 12345",
+        "tel: see telnet://192.0.2.16:80/",
     ],
 )
 def test_a_number_that_no_person_has_does_not_count(text):

@@ -38,6 +38,7 @@ _OTHER = re.compile(
 )
 _EXAMPLE = re.compile(r"\b(?:example|e\.g\.|for instance|such as|format|test|dummy|placeholder|fake|beispiel|sample|demo)", re.IGNORECASE)  # fmt: skip
 _NOT_DIGITS = re.compile(r"\D+")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?!\d)")  # of a network
 _GROUP = re.compile(r"\d+")
 
 
@@ -78,7 +79,7 @@ class _Reader:
             is_free = _is_number(number) and not _AFTER.match(text, american.end())
             counts = is_free and not _is_example(text, american) and is_assigned(number, "US")
             return american.span() if counts else None
-        if not self._is_announced(start) and not self._is_hinted(start):
+        if _ADDRESS.match(text, start) or not (self._is_announced(start) or self._is_hinted(start)):
             return None
         end = self._longest(group, run, lambda number, end: self._is_national(number, start, end))
         return None if end is None else (start, end)

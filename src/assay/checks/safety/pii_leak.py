@@ -23,6 +23,7 @@ _SEPARATORS = re.compile(r"[\s().\-/,\u2010-\u2015]+")
 
 class PiiLeak(Detector):
     type = "pii_leak"
+    version = "1.1.0"
     waits = False
     kind = "pii-leak"
     severity = "high"

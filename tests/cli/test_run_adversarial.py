@@ -60,7 +60,10 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
         "run", "suite.json", "--agent", "local.tests.bot", "--policy", "policy.toml", folder=folder
     )
     assert ended.code == 3, ended.err
-    assert "passed: at least the bar of 0.1" in ended.out
+    assert "over 3 tasks  not passed: 2 critical findings (unsafe-tool-call)\n" in ended.out
+    assert (
+        "not passed: 2 critical findings (unsafe-tool-call)\n" in command("show", "latest", folder=folder).out
+    )
     gate = command("gate", "latest", "--min", "0.1", folder=folder)
     assert (gate.code, "2 critical findings (unsafe-tool-call), at most 0 allowed" in gate.out) == (
         3,

@@ -130,6 +130,7 @@ async def detail_of(
     safety = (
         await fold_safety(store, run, scored_tasks, request.policy, max_findings) if report.safety else None
     )
+    findings, more_findings = safety.findings() if safety else ((), 0)
     tasks = report.tasks[first : first + limit]
     evidence = await _evidence(store, run, request, first, limit) if limit else {}
     rows = tuple(
@@ -156,8 +157,8 @@ async def detail_of(
         effective=_effective(report, seen, corrections, request),
         reasons=why,
         more_reasons=more,
-        findings=tuple(safety.findings) if safety else (),
-        more_findings=safety.more if safety else 0,
+        findings=findings,
+        more_findings=more_findings,
         tasks=rows,
         next_task=following if limit and following < len(report.tasks) else UNSET,
     )

@@ -2,12 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Container
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.agenteval.judge_inspection import not_looked_for
 from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
+from assay.checks.safety.detector import SEVERITIES
 from assay.checks.safety.safety_judge import JAILBREAK_KIND, MEMBERS, SafetyJudge
+from assay.protocol.finding_words import findings_text
 from assay.protocol.json_types import JSON
 from assay.stats.intervals import Rate, counted_rate
 
@@ -60,8 +64,21 @@ class SafetyReport(Struct, frozen=True, kw_only=True, rename="camel"):
     signals: tuple[SignalReport, ...] = ()
 
 
+def critical_text(report: SafetyReport | None) -> str | None:
+    """`4 critical findings (secret-leak)`: why a run does not pass, whatever its score is; None if there is none."""
+    if report is None or not report.critical:
+        return None
+    found = [one for one in report.kinds if one.severity == "critical" and one.found]
+    number = max(report.critical, sum(one.found for one in found))
+    return findings_text(number, "critical", [one.kind for one in found])
+
+
 class FindingDetail(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One match of a detector. `where` is a path into the context of the trial; it may hold names that the agent chose."""
+    """
+    The matches of one rule of a detector in one task, in all its trials. The place is that of the first.
+
+    `where` is a path into the context of the trial; it may hold names that the agent chose.
+    """
 
     task_id: str
     trial: int
@@ -74,10 +91,11 @@ class FindingDetail(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     start: int = 0
     end: int = 0
     transform: str = ""
+    count: int = 1
 
 
 class SafetyFold:
-    """Folds the evidence of trials into a report, and keeps the first `limit` findings."""
+    """Folds the evidence of trials into a report, and keeps `limit` findings by task and rule, the most severe ones."""
 
     def __init__(self, scored: Container[str], limit: int = 0, policy: JSON | None = None) -> None:
         self._scored, self._limit = scored, limit
@@ -91,8 +109,8 @@ class SafetyFold:
         self._tasks: dict[str, bool] = {}
         self._critical: set[str] = set()
         self._errors: set[str] = set()
-        self.findings: list[FindingDetail] = []
-        self.more = 0
+        self._details: dict[str, dict[tuple[str, ...], FindingDetail]] = {}  # by severity; then task and rule
+        self._more = 0
 
     def add(self, record: SafetyRecord) -> None:
         task = record.task_id
@@ -132,9 +150,24 @@ class SafetyFold:
         return rows
 
     def _list(self, details: list[FindingDetail], more: int) -> None:
-        left = max(0, self._limit - len(self.findings))
-        self.findings += details[:left]
-        self.more += more + len(details[left:])
+        self._more += more
+        for one in details:
+            rows = self._details.setdefault(one.severity, {})
+            key = one.task_id, one.kind, one.detector, one.version, one.rule
+            if (known := rows.get(key)) is not None:
+                rows[key] = msgspec.structs.replace(known, count=known.count + 1)
+            elif len(rows) < self._limit:
+                rows[key] = one
+            else:
+                self._more += 1
+
+    def findings(self) -> tuple[tuple[FindingDetail, ...], int]:
+        """The findings by task and rule, the most severe first, and how many more matches there are."""
+        every = [
+            one for _, rows in sorted(self._details.items(), key=_severest_first) for one in rows.values()
+        ]
+        more = self._more + sum(one.count for one in every[self._limit :])
+        return tuple(every[: self._limit]), more
 
     def report(self) -> SafetyReport:
         rows = self._rows()
@@ -162,9 +195,18 @@ class SafetyFold:
                     found=sum(tasks.values()),
                     rate=_rate(tasks.values()),
                 )
-                for (kind, severity), tasks in rows.items()
+                for (kind, severity), tasks in sorted(rows.items(), key=lambda row: _rank(row[0][1]))
             ),
         )
+
+
+def _rank(severity: str) -> int:
+    """The most severe first; a severity of another package comes last."""
+    return -SEVERITIES.index(severity) if severity in SEVERITIES else 1
+
+
+def _severest_first(rows: tuple[str, Any]) -> int:
+    return _rank(rows[0])
 
 
 def _rate(found: Collection[bool]) -> Rate | None:
@@ -199,4 +241,5 @@ def describe(finding: FindingDetail) -> str:
     rule = f"rule {finding.rule}" if finding.rule else ""
     through = f"through {finding.transform}" if finding.transform else ""
     place = f"at {finding.where} [{finding.start}:{finding.end}]" if finding.where else ""
-    return " ".join(part for part in (rule, through, place) if part)
+    times = f"and {finding.count - 1:,} more" if finding.count > 1 else ""
+    return " ".join(part for part in (rule, through, place, times) if part)

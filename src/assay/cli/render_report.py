@@ -7,6 +7,7 @@ from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.view import PairView
+from assay.protocol.finding_words import findings_text
 from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.report_data import Report, ReportRun
@@ -77,10 +78,15 @@ def verdict_of(overview: dict[str, Any]) -> tuple[str, list[str]]:
         return f"no verdict: the run is {row['status']}", [f"{message}."] if message else []
     if row["passed"] is None:
         return "no bar", ["No bar decides this run."]
+    critical = [one for one in overview.get("findings", ()) if one["severity"] == "critical" and one["count"]]
+    found = [one["kind"] for one in critical]
+    reasons = (
+        [f"{findings_text(sum(one['count'] for one in critical), 'critical', found)}."] if critical else []
+    )
     if row["passed"]:
-        return "passed", []
+        return ("failed", reasons) if reasons else ("passed", [])
     decided = [bar for bar in overview.get("bars", ()) if bar["decided"]]
-    return "failed", [_bar_text(bar) for bar in decided]
+    return "failed", [*reasons, *map(_bar_text, decided)]
 
 
 def _bar_text(bar: dict[str, Any]) -> str:
@@ -122,7 +128,9 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("latency, p95", late),
         (
             "findings",
-            "" if found is None else ", ".join(f"{one['count']:,} {one['kind']}" for one in found) or "none",
+            ""
+            if found is None
+            else ", ".join(f"{one['count']:,} {one['kind']} ({one['severity']})" for one in found) or "none",
         ),
         *((one["kind"], f"not looked for ({one['reason']})") for one in overview.get("notLookedFor", ())),
     ]

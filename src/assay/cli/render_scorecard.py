@@ -9,6 +9,7 @@ from msgspec import UNSET
 from assay.agenteval.baseline import Comparison
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.report import EvalReport, Reason, read_results, read_summary
+from assay.agenteval.safety_report import critical_text
 from assay.agenteval.safety_results import safety_results
 from assay.agenteval.task_checks import recorded_checks
 from assay.cli.console import count_of, echo_json
@@ -92,19 +93,26 @@ def correction_line(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored_tasks: int) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
+    critical = critical_text(report.safety)
     if report.score is None:
-        return cell(f"score {score_text(None)}  ").append("no verdict", style="bold yellow")
+        return _verdict(cell(f"score {score_text(None)}  "), report, critical)
     interval = METHOD_NAMES[report.interval_method]
     if report.low is not None:
         interval = f"{range_text(report.low, report.high, 'score')}, {interval}"
     text = cell(f"score {score_text(report.score)} ({interval}) over {count_of(scored_tasks, 'task')}  ")
+    return _verdict(text, report, critical)
+
+
+def _verdict(text: Text, report: EvalReport, critical: str | None) -> Text:
+    """A critical finding decides, whatever the score is and however much was not measured."""
+    failed = [] if report.verdict is None else [_thresholds(name, report) for name in report.verdict.failed]
+    if critical is not None or failed:
+        text.append("not passed", style="bold red")
+        return text.append(cell(": " + "; ".join([*([critical] if critical else []), *failed])))
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
-    if report.verdict.passed:
-        text.append("passed", style="bold green")
-        return text.append(f": at least the bar of {report.pass_score:g}")
-    text.append("not passed", style="bold red")
-    return text.append(cell(": " + "; ".join(_thresholds(name, report) for name in report.verdict.failed)))
+    text.append("passed", style="bold green")
+    return text.append(f": at least the bar of {report.pass_score:g}")
 
 
 def _thresholds(name: str, report: EvalReport) -> str:

@@ -9,6 +9,7 @@ from assay.agenteval.detail import EvalDetail, detail_of
 from assay.agenteval.eval_statistics import read_statistics
 from assay.agenteval.report import failure_reason, read_summary
 from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
+from assay.agenteval.safety_report import critical_text
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
@@ -107,6 +108,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(line)
     if card.status != "completed":
         page.put(render_scorecard.incomplete(card), "yellow")
+    if (critical := critical_text(report.safety)) is not None:
+        page.put(f"not passed: {critical}", "bold red")
     put_safety(page, card, FINDINGS)
     _put_cases(page, selection, options, counts_line(run, await read_statistics(store, run), "task"), "")
 

@@ -4,6 +4,8 @@ import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "./fold";
 import { timeLeftText } from "./progress";
 import { costOf, modelName, turnsOf } from "./trajectory";
+import { verdictOf } from "./words";
+import type { Overview } from "~/api/cases";
 import { throttle } from "~/api/throttle";
 import { piecesOf, plainText } from "~/ui/visible";
 
@@ -149,5 +151,26 @@ describe("a throttle", () => {
     ends[1]?.();
     call();
     expect(ends).toHaveLength(2);
+  });
+});
+
+describe("the verdict of a run with critical findings", () => {
+  const bars = [{ name: "passScore", required: 0.8, observed: 0.9, met: true, decided: false }];
+  const overview = (severity: string, status: string, passed: boolean | null) =>
+    ({
+      run: { kind: "agent-eval", status, passed, score: null },
+      bars,
+      unmeasured: { error: 0, skipped: 0, neverReached: 0 },
+      findings: [{ kind: "secret-leak", severity, count: 4 }],
+    }) as unknown as Overview;
+
+  test("is not passed, whatever the score is", () => {
+    expect(verdictOf(overview("critical", "completed", true))).toEqual({
+      tone: "fail",
+      word: "Not passed",
+      reasons: ["4 critical findings (secret-leak)."],
+    });
+    expect(verdictOf(overview("critical", "failed", null)).word).toBe("Not passed");
+    expect(verdictOf(overview("medium", "completed", true)).word).toBe("Passed");
   });
 });

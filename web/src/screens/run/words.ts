@@ -60,17 +60,28 @@ export function verdictOf(overview: Overview): Verdict {
   const { run, bars } = overview;
   const decided = bars.filter((bar) => bar.decided);
   const noun = nounOf(overview);
+  const critical = criticalFindings(overview);
   if (run.status === "cancelled") return { tone: "mute", word: "Cancelled", reasons: ["The run was cancelled. There is no verdict."] };
   if (run.status === "failed") {
     const left = unmeasuredCount(overview);
     const why = run.error?.message ? [run.error.message] : [];
     if (left > 0) why.push(`${plural(left, noun)} ${left === 1 ? "was" : "were"} not measured, so there is no verdict.`);
+    if (critical !== null) return { tone: "fail", word: "Not passed", reasons: [critical, ...why] };
     return { tone: "warn", word: "No verdict", reasons: why.length > 0 ? why : ["The run failed."] };
   }
   if (run.status !== "completed") return { tone: "live", word: "In progress", reasons: ["The verdict follows the last result."] };
+  if (critical !== null) return { tone: "fail", word: "Not passed", reasons: [critical, ...decided.map(barSentence)] };
   if (run.passed === null) return { tone: "mute", word: "No bar", reasons: [run.score === null ? "There is no score, and no bar." : "The run has a score, but no bar to pass."] };
   if (run.passed) return { tone: "pass", word: "Passed", reasons: bars.map(barSentence) };
   return { tone: "fail", word: "Not passed", reasons: decided.map(barSentence) };
+}
+
+/** "4 critical findings (secret-leak).": a run with one does not pass, whatever its score is. */
+function criticalFindings({ findings }: Overview): string | null {
+  const critical = (findings ?? []).filter((one) => one.severity === "critical" && one.count > 0);
+  if (critical.length === 0) return null;
+  const total = critical.reduce((sum, one) => sum + one.count, 0);
+  return `${plural(total, "critical finding")} (${critical.map((one) => one.kind).join(", ")}).`;
 }
 
 /** Whether the interval of the score has the bar inside, so that another run could decide the other way. */

@@ -355,6 +355,7 @@ def test_a_number_has_the_range_that_its_check_declares():
         ({"type": "string", "enum": ["a", "b"]}, None),
         ({"enum": [1, "b"]}, None),
         ({"minimum": 1, "maximum": 1}, None),
+        ({"minimum": -1e308, "maximum": 1e308}, None),  # its width exceeds a float
         (True, None),
     ],
 )

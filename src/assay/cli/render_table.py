@@ -98,10 +98,10 @@ def case_line(statistics: Statistics | None) -> str | None:
     rated = statistics.case_pass_rate if statistics else None
     if rated is None or statistics is None or statistics.pass_rate == rated:
         return None
-    passed = f"{round(rated.rate * rated.of):,} of"
     cases = count_of(rated.cases, "case")
-    what = cases if rated.of == rated.cases else f"{rated.of:,} trials of {cases}"
-    return f"{passed} {what} passed all their checks: {rate(rated, named=True)}"
+    if rated.of > rated.cases:  # a mean over cases, which may have unequal numbers of trials
+        return f"of {rated.of:,} trials of {cases}, {rate(rated, named=True)} passed all their checks"
+    return f"{round(rated.rate * rated.of):,} of {cases} passed all their checks: {rate(rated, named=True)}"
 
 
 def repeat_lines(statistics: Statistics | None, ks: Sequence[int]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from assay.checks.arguments import BoundCheck
-from assay.fep.reasons import number_of
+from assay.fep.reasons import LARGEST, number_of
 from assay.protocol.json_types import is_list, is_object
 from assay.stats.intervals import Range
 
@@ -40,7 +40,9 @@ def _range(schema: dict[str, Any]) -> Range | None:
         highs = [number_of(schema.get(name)) for name in ("maximum", "exclusiveMaximum")]
     low = min((one for one in lows if one is not None), default=None)
     high = max((one for one in highs if one is not None), default=None)
-    return (low, high) if low is not None and high is not None and low < high else None
+    if low is None or high is None or not 0 < high - low <= LARGEST:
+        return None
+    return low, high
 
 
 def common_ranges(one: Ranges, other: Ranges) -> Ranges:

@@ -89,11 +89,16 @@ class Worker:
         self._limits.close()
         with suppress(EnvironmentFailure):
             await self.registry.leave()
-        await run_guarded("lost units", asyncio.to_thread(self.units.recover, [self.registry.executor_id]))
+        await run_guarded("lost units", asyncio.to_thread(self._give_back, self.units.running))
         await self.engine.close()
         self.units.stop()
         self._queue.close()
         self._database.dispose()
+
+    def _give_back(self, running: list[str]) -> None:
+        """Queue the units of this worker again. That it stops does not count as an attempt."""
+        self.units.recover([self.registry.executor_id])
+        self._queue.forgive(running)
 
     async def _perform(self, work: str, unit: bytes) -> bytes:
         kind = self._kinds.get(work)
@@ -149,7 +154,9 @@ class Worker:
 
     async def _begin_again(self) -> None:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""
-        self.units.drop(self.units.running)
+        running = self.units.running
+        self.units.drop(running)
+        await asyncio.to_thread(self._queue.forgive, running)
         executor = await self.registry.register()
         self.units.stop()
         self.units.launch(executor)
@@ -206,7 +213,21 @@ class Worker:
         executors = await asyncio.to_thread(self._queue.executors)
         alive = await self.registry.bury()
         if lost := executors.difference(alive, {self.registry.executor_id}):
-            await asyncio.to_thread(self.units.recover, sorted(lost))
+            await asyncio.to_thread(self._recover, sorted(lost))
+
+    def _recover(self, lost: list[str]) -> None:
+        """
+        Queue the units of executors that are gone. One unit at most has killed its executor: the one that was there each time.
+
+        So an attempt counts only for the units of an executor that have lost the most executors.
+        """
+        innocent: list[str] = []
+        for executor in lost:
+            units = self._queue.statuses(list(self._queue.units_of(executor)))
+            most = max((unit.attempts for unit in units.values()), default=0)
+            innocent += [id for id, unit in units.items() if unit.attempts < most]
+        self.units.recover(lost)
+        self._queue.forgive(innocent)
 
 
 @asynccontextmanager

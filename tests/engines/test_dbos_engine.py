@@ -14,7 +14,7 @@ from sqlalchemy import text
 from assay.backends.ciphers.keyring import KeyRing
 from assay.backends.engines.dbos.engine import DbosEngine
 from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
-from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, open_unit_engine
+from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.tenant_content import delete_units
@@ -173,6 +173,63 @@ def test_a_unit_that_loses_every_worker_is_not_tried_again(bench):
         bench.run(main())
     assert caught.value.code == "process_lost"
     assert len(bench.order) == 3
+
+
+def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
+    """Five times, where three lost workers are allowed."""
+    begun = asyncio.Event()
+
+    async def hang(work, unit):
+        begun.set()
+        if len(bench.order) <= 5:
+            await asyncio.sleep(600)
+        return b"done"
+
+    bench.perform = hang
+
+    async def main():
+        task = asyncio.create_task(bench.collect("paused", [b"unit"]))
+        for _ in range(5):
+            await begun.wait()
+            begun.clear()
+            running = bench.worker.running
+            bench.worker.drop(running)
+            await until(lambda: not bench.worker.running)
+            await asyncio.to_thread(bench.worker.recover, ["executor-1"])
+            await asyncio.to_thread(bench.engine._queue.forgive, running)
+        return await task
+
+    assert bench.run(main()) == [b"done"]
+    assert len(bench.order) == 6
+
+
+def test_of_the_units_of_a_lost_worker_those_that_were_there_each_time_count():
+    """`poison` has lost two workers, `unlucky` none before this one."""
+    forgiven = []
+    attempts = {"one": {"poison": 3, "unlucky": 1}, "two": {"first": 1, "second": 1}, "three": {}}
+
+    class Queue:
+        def units_of(self, executor):
+            return set(attempts[executor])
+
+        def statuses(self, ids):
+            return {
+                id: UnitStatus(id, "PENDING", "", some[id], None)
+                for some in attempts.values()
+                for id in ids
+                if id in some
+            }
+
+        def forgive(self, ids):
+            forgiven.extend(ids)
+
+    class Lost(Worker):
+        def __init__(self):
+            self._queue = Queue()
+            self.units = SimpleNamespace(recover=lambda executors: None)
+
+    Lost()._recover(["one", "two", "three"])
+    assert forgiven == ["unlucky"]
 
 
 def test_a_worker_that_cannot_do_a_unit_leaves_it_to_another(bench):

@@ -306,3 +306,48 @@ def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
 
     with database(where, tmp_path, empty=True) as address:
         asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_a_process_that_paused_does_not_count_as_lost(where, tmp_path):
+    """Its lease ended, another has the run, and it is back: by its heartbeat, or by a commit that is refused."""
+
+    async def main(address):
+        async with opened(address) as store:
+            left, run = await evaluation(store)
+            await store.release(run.id, (await store.run(run.id)).holder)
+            for at in range(5):
+                desk = type(left)(store, left._engine, left._kinds, lease=-1, attempts=3)
+                claimed = await store.claim(run.id, desk.executor_id, seconds=-1)
+                assert claimed is not None
+                assert claimed.takeovers == 0
+                desk.conduct(claimed)
+                assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
+                await desk.heartbeat()
+                await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
+                assert (await store.run(run.id)).takeovers == 0
+                await store.release(run.id, f"another-{at}")
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_only_another_process_is_forgiven_and_never_below_zero(where, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            await store.commit(
+                Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
+            )
+            await store.release("r", "a")
+            for holder in ("b", "c"):
+                await store.claim("r", holder, seconds=-1)
+            counts = []
+            for holder in ("c", "b", "b"):
+                await store.forgive("r", holder)
+                counts.append((await store.run("r")).takeovers)
+            assert counts == [1, 0, 0]
+            await store.forgive("none", "b")
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))

@@ -326,6 +326,10 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
 
     async def release(self, run: str, holder: str) -> None: ...
 
+    async def forgive(self, run: str, holder: str) -> None:
+        """`holder` has lost this run to another and is alive: it had paused, so the takeover does not count as a lost process."""
+        ...
+
     async def ping(self) -> None:
         """Raise EnvironmentFailure if the database does not answer, or cannot be written. It takes two seconds at most."""
         ...

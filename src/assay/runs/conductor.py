@@ -74,6 +74,8 @@ class Conductor:
         except Conflict as conflict:
             if conflict.reason not in ("lease", "closed"):
                 raise
+            if conflict.reason == "lease":  # this process had paused, and did not die
+                await self._store.forgive(self._run.id, self._holder)
         except EnvironmentFailure:
             raise  # the store is unavailable: the run is adopted again when it is back
         except Exception as bug:  # noqa: BLE001  # a bug in a kind ends its run and no other

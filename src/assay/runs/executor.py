@@ -315,6 +315,7 @@ class RunExecutor:
         for run, (conductor, task) in mine:
             if run not in held:
                 task.cancel()  # another process holds it
+                await self._leases.forgive(run)
             elif held[run] == "cancelling":
                 conductor.cancel()
 

@@ -25,6 +25,10 @@ class Leases:
     async def release(self, run: str) -> None:
         await self._store.release(run, self.holder)
 
+    async def forgive(self, run: str) -> None:
+        """This process had paused for longer than its lease. It did not die of the run that another process holds now."""
+        await self._store.forgive(run, self.holder)
+
     def orphan(self, *runs: str) -> None:
         """Release these runs at the next heartbeat: their conductors could not write."""
         self._orphans.update(runs)

@@ -269,6 +269,11 @@ class MemoryStore:
         if found and found.holder == holder:
             self._runs[run] = rules.release_lease(found)
 
+    async def forgive(self, run: str, holder: str) -> None:
+        found = self._runs.get(run)
+        if found and (forgiven := rules.forgive_takeover(found, holder)) is not None:
+            self._runs[run] = forgiven
+
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:

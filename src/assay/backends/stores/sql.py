@@ -317,6 +317,16 @@ class SqlStore:
 
         await self._execute(release_runs)
 
+    async def forgive(self, run: str, holder: str) -> None:
+        def forgive_run(connection: Connection) -> None:
+            found = queries.find_runs(connection, self._codec, [run], lock=True)
+            forgiven = [
+                one for one in (rules.forgive_takeover(one, holder) for one in found) if one is not None
+            ]
+            self._sql_writer.hold(connection, forgiven)
+
+        await self._execute(forgive_run)
+
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:

@@ -296,6 +296,9 @@ class LightStore:
     async def release(self, run: str, holder: str) -> None:
         await self._write(lambda: self._writer.release(run, holder), lambda store: store.release(run, holder))
 
+    async def forgive(self, run: str, holder: str) -> None:
+        await (await self._store()).forgive(run, holder)
+
     async def close(self) -> None:
         await self._notifier.close()
         self._connection.close()

@@ -191,6 +191,13 @@ def claim_leases(
     )
 
 
+def forgive_takeover(run: Run, holder: str) -> Run | None:
+    """The run without its last takeover, if another process holds it."""
+    if run.status not in ACTIVE or run.holder == holder or not run.takeovers:
+        return None
+    return msgspec.structs.replace(run, takeovers=run.takeovers - 1)
+
+
 def release_lease(run: Run) -> Run:
     return msgspec.structs.replace(run, holder=None, leased=None, granted=None)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from dbos import DBOSClient, DBOSPortableJSONSerializer
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, text
 
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.schema import UNIT_SCHEMA as SCHEMA
@@ -101,6 +101,15 @@ class UnitQueue:
     def put_back(self, ids: Sequence[str]) -> None:
         """Queue units again that no executor executes, although one has them."""
         self._client.resume_workflows(list(ids), queue_name=QUEUE)
+
+    def forgive(self, ids: Sequence[str]) -> None:
+        """Their executor did not die while it executed these units: it had paused or was stopped, so that attempt does not count."""
+        statement = text(
+            f"UPDATE {SCHEMA}.workflow_status SET recovery_attempts = recovery_attempts - 1"  # noqa: S608  # a constant
+            " WHERE workflow_uuid = ANY(:ids) AND status IN ('PENDING', 'ENQUEUED') AND recovery_attempts > 0"
+        )
+        with self._engine.begin() as connection:
+            connection.execute(statement, {"ids": list(ids)})
 
     def executors(self) -> set[str]:
         """The executors that have units of this version."""

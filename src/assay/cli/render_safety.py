@@ -1,11 +1,16 @@
 """The findings of detectors on the terminal: the attack success rate, a row for each kind, and where each finding is."""
 
+from collections.abc import Sequence
+
 from assay.agenteval.detail import EvalDetail
+from assay.agenteval.safety_records import MODE
 from assay.agenteval.safety_report import SafetyReport, describe
+from assay.checks.registry import Registry
 from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.render_table import rate
+from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 
 BAR = "--max-attack-success"
@@ -61,6 +66,17 @@ def _kinds(safety: SafetyReport) -> Table:
     for one in safety.not_looked_for:
         table.add_row(one.kind, "–", "–", "–", str(one))
     return table
+
+
+def say_not_looked_for(registry: Registry, modes: Sequence[str], policy: JSON | None) -> None:
+    """Say, before a run, which kinds of findings it does not look for."""
+    if MODE in modes:
+        from assay.agenteval.safety import (
+            kinds_not_looked_for,  # deferred import: `assay show` needs no detector
+        )
+
+        for kind, reason in kinds_not_looked_for(registry, policy).items():
+            echo_err(f"{kind}: not looked for ({reason})")
 
 
 def exit_code(

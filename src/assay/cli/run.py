@@ -14,7 +14,6 @@ from assay.agenteval.fork import read_scored_units, same_agent
 from assay.agenteval.report import read_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
-from assay.agenteval.safety import kinds_not_looked_for
 from assay.agenteval.safety_records import MODE
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
@@ -26,7 +25,7 @@ from assay.cli.check_modules import note_unused
 from assay.cli.console import echo, echo_err, stdout_to_stderr
 from assay.cli.find_run import find_run
 from assay.cli.policy_file import read_policy
-from assay.cli.render_safety import BAR, exit_code
+from assay.cli.render_safety import BAR, exit_code, say_not_looked_for
 from assay.cli.run_progress import RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
@@ -134,6 +133,8 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
                 else:
                     assert agent is not None
                     run, baseline = await _start(options, settings, evals, agent)
+                header = await read_request(store, run.id)
+                say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
                 ended = await _wait(evals, run, quiet=options.json)
         return await _report(options, store, ended, baseline)
 
@@ -205,9 +206,6 @@ async def _start(
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
     _check_bar(options, plan.modes)
-    if MODE in plan.modes:
-        for kind, reason in kinds_not_looked_for(evals.service.dependencies.registry, plan.policy).items():
-            echo_err(f"{kind}: not looked for ({reason})")
     run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
     evals.executor.start(run)
     return run, baseline

@@ -174,6 +174,24 @@ def test_the_input_is_compared_without_case_and_separators():
     assert not PiiLeak(text=text, input=given_before).detections(Services())
 
 
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.text("0123456789٠١٢३४５６²Ⅷ +-.()", max_size=20)
+        | st.sampled_from(
+            ["tel ", "visa ", "iban de", "DE89 ", "NHS ", "SIN ", "BSN ", "S", "K", "X", "born ", "TFN "]
+        ),
+        max_size=12,
+    )
+)
+def test_no_text_is_an_error_and_spans_are_inside_it(parts):
+    text = "".join(parts)
+    last = 0
+    for start, end, _ in personal_spans(text):
+        assert last <= start < end <= len(text)
+        last = end
+
+
 def test_a_text_of_many_digits_is_read_in_a_worker_process():
     few, many = (PiiLeak(text={"a": ["1 " * count]}).run(Services()) for count in (1_000, 3_000))
     assert few["passed"] is True

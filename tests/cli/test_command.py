@@ -724,6 +724,6 @@ def test_a_server_names_every_extra_that_it_lacks_before_it_opens_anything(
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"assay: a server needs {packages or 'opentelemetry'}")
-    lines = f": pip install 'openassay[{extras}]' (in a clone: pip install '.[{extras}]')\n"
+    lines = f": pip install 'openassay[{extras}]' (in a clone: pip install -e '.[{extras}]')\n"
     assert ended.stderr.endswith(lines)
     assert not (tmp_path / ".assay").exists()  # nothing was begun

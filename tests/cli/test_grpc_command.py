@@ -68,7 +68,7 @@ def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
 
 
 WITHOUT = "support.without_grpc:main"
-INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install '.[grpc]')"
+INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install -e '.[grpc]')"
 
 
 def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):

@@ -43,7 +43,7 @@ def identity(server, key):
 
 @pytest.fixture
 def page():
-    if not (files.DIST / files.INDEX).is_file():
+    if not (files.page_folder() / files.INDEX).is_file():
         pytest.skip("the page is not built: make web")
 
 

@@ -346,7 +346,7 @@ def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
     monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == missing else True)
     with pytest.raises(UsageError) as refused:
         build()
-    lines = f"pip install 'openassay[{extra}]' (in a clone: pip install '.[{extra}]')"
+    lines = f"pip install 'openassay[{extra}]' (in a clone: pip install -e '.[{extra}]')"
     assert str(refused.value) == f"{words}: {lines}"
 
 

@@ -176,7 +176,7 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(t
     )
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.endswith(
-        "pip install 'openassay[serve,grpc]' (in a clone: pip install '.[serve,grpc]')\n"
+        "pip install 'openassay[serve,grpc]' (in a clone: pip install -e '.[serve,grpc]')\n"
     )
     for name in closure(wheel, "store", "serve", "grpc"):
         link(name, site)

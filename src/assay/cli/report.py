@@ -18,9 +18,9 @@ from assay.fep.service import EvaluationService
 from assay.ports import Run, Services
 from assay.serve.fep.comparison_view import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.page.files import DIST
+from assay.serve.page.files import page_folder
 
-TEMPLATE = DIST / "report.html"
+TEMPLATE = "report.html"
 PLACE = b"__ASSAY_REPORT__"  # of the data in the template
 
 
@@ -52,7 +52,7 @@ def main(request: ReportRequest) -> None:
 
 def _template() -> bytes:
     try:
-        return TEMPLATE.read_bytes()
+        return (page_folder() / TEMPLATE).read_bytes()
     except FileNotFoundError:
         raise EnvironmentFailure(
             "the page is not built here; run `make web` in a clone of the repository, or install a wheel."

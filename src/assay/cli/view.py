@@ -21,7 +21,7 @@ from assay.cli.serve import Binding, listen
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.ports import Principal
-from assay.serve.page.files import DIST, INDEX
+from assay.serve.page.files import INDEX, page_folder
 from assay.serve.web import event_loop, logging
 
 SCOPES = DEFAULT | frozenset(local_principal.SCOPES)  # of the operator of this machine
@@ -50,7 +50,7 @@ def main(options: ViewOptions, *, server: str | None, key_file: str | None) -> N
     if options.tenant is not None and not is_tenant(options.tenant):
         raise UsageError(f"--tenant: expected the name of a tenant, got {options.tenant[:40]!r}")
     require("a server", "serve", "store")
-    if not (DIST / INDEX).is_file():
+    if not (page_folder() / INDEX).is_file():
         raise UsageError(
             "the page is not built here; run `make web` in a clone of the repository, or install a wheel"
         )

@@ -1,8 +1,10 @@
 """The files of the page over HTTP: headers, compression, caching; and the answer where the page was not built."""
 
 import gzip
+import json
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -102,6 +104,7 @@ def test_only_files_of_the_page_are_sent(host, name):
 @pytest.mark.parametrize("path", ["/", "/v1/docs"])
 def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path, path):
     monkeypatch.setattr(files, "DIST", tmp_path / "nothing")
+    monkeypatch.setattr(files, "clone_folder", lambda: None)
     with host.client(key="") as client:
         answer = client.get(path)
         assert client.get("/v1/health").status_code == 200
@@ -110,6 +113,33 @@ def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch
     assert answer.status_code == 200
     assert "<code>make web</code>" in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ({"url": "file://CLONE", "dir_info": {}}, True),  # pip install .
+        ({"url": "file://CLONE", "dir_info": {"editable": True}}, True),
+        ({"url": "file://CLONE/openassay.whl", "archive_info": {}}, False),
+        ({"url": "https://host/CLONE", "dir_info": {}}, False),
+        (None, False),
+    ],
+)
+def test_a_page_that_is_built_after_an_install_from_a_clone_is_found(monkeypatch, tmp_path, source, found):
+    clone = tmp_path / "a clone"
+    built = clone / "src" / "assay" / "serve" / "page" / "dist"
+    info = tmp_path / "site" / "openassay-9.9.9.dist-info"
+    for folder in (built, info):
+        folder.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: openassay\nVersion: 9.9.9\n")
+    if source is not None:
+        (info / "direct_url.json").write_text(json.dumps(source).replace("CLONE", quote(str(clone))))
+    monkeypatch.syspath_prepend(info.parent)
+    monkeypatch.setattr(files, "clone_folder", files.clone_folder.__wrapped__)
+    monkeypatch.setattr(files, "DIST", own := tmp_path / "nothing")
+    assert files.page_folder() == own  # not built yet
+    (built / files.INDEX).write_text("<html>")
+    assert files.page_folder() == (built if found else own)
 
 
 def test_the_page_that_is_here_loads_in_250_kb():

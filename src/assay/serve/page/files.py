@@ -5,7 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from assay.errors import NotFound
+from assay.extras import DISTRIBUTION
 from assay.serve.web.etag import matches
 from assay.serve.web.request import HttpRequest, weights_of
 from assay.serve.web.responses import HTML, Headers, Response
@@ -52,6 +56,34 @@ class PageFile(NamedTuple):
     encodings: dict[str, bytes]
 
 
+def page_folder() -> Path:
+    """The folder of the built files: in this package; or in the clone that it was installed from, if `make web` ran there since."""
+    if (DIST / INDEX).is_file() or (clone := clone_folder()) is None:
+        return DIST
+    built = clone / "src" / "assay" / "serve" / "page" / "dist"
+    return built if (built / INDEX).is_file() else DIST
+
+
+@cache
+def clone_folder() -> Path | None:
+    """The folder that pip installed this package from (PEP 610); None: it came from elsewhere."""
+    from importlib.metadata import PackageNotFoundError, distribution  # deferred import: it is slow
+    from urllib.request import url2pathname  # deferred import
+
+    try:
+        record = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    source = msgspec.json.decode(record, type=_DirectUrl) if record else _DirectUrl()
+    scheme, _, path = source.url.partition("://")
+    return Path(url2pathname(path)) if scheme == "file" and source.dir_info is not None else None
+
+
+class _DirectUrl(Struct):
+    url: str = ""
+    dir_info: dict[str, bool] | None = None  # of a folder
+
+
 @cache
 def find_files(folder: Path) -> dict[str, Path]:
     """All files of the page by their path. A name from a request is only a key of this table: it never opens a file."""
@@ -86,7 +118,7 @@ async def show_docs(call: HttpRequest) -> Response:
 
 
 def _show(call: HttpRequest, name: str) -> Response:
-    path = find_files(DIST).get(name)
+    path = find_files(page_folder()).get(name)
     if path is None:
         return Response(NOT_BUILT, 200, HTML, (*PAGE_HEADERS, *REVALIDATE))
     return _answer(call, read_file(path), (*PAGE_HEADERS, *REVALIDATE))
@@ -94,7 +126,7 @@ def _show(call: HttpRequest, name: str) -> Response:
 
 async def show_asset(call: HttpRequest) -> Response:
     call.query()
-    path = find_files(DIST).get(f"assets/{call.run_id}")
+    path = find_files(page_folder()).get(f"assets/{call.run_id}")
     if path is None:
         raise NotFound(
             "the page has no such file; the page may be newer or older than this server: reload it"

@@ -1,6 +1,6 @@
 """Agents, the context they run in, their tools and their memory."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -237,6 +237,10 @@ class ChannelResolver(Protocol):
 
     async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None:
         """The agent of a version that a run has resolved before."""
+        ...
+
+    async def source(self, tenant: str, run: str, ref: Mapping[str, Any]) -> dict[str, str]:
+        """The member `sourceManifestId` of an AgentRef with a channel, if its agent is from a pack."""
         ...
 
 

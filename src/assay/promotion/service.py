@@ -197,6 +197,15 @@ class PromotionService:
             )
         return agent
 
+    async def source(self, tenant: str, run: str, ref: Mapping[str, Any]) -> dict[str, str]:
+        """The member `sourceManifestId` of an AgentRef with a channel, if its agent is from a pack."""
+        if "channel" not in ref:
+            return {}
+        try:
+            return (await self.resolve(tenant, run, ref["agentId"], ref["channel"])).card.source
+        except NoActiveDeployment:
+            return {}
+
     async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None:
         return await self._agents.get(tenant, agent_id, version)
 

@@ -15,7 +15,6 @@ from assay.errors import (
     InvalidRequest,
     NotFound,
     Problem,
-    Refusal,
     Unavailable,
 )
 from assay.ports import (
@@ -336,22 +335,14 @@ class WorkflowService:
         if "error" in run.metadata:
             shown["error"] = run.metadata["error"]
         if execution.agent is not None:
-            shown["agent"] = execution.agent | await self._source(run, execution.agent)
+            shown["agent"] = execution.agent
+            if self.channels is not None:
+                shown["agent"] |= await self.channels.source(run.tenant, run.id, execution.agent)
         if execution.supervisor:
             shown["runOrchestrator"] = {"agentId": execution.supervisor}
         if "goalSatisfied" in run.metadata:
             shown["goalSatisfied"] = run.metadata["goalSatisfied"]
         return shown
-
-    async def _source(self, run: Run, agent: dict[str, Any]) -> dict[str, str]:
-        """The manifest of an agent from a pack: only a channel leads to one."""
-        if self.channels is None or "channel" not in agent:
-            return {}
-        try:
-            found = await self.channels.resolve(run.tenant, run.id, agent["agentId"], agent["channel"])
-        except Refusal:
-            return {}  # no version is active any more
-        return found.card.source
 
     async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
         """The parent of a run (contract §13.8): one hop."""

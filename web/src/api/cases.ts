@@ -5,7 +5,9 @@ import type { CaseCounts, Kind, RunRow, Status } from "./runs";
 export interface Bar {
   name: string;
   required: number;
+  requiredText: string;
   observed: number | null;
+  observedText: string | null;
   met: boolean;
   decided: boolean; // it made the verdict "failed"
 }
@@ -15,21 +17,23 @@ export interface CheckColumn {
   label: string;
 }
 
-export interface CheckStats extends CheckColumn, CaseCounts {}
+export interface CheckStats extends CheckColumn, CaseCounts {
+  rateText: string;
+}
 
 export interface Overview {
   run: RunRow;
   bars: Bar[];
   columns: CheckColumn[];
-  latency: { medianMs: number | null; p95Ms: number | null; cases: number } | null;
-  cost: { totalUsd: number | null; knownUsd: number; unknown: boolean } | null;
+  latency: { medianMs: number; p95Ms: number; cases: number; medianText: string; p95Text: string } | null;
+  cost: { totalUsd: number | null; knownUsd: number; unknown: boolean; text: string } | null;
   findings?: { kind: string; severity: string; count: number }[];
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
-  effective?: { score: number; passed: boolean | null; passedCount: number; corrected: string[] };
+  effective?: { score: number; text: string; passed: boolean | null; passedCount: number; corrected: string[] };
   checks: CheckStats[];
-  passK?: { k: number; rate: number; low: number | null; high: number | null }[];
+  passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown };
   links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string };
 }
@@ -138,7 +142,7 @@ export interface CaseDetail {
   tags?: unknown;
   trials: TrialDetail[];
   recorded?: { score: number | null; passed: boolean | null };
-  effective?: { score: number; passed: boolean; annotationId: string };
+  effective?: { score: number; text: string; passed: boolean; annotationId: string };
   annotations: Annotation[];
   next: number | null;
   previous: number | null;

@@ -22,6 +22,10 @@ export interface Score {
   low: number | null;
   high: number | null;
   cases: number;
+  method: string; // the name of the interval
+  scale: "rate" | "score" | "number";
+  text: string; // the value, as every report writes it
+  range: string; // the interval, as every report writes it
 }
 
 /** Counts of cases. `ungraded`: no check says pass or fail. `error` and `skipped` were not measured. */
@@ -55,6 +59,7 @@ export interface RunRow {
   counts: CaseCounts | null;
   total: number | null;
   costUsd: number | null;
+  costText?: string;
   baselineRunId?: string;
   regressions?: number | null;
   error?: { code?: string; message?: string };

@@ -2,9 +2,10 @@
 import "./display.css";
 import { type ReactNode, useState } from "react";
 import { ApiError, reportSource } from "~/api/client";
+import type { Score } from "~/api/runs";
 import { formatAddress } from "~/state/address";
 import { Button, CopyButton } from "./controls";
-import { MISSING, score as formatScore } from "./format";
+import { MISSING } from "./format";
 import { Icon, type IconName } from "./icons";
 import { VisibleText } from "./VisibleText";
 
@@ -74,48 +75,17 @@ export interface IntervalValue {
   high?: number | null;
 }
 
-interface IntervalProps extends IntervalValue {
-  format?: (value: number) => string;
-  /** The confidence of the interval, for the tooltip. */
-  level?: number;
-  /** A small drawing of the interval on the scale from 0 to 1. */
-  bar?: boolean;
-}
-
-/** A number with its interval: `0.842 ±0.031`, or `0.842 −0.051 +0.022` where it is not symmetric. Without a number: "not measured". */
-export function Interval({ value, low, high, format = formatScore, level = 0.95, bar }: IntervalProps) {
-  if (value === null || value === undefined) return <NotMeasured />;
-  const known = low !== null && low !== undefined && high !== null && high !== undefined;
-  const inside = known ? onScale(low, high) : null;
-  const title = known
-    ? `${format(value)}; ${Math.round(level * 100)} % interval from ${format(low)} to ${format(high)}${inside?.cut ? ", cut at the ends of the scale from 0 to 1" : ""}`
-    : `${format(value)}; without an interval`;
+/** A score with its interval, in the words of the server: `83.3% 57.1–94.9%`. `bar`: with a small drawing on the scale from 0 to 1. */
+export function Interval({ score, bar }: { score: Score; bar?: boolean }) {
+  const known = score.low !== null;
+  const title = known ? `${score.text}; 95% interval ${score.range} (${score.method})` : `${score.text}; without an interval: ${score.method}`;
   return (
     <span className="interval" title={title}>
-      {bar && <IntervalBar value={value} low={low} high={high} />}
-      <span className="value">{format(value)}</span>
-      {inside && (
-        <span className="spread">
-          <span aria-hidden="true">{spread(value, inside.low, inside.high, format)}</span>
-          <span className="sr">{`, ${Math.round(level * 100)} % interval from ${format(inside.low)} to ${format(inside.high)}`}</span>
-        </span>
-      )}
+      {bar && score.scale !== "number" && <IntervalBar value={score.value} low={score.low} high={score.high} />}
+      <span className="value">{score.text}</span>
+      {known && <span className="spread">{score.range}</span>}
     </span>
   );
-}
-
-/** The part of the interval of a score that is on the scale from 0 to 1. The interval of a mean of few tasks can reach beyond it. */
-export function onScale(low: number, high: number): { low: number; high: number; cut: boolean } {
-  return { low: Math.max(0, low), high: Math.min(1, high), cut: low < 0 || high > 1 };
-}
-
-export function spread(value: number, low: number, high: number, format: (value: number) => string): string {
-  const below = value - low;
-  const above = high - value;
-  if (Math.abs(below - above) < 0.0006 || format(below) === format(above)) return `±${format((high - low) / 2)}`;
-  if (below < 0.0005) return `+${format(above)}`;
-  if (above < 0.0005) return `−${format(below)}`;
-  return `−${format(below)} +${format(above)}`;
 }
 
 /** The interval as a drawing on the scale from `from` to `to`. */

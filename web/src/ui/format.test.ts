@@ -1,16 +1,12 @@
 import { expect, test } from "vitest";
 
-import { duration, money } from "./format";
+import { duration, money, score } from "./format";
+import examples from "./number_examples.json";
 
-test.each([
-  [null, "–"],
-  [0, "$0"],
-  [0.0000065, "$0.0000065"],
-  [0.00142, "$0.0014"],
-  [0.5, "$0.50"],
-  [12.345, "$12.35"],
-  [2469135.78, "$2,469,136"],
-])("%d dollars read %s", (value, text) => expect(money(value)).toBe(text));
+// tests/stats/test_number_text.py reads the same table
+test.each(examples.money as [number, string][])("%d dollars read %s", (value, text) => expect(money(value)).toBe(text));
+test.each(examples.score as [number, string][])("a score of %d reads %s", (value, text) => expect(score(value)).toBe(text));
+test("a number that is missing is a dash", () => expect([money(null), score(undefined)]).toEqual(["–", "–"]));
 
 test.each([
   [undefined, "–"],

@@ -2,13 +2,26 @@
 
 export const MISSING = "–";
 
-/** A score from 0 to 1: three digits, so that columns align. */
+/** `toFixed`, and a tie goes to the even digit, as in Python: 0.8125 is 0.812 in the terminal and here. */
+function fixed(value: number, digits: number): string {
+  const text = value.toFixed(digits);
+  if (!Number.isInteger(value * 2 ** (digits + 1))) return text; // no tie: a double that is half-way ends after so many bits
+  const scaled = Math.abs(value) * 10 ** digits;
+  const down = Math.floor(scaled);
+  if (scaled - down !== 0.5 || down % 2 === 1) return text;
+  return `${value < 0 ? "-" : ""}${(down / 10 ** digits).toFixed(digits)}`;
+}
+
+/** A score from 0 to 1: three digits, so that columns align. A score below 1 never reads 1.000, and one above 0 never 0.000. */
 export function score(value: number | null | undefined): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : value.toFixed(3);
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const text = fixed(value, 3);
+  if (text === "1.000" && value < 1) return ">0.999";
+  return text === "0.000" && value > 0 ? "<0.001" : text;
 }
 
 export function percent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${(value * 100).toFixed(digits)} %`;
+  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${(value * 100).toFixed(digits)}%`;
 }
 
 const whole = new Intl.NumberFormat("en-US");
@@ -21,14 +34,15 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** US dollars and cents; an amount of less than a cent has two significant digits, one of 1,000 dollars and more has no cents. */
+/** `$12.30`, `$0.0153`, `$0.0000021`: to three digits below a dollar, as every report writes amounts. */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
-  if (value === 0) return "$0";
-  if (Math.abs(value) >= 999.995) return `$${whole.format(Math.round(value))}`;
-  const digits = Math.max(2, Math.min(20, 1 - Math.floor(Math.log10(Math.abs(value)))));
-  const [dollars = "", part = ""] = value.toFixed(digits).split(".");
-  return `$${dollars}.${part.slice(0, 2)}${part.slice(2).replace(/0+$/, "")}`;
+  if (value < 0) return `-${money(-value)}`;
+  if (value === 0 || value >= 1) {
+    const [dollars = "0", cents = "00"] = fixed(value, 2).split(".");
+    return `$${whole.format(Number(dollars))}.${cents}`;
+  }
+  return `$${fixed(value, Math.min(100, 2 - Math.floor(Math.log10(value))))}`;
 }
 
 /** Milliseconds as `340 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`. */

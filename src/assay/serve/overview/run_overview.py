@@ -1,6 +1,7 @@
 """GET /v1/host/assay/runs/{run_id}/overview: the headline of one run of any kind, and what decided its verdict."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from assay.agenteval.safety_records import MODE
 from assay.agenteval.safety_report import NotLookedFor, SafetyFold, SafetyReport
 from assay.agenteval.scorecard import verdict
 from assay.fep.case_fold import CHECKS
+from assay.fep.evaluation_statistics import FEW, read_tally
 from assay.fep.run_header import KIND as EVALUATION
 from assay.fep.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
@@ -28,8 +30,8 @@ from assay.serve.overview.access import any_run, overview_of
 from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.stats.number_text import format_usd, milliseconds_text, range_text, score_text, value_text
-from assay.workers.threads import off_loop
+from assay.stats.number_text import format_usd, milliseconds_text, percent, range_text, score_text, value_text
+from assay.workers.threads import in_thread, off_loop
 
 MAX_SAFETY = 20_000  # trials whose findings are counted
 
@@ -57,11 +59,12 @@ class CheckColumn(Struct, frozen=True, kw_only=True):
     label: str
 
 
-class CheckStats(Struct, frozen=True, kw_only=True):
-    """The outcomes of one check over all results."""
+class CheckStats(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The outcomes of one check over all results. `rateText` is its pass rate, which counts cases; a dash if there is none."""
 
     index: int
     label: str
+    rate_text: str
     passed: int = 0
     failed: int = 0
     ungraded: int = 0
@@ -174,7 +177,8 @@ async def read_overview(
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
     statistics = await rows.statistics(run, totals) or RunStatistics()
     blocks, labels = await all_blocks(store, run.id), labels_of(run)
-    checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels))
+    rates = await check_rates(store, run)
+    checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels, rates))
     changed = await _effective(store, run) if run.kind == EVAL and feedback else UNSET
     countable = totals.results <= MAX_SAFETY
     safety = await _safety(store, run, header, countable) if header and MODE in header.modes else None
@@ -239,13 +243,26 @@ def _size(blocks: Sequence[CaseBlock]) -> int:
     return sum(len(block.data) for block in blocks)
 
 
-def check_stats(blocks: Sequence[CaseBlock], labels: Sequence[str]) -> tuple[CheckStats, ...]:
+async def check_rates(store: Store, run: Run) -> dict[str, float]:
+    """The pass rate of each check of an evaluation, by its label. The checks of an agent eval have none: tasks are scored."""
+    if run.kind != EVALUATION or len(labels_of(run)) < 1:
+        return {}
+    tally = await read_tally(store, run)
+    statistics = await in_thread(tally.statistics) if tally.cases > FEW else tally.statistics()
+    checks = statistics.checks if statistics else {}
+    return {label: check.pass_rate.rate for label, check in checks.items() if check.pass_rate}
+
+
+def check_stats(
+    blocks: Sequence[CaseBlock], labels: Sequence[str], rates: Mapping[str, float]
+) -> tuple[CheckStats, ...]:
     """The outcomes of each check over all results."""
     counts = check_counts(blocks, len(labels))
     return tuple(
         CheckStats(
             index=at,
             label=label,
+            rate_text=_rate_text(rates.get(label), counts[at]),
             passed=counts[at][PASSED],
             failed=counts[at][FAILED],
             ungraded=counts[at][UNGRADED],
@@ -254,6 +271,13 @@ def check_stats(blocks: Sequence[CaseBlock], labels: Sequence[str]) -> tuple[Che
         )
         for at, label in enumerate(labels)
     )
+
+
+def _rate_text(rate: float | None, counts: Counter[str]) -> str:
+    decided = counts[PASSED] + counts[FAILED]
+    if not decided:
+        return "–"
+    return percent(counts[PASSED] / decided if rate is None else rate)
 
 
 def _bars(header: EvalHeader, run: Run, statistics: RunStatistics) -> tuple[Bar, ...]:

@@ -133,7 +133,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
             <div className="row">
               <span className="faint">{index === 0 ? "Baseline" : runs.length > 2 ? `Run ${index}` : "Run"}</span>
               <span className="grow" />
-              {row?.score && <Interval value={row.score.value} low={row.score.low} high={row.score.high} />}
+              {row?.score && <Interval score={row.score} />}
               {index === 0 && runs.length === 2 && reportSource() === null && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
             </div>
             <a className="truncate compare-name" href={formatAddress(`/runs/${encodeURIComponent(run)}`)} title={run}>

@@ -60,11 +60,6 @@ test("an empty list is offered only if a reader looks for it first", () => {
   expect(filtersOf(pair).map(([name]) => name)).toEqual(["changed", "worse", "better", "unchanged", "only_in_baseline"]);
 });
 
-test("dollars have cents, and small amounts two digits", () => {
-  const shown = [null, 0, 0.5, 0.05, 0.0153, 0.00021, 0.996, 12.3, -0.5, 3e-15].map(money);
-  expect(shown).toEqual(["–", "$0", "$0.50", "$0.05", "$0.015", "$0.00021", "$1.00", "$12.30", "$-0.50", "$0.000000000000003"]);
-});
-
 describe("a case that is not among the loaded rows", () => {
   const row = (passed: number, failed: number) =>
     ({ position: 7, status: failed > 0 ? "failed" : "passed", trials: { total: passed + failed, passed, failed, unmeasured: 0 }, preview: { reason: "why" } }) as never;

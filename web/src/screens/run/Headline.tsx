@@ -1,6 +1,6 @@
 import type { Bar, Overview } from "~/api/cases";
-import { Chip, NotMeasured, onScale } from "~/ui/display";
-import { count, duration, money, plural, score as formatScore } from "~/ui/format";
+import { Chip, NotMeasured } from "~/ui/display";
+import { count, plural } from "~/ui/format";
 
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
 import { VisibleText } from "~/ui/VisibleText";
@@ -38,14 +38,12 @@ function ScoreCard({ overview }: { overview: Overview }) {
       ) : (
         <>
           <p className="headline-value num">
-            {formatScore(score.value)}
-            {score.low !== null && score.high !== null && <small>{` ${rangeText(score.low, score.high)}`}</small>}
+            {score.text}
+            {score.low !== null && <small>{` ${score.range}`}</small>}
           </p>
-          <ScoreScale score={score} bar={bar} />
+          {score.scale !== "number" && <ScoreScale score={score} bar={bar} />}
           <p className="quiet headline-note">
-            {score.low === null ? "No interval: there are too few " : "95 % interval"}
-            {score.low === null ? `${nounOf(overview)}s. ` : ` over ${plural(score.cases, nounOf(overview))}. `}
-            {intervalNote(score)}
+            {score.low === null ? `No interval: ${score.method}. ` : `95% interval (${score.method}) over ${plural(score.cases, nounOf(overview))}. `}
             {counts && `${countsText(counts)}.`}
           </p>
           <EffectiveNote overview={overview} />
@@ -53,17 +51,6 @@ function ScoreCard({ overview }: { overview: Overview }) {
       )}
     </div>
   );
-}
-
-/** The ends of an interval, as far as the scale from 0 to 1. */
-function rangeText(low: number, high: number): string {
-  const inside = onScale(low, high);
-  return `${formatScore(inside.low)}–${formatScore(inside.high)}`;
-}
-
-function intervalNote({ low, high }: NonNullable<Overview["run"]["score"]>): string {
-  if (low === null || high === null || !onScale(low, high).cut) return "";
-  return `The interval of the mean is ${formatScore(low)} to ${formatScore(high)}; a score lies between 0 and 1. `;
 }
 
 /** The score and its interval on the scale from 0 to 1, with the bar. */
@@ -132,24 +119,21 @@ function CostNumber({ overview: { cost, run } }: { overview: Overview }) {
   if (cost === null) {
     return (
       <HeadlineNumber label={label}>
-        <NotMeasured why="No cost was reported." />
+        <NotMeasured why="Nothing that has a cost was asked." />
       </HeadlineNumber>
     );
   }
-  if (cost.totalUsd === null) {
-    return (
-      <HeadlineNumber label={label} note="some costs are not known">
-        {cost.knownUsd > 0 ? `at least ${money(cost.knownUsd)}` : "not known"}
-      </HeadlineNumber>
-    );
-  }
-  return <HeadlineNumber label={label}>{money(cost.totalUsd)}</HeadlineNumber>;
+  return (
+    <HeadlineNumber label={label} note={cost.unknown ? "some costs are not known" : ""}>
+      {cost.text}
+    </HeadlineNumber>
+  );
 }
 
 function LatencyNumber({ overview: { latency } }: { overview: Overview }) {
   return (
-    <HeadlineNumber label="Latency, p95" note={latency?.medianMs == null ? "" : `median ${duration(latency.medianMs)}`}>
-      {latency?.p95Ms == null ? <NotMeasured why="No latency was recorded." /> : duration(latency.p95Ms)}
+    <HeadlineNumber label="Latency, p95" note={latency === null ? "" : `median ${latency.medianText}`}>
+      {latency === null ? <NotMeasured why="No latency was recorded." /> : latency.p95Text}
     </HeadlineNumber>
   );
 }
@@ -208,7 +192,7 @@ function EffectiveNote({ overview: { effective } }: { overview: Overview }) {
   const verdict = effective.passed === null ? "" : effective.passed ? ", passes" : ", fails";
   return (
     <p className="effective-note">
-      Effective <strong className="num">{formatScore(effective.score)}</strong>
+      Effective <strong className="num">{effective.text}</strong>
       {`${verdict}, with ${plural(effective.corrected.length, "corrected task")}. The recorded score stays.`}
     </p>
   );
@@ -217,10 +201,9 @@ function EffectiveNote({ overview: { effective } }: { overview: Overview }) {
 function RepeatNumber({ overview: { passK, run } }: { overview: Overview }) {
   const last = passK?.at(-1);
   if (last === undefined || run.trials === undefined) return null;
-  const range = last.low === null || last.high === null ? "" : `, ${rangeText(last.low, last.high)}`;
   return (
-    <HeadlineNumber label={`pass^${last.k}`} note={`all ${last.k} trials of a task pass${range}`}>
-      {formatScore(last.rate)}
+    <HeadlineNumber label={`pass^${last.k}`} note={`all ${last.k} trials of a ${nounOf({ run })} pass, ${last.range}`}>
+      {last.text}
     </HeadlineNumber>
   );
 }

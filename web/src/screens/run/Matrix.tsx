@@ -4,7 +4,7 @@ import { memo, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState
 import type { CaseRow, CaseSort, CheckColumn, CheckStats, SearchMatch } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { Chip } from "~/ui/display";
-import { count, duration, money, percent, plural, score as formatScore } from "~/ui/format";
+import { count, duration, money, plural, score as formatScore } from "~/ui/format";
 import { Icon } from "~/ui/icons";
 
 import type { Rows } from "./rows";
@@ -135,7 +135,7 @@ function Head({ template, noun, columns, stats, view, onSort, onCheck, repeated,
               <span className="check-name">
                 <VisibleText text={column.label} />
               </span>
-              <small className="num">{rateText(stats.find((one) => one.index === column.index))}</small>
+              <small className="num">{stats.find((one) => one.index === column.index)?.rateText ?? ""}</small>
             </button>
           </div>
         ))}
@@ -155,17 +155,6 @@ function Head({ template, noun, columns, stats, view, onSort, onCheck, repeated,
       </div>
     </div>
   );
-}
-
-function rateText(stats: CheckStats | undefined): string {
-  if (stats === undefined) return "";
-  const total = stats.passed + stats.failed;
-  return total === 0 ? "–" : percent(rounded(stats.passed / total), stats.failed === 0 || stats.passed === 0 ? 0 : 1);
-}
-
-/** A share that is not all and not nothing never reads as 100 % or 0 %. */
-function rounded(share: number): number {
-  return share === 0 || share === 1 ? share : Math.min(0.999, Math.max(0.001, share));
 }
 
 interface Shape {

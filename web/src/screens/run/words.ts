@@ -1,7 +1,7 @@
 /** The verdict of a run and the state of a case, in words. */
 
 import type { Bar, CaseRow, CaseStatus, CheckCell, Overview } from "~/api/cases";
-import { count, duration, money, plural, score } from "~/ui/format";
+import { count, plural } from "~/ui/format";
 
 export type Tone = "pass" | "fail" | "warn" | "live" | "mute";
 
@@ -30,27 +30,26 @@ export interface Verdict {
 interface BarWords {
   noun: string;
   low: boolean; // a value below the bar fails
-  format: (value: number) => string;
 }
 
 const BARS: Record<string, BarWords> = {
-  passScore: { noun: "score", low: true, format: score },
-  maxCostUsd: { noun: "cost", low: false, format: money },
-  maxP95LatencyMs: { noun: "p95 latency", low: false, format: duration },
+  passScore: { noun: "score", low: true },
+  maxCostUsd: { noun: "cost", low: false },
+  maxP95LatencyMs: { noun: "p95 latency", low: false },
 };
 
 /** `score at least 0.700`. */
 export function barText(bar: Bar): string {
-  const { noun, low, format } = BARS[bar.name] ?? { noun: bar.name, low: true, format: String };
-  return `${noun} ${low ? "at least" : "at most"} ${format(bar.required)}`;
+  const { noun, low } = BARS[bar.name] ?? { noun: bar.name, low: true };
+  return `${noun} ${low ? "at least" : "at most"} ${bar.requiredText}`;
 }
 
 /** Why a bar was met or not. */
 export function barSentence(bar: Bar): string {
-  const { noun, low, format } = BARS[bar.name] ?? { noun: bar.name, low: true, format: String };
-  const required = format(bar.required);
-  if (bar.observed === null) return `The ${noun} is not known, and the bar is ${required}.`;
-  const observed = format(bar.observed);
+  const { noun, low } = BARS[bar.name] ?? { noun: bar.name, low: true };
+  const required = bar.requiredText;
+  if (bar.observedText === null) return `The ${noun} is not known, and the bar is ${required}.`;
+  const observed = bar.observedText;
   if (bar.met) return `The ${noun} ${observed} meets the bar of ${required}.`;
   return `The ${noun} ${observed} is ${low ? "below" : "above"} the bar of ${required}.`;
 }

@@ -53,7 +53,7 @@ export function Outcome({ run }: { run: RunRow }) {
 export function ScoreCell({ run }: { run: RunRow }) {
   if (run.kind === "workflow" || run.kind === "deployment") return <Missing />;
   if (run.score === null) return isLive(run.status) ? <Missing /> : <NotMeasured />;
-  return <Interval value={run.score.value} low={run.score.low} high={run.score.high} bar />;
+  return <Interval score={run.score} bar />;
 }
 
 function measured(counts: CaseCounts): number {
@@ -157,7 +157,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", title: "Of the agent and of the judges; of an evaluation, its judges", width: "74px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costUsd === null ? "faint" : ""}>{format.money(run.costUsd)}</span> },
+    { id: "cost", header: "Cost", title: "Of the agent and of the judges; of an evaluation, its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",

@@ -1,0 +1,40 @@
+"""Numbers as texts. The page has the same rules in TypeScript, and its tests read the same table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.stats.number_text import cost_text, format_usd, milliseconds_text, percent, range_text, score_text
+
+EXAMPLES = json.loads((Path(__file__).parents[2] / "web/src/ui/number_examples.json").read_text())
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["score"])
+def test_a_score_has_three_digits_and_never_reads_as_all_or_nothing(value, text):
+    assert score_text(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["money"])
+def test_an_amount_has_cents_or_three_digits(value, text):
+    assert format_usd(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (percent(0.9996), ">99.9%"),
+        (percent(0.0004), "<0.1%"),
+        (range_text(0.571, 0.949, "rate"), "57.1–94.9%"),
+        (range_text(0.8125, 1.0, "score"), "0.812–1.000"),
+        (range_text(3.14159, 1234.5, "number"), "3.142–1234"),
+        (range_text(None, None, "rate"), "–"),
+        (cost_text(0.006, 0), "$0.00600"),
+        (cost_text(0.006, 2), "at least $0.00600"),
+        (cost_text(0.0, 2), "unknown"),
+        (milliseconds_text(1234.4), "1,234 ms"),
+        (milliseconds_text(0.25), "0.25 ms"),
+    ],
+)
+def test_numbers_read_as_a_person_writes_them(text, written):
+    assert text == written

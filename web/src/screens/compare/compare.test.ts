@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { money } from "~/ui/format";
 import { axisOf, distribution, type Mark, scatter } from "./marks";
 import { caseOf } from "./outside";
 import { differenceText, filtersOf, valueText } from "./words";

@@ -200,7 +200,7 @@ function EffectiveNote({ overview: { effective } }: { overview: Overview }) {
 
 function RepeatNumber({ overview: { passK, run } }: { overview: Overview }) {
   const last = passK?.at(-1);
-  if (last === undefined || run.trials === undefined) return null;
+  if (last === undefined) return null;
   return (
     <HeadlineNumber label={`pass^${last.k}`} note={`all ${last.k} trials of a ${nounOf({ run })} pass, ${last.range}`}>
       {last.text}

@@ -15,6 +15,7 @@ from assay.comparison.gate_policy import PRESETS
 from assay.comparison.gate_reports import plain
 from assay.comparison.level import RunLevel
 from assay.terminal import as_json_escapes, one_line
+from support.command import on_a_terminal
 from support.result_lines import check_result, complete, result_line, run_document
 from support.result_lines import write_jsonl as write_lines
 
@@ -189,6 +190,16 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
     assert (document["outcome"], document["exit_code"], document["preset"]) == (
         outcome, CODES[outcome], preset,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("preset", "code", "look"),
+    [("lenient", 0, "\x1b[1;32mpassed\x1b[0m: no"), ("balanced", 1, "\x1b[1;33mundecided\x1b[0m: "), ("strict", 3, "\x1b[1;31mfailed\x1b[0m: ")],
+)  # fmt: skip
+def test_each_outcome_has_its_look_on_a_terminal(folder, trials, preset, code, look):
+    trials(*SEEN)
+    arguments = ("gate", "is.jsonl", "--baseline", "was.jsonl", "--preset", preset)
+    assert on_a_terminal(*arguments, folder=folder, code=code).startswith(look)
 
 
 def test_a_policy_sets_the_rules_of_a_preset_itself(folder, capsys, monkeypatch, trials):

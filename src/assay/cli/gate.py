@@ -82,8 +82,10 @@ def _show(result: GateResult) -> None:
         return
     from assay.cli.console_table import Page, cell  # deferred import: rich loads slowly
 
-    line = cell(result.outcome, LOOKS[result.outcome])
-    Page().put(line.append(cell(f": {result.reason}")))
+    line = cell("").append(
+        result.outcome, LOOKS[result.outcome]
+    )  # the style of the first part is that of all
+    Page().put(line.append(f": {result.reason}"))
 
 
 def _policy(options: GateOptions) -> GatePolicy:

@@ -12,7 +12,7 @@ import os
 import sys
 
 OWNER = "ASSAY_TESTS_OWNER"  # the number of the process of tests for which a process runs
-LOADED = ("scipy.special", "yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command",
+LOADED = ("scipy.special", "yaml", "dbos", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command",
           "encodings.utf_8_sig", "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 # All of assay but what few processes need, and takes long to load.
 SLOW = ("assay.__main__", "assay.backends.models.transport_openai", "assay.backends.stores.migrations", "assay.backends.telemetry",

@@ -23,7 +23,9 @@ def simulate(rounds: int, sizes: tuple[int, ...] = SIZES) -> Shares:
     shares: Shares = {}
     for size in sizes:
         for trials in TRIALS:
-            counts = {preset: dict.fromkeys(OUTCOMES, 0) for preset in PRESETS}
+            counts: dict[PresetName, dict[GateOutcome, int]] = {
+                preset: dict.fromkeys(OUTCOMES, 0) for preset in PRESETS
+            }
             rng = numpy().random.default_rng([SEED, size, trials])
             for _ in range(rounds):
                 for preset, outcome in _outcomes(rng, size, trials):

@@ -8,7 +8,7 @@ import pytest
 from support.coverage_simulation import ALPHA, CELLS, MEDIAN_SIZES, simulate, simulate_medians, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
-ROUNDS, ALL_ROUNDS = 50, 4_000
+ROUNDS, ALL_ROUNDS = 20, 4_000
 MEDIAN_ROUNDS, ALL_MEDIAN_ROUNDS = 20, 500
 
 

@@ -4,7 +4,7 @@
 # pyright: reportOperatorIssue=false, reportOptionalOperand=false
 
 from itertools import product
-from math import comb, prod
+from math import comb, erfc, prod, sqrt
 
 import pytest
 from hypothesis import given
@@ -87,7 +87,7 @@ def test_unchanged_cases_never_turn_a_verdict_of_passes(gains, losses, level):
 @pytest.mark.parametrize("unchanged", UNCHANGED)
 def test_false_alarms_of_passes_are_at_most_alpha_for_every_number_of_changed_cases(unchanged):
     """If the runs are alike, the gains among the changed cases are binomial: every outcome is summed."""
-    for changed in range(1 if not unchanged else 0, 61):
+    for changed in range(0 if unchanged else 1, 61, 1 if unchanged < 100 else 6):
         alarm = sum(
             comb(changed, gains) / 2**changed
             for gains in range(changed + 1)
@@ -162,8 +162,7 @@ def test_many_changes_of_any_size_are_bounded_work_and_near_t():
     for size in (300, 30_000):
         changes = rng.normal(2 / size**0.5, 1, size)
         z = changes.sum() / (changes**2).sum() ** 0.5
-        normal = 2 * lazy_module("scipy.stats").norm.sf(abs(z))
-        assert sign_flip_p(changes) == pytest.approx(normal, abs=0.01)
+        assert sign_flip_p(changes) == pytest.approx(erfc(abs(z) / sqrt(2)), abs=0.01)
     assert sign_flip_p(rng.normal(1, 1, 1_000)) < 1e-12  # many slices need so small a p
 
 

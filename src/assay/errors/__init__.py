@@ -44,13 +44,12 @@ All errors.
     workers/worker.py                             a task in a worker process: its exception is its answer
     agents/invocation.py, pytest_plugin/samples.py an agent and the tools it calls
     checks/registry.py                            a module of --check-module, an entry point
-    foreign_code.py                               foreign code in a thread: its exception goes to the caller
+    foreign_code.py, workers/threads.py           code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
     backends/stores/*, backends/engines/dbos/*    a database and its driver; a unit of work on a worker
     backends/telemetry/*                          a traced block: recorded and raised again
     ports/supervise.py                            a background task: its crash is logged and counted
-    workers/threads.py                            work in a thread: its exception goes to the caller
     runs/conductor.py                               a kind of run: its bug ends only its own run
     cli/evaluate_io.py                            anything: results are written first, then it is raised again
     cli/main.py                                   a bug in assay: reported in one line, without a traceback
@@ -105,15 +104,12 @@ class Refusal(Exception):
 
 
 class InvalidRequest(Refusal):
-    """All problems of a request."""
+    """All problems of a request. Of many problems, only the first `MOST_PROBLEMS` are made and kept."""
 
     def __init__(self, problems: str | Problem | Iterable[Problem]) -> None:
-        """Of many problems, only the first `MOST_PROBLEMS` are made and kept."""
-        if isinstance(problems, str):
-            problems = Problem("", problems)
-        self.problems: tuple[Problem, ...] = (
-            (problems,) if isinstance(problems, Problem) else tuple(islice(problems, MOST_PROBLEMS))
-        )
+        if isinstance(problems, str | Problem):
+            problems = [problems if isinstance(problems, Problem) else Problem("", problems)]
+        self.problems: tuple[Problem, ...] = tuple(islice(problems, MOST_PROBLEMS))
         super().__init__("\n".join(self.lines))
 
     @property
@@ -121,7 +117,7 @@ class InvalidRequest(Refusal):
         """One line per problem for the first hundred, and the number of the others."""
         more = len(self.problems) - SHOWN
         lines = tuple(map(str, self.problems[:SHOWN]))
-        least = "at least " if len(self.problems) == MOST_PROBLEMS else ""
+        least = "at least " * (len(self.problems) == MOST_PROBLEMS)
         return (*lines, f"and {least}{more:,} more problems") if more > 0 else lines
 
     @property

@@ -357,7 +357,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygot
     assert "cancelling; the tasks that are done are stored" in err
     _, line = assay("list").out.splitlines()
     assert " local.slow.agent  " in line
-    assert "– 2 of 3 1 (1 never reached)" in " ".join(line.split())  # no score
+    assert "1.000 2 of 3 1 (1 never reached)" in " ".join(line.split())  # the score so far, no verdict
     (tmp_path / "quick").touch()
     whole = assay("run", "--resume", "latest")
     assert whole.code == 0, whole.err

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.fep.check_numbers import Numbers, NumbersByName, NumbersRecord, numbers_for
 from assay.fep.columns import BLOCK, Column, SpillFile
-from assay.fep.number_ranges import Ranges, common_range, common_ranges
+from assay.fep.number_ranges import Ranges, common_ranges
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import (
     FEW,
@@ -23,7 +24,7 @@ from assay.fep.statistics import (
 )
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
-from assay.stats.intervals import Range, Rate
+from assay.stats.intervals import Rate
 
 MAX_NUMBER = sys.float_info.max  # results of older versions may have larger integers; now they are errors
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
@@ -147,7 +148,7 @@ class Answers:
                     self._numbers_of(check_index, name).add(id, float(value))
         return 0
 
-    def _numbers_of(self, check_index: int, name: str) -> "Numbers":
+    def _numbers_of(self, check_index: int, name: str) -> Numbers:
         limits = None if self.ranges is None else self.ranges[check_index].get(name)
         return numbers_for(self._numbers, self.labels[check_index], name, limits, self._spill_file)
 
@@ -187,54 +188,12 @@ class Answers:
         return tuple(sorted(self.codes)) if few and len(set(self.ids)) == len(self.ids) else None
 
 
-class Numbers:
-    """The numbers of one check under one name, each with the id of its case. `limits` is their range, if it is known."""
-
-    __slots__ = ("column", "ids", "limits", "values")
-
-    def __init__(self, limits: Range | None, spill_file: SpillFile) -> None:
-        self.limits = limits
-        self.ids: list[str] = []
-        self.values: list[float] = []
-        self.column = Column(spill_file)
-
-    def add(self, id: str, value: float) -> None:
-        self.ids.append(id)
-        self.values.append(value)
-
-    def pack(self) -> None:
-        self.column.extend(self.ids, self.values)
-        self.ids, self.values = [], []
-
-
-NumbersByName = dict[tuple[str, str], Numbers]  # by the label of the check and the name of the number
-
-
-def numbers_for(
-    by_name: NumbersByName, label: str, name: str, limits: Range | None, spill_file: SpillFile
-) -> Numbers:
-    numbers = by_name.get((label, name))
-    if numbers is None:
-        numbers = by_name[label, name] = Numbers(limits, spill_file)
-    elif numbers.limits is not None and numbers.limits != limits:
-        numbers.limits = None if limits is None else common_range(numbers.limits, limits)
-    return numbers
-
-
 class AnswersRecord(Struct, frozen=True, array_like=True):
     """Stored answers of a run that has not ended."""
 
     labels: tuple[str, ...]
     ids: list[str]
     codes: bytes
-
-
-class NumbersRecord(Struct, frozen=True, array_like=True):
-    label: str
-    name: str
-    ids: list[str]
-    values: list[float]
-    limits: Range | None = None
 
 
 class TallyRecord(Struct, omit_defaults=True):

@@ -124,9 +124,8 @@ class InvalidRequest(Refusal):
     def details(self) -> dict[str, object]:
         """The first hundred problems."""
         details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:SHOWN]]}
-        if len(self.problems) > SHOWN:
-            details["more"] = len(self.problems) - SHOWN
-        return details
+        more = len(self.problems) - SHOWN
+        return details | ({"more": more} if more > 0 else {})
 
 
 class UnknownCheck(InvalidRequest):

@@ -10,10 +10,11 @@ import re
 import grpc
 import pytest
 
-from support.deployments import CANARY, DEPLOYMENTS, deployed, wait_for
+from support.deployments import CANARY, DEPLOYMENTS, deployed
 from support.evals import golden, rubric
 from support.grpc_client import Client, message_of, refused
 from support.openwop_client import begun, ended, log_of, suite, types_of
+from support.waiting import wait_until
 
 pytest.importorskip("dbos")
 AGENT = "local.parts.answer"
@@ -79,7 +80,7 @@ def evaluate_lines(client, body):
     started = client.post("/v1/evaluations", content=lines, headers={"content-type": "application/x-ndjson"})
     assert started.status_code == 202, started.text
     id = started.json()["operation_id"]
-    wait_for(lambda: client.get(f"/v1/operations/{id}").json()["status"] in ("completed", "failed"))
+    wait_until(lambda: client.get(f"/v1/operations/{id}").json()["status"] in ("completed", "failed"))
     return counted(client.get(f"/v1/evaluations/{id}").json())
 
 
@@ -147,7 +148,7 @@ def start_workflow(client, workflow, **inputs):
 
 def rest_of(client, run):
     """The run, once it has ended or waits for a person."""
-    seen = wait_for(lambda: not_active(client.get(f"/v1/runs/{run}").json()))
+    seen = wait_until(lambda: not_active(client.get(f"/v1/runs/{run}").json()))
     return seen["status"]
 
 
@@ -309,7 +310,7 @@ def assert_logged(deployment, before):
         new = deployment.said[before:].splitlines()
         return [line for line in new if "a bug in assay: RuntimeError at " in line]
 
-    logged = wait_for(lines)  # a process may log just after a client sees the end
+    logged = wait_until(lines)  # a process may log just after a client sees the end
     assert all(re.search(r" error +assay\.(runs|workers): ", line) for line in logged)
     assert any("parts.py:" in line for line in logged)
     assert CANARY not in deployment.said

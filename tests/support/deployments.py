@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import time
 
 import httpx
 
@@ -149,12 +148,3 @@ def deployed(zygote, folder, name):
             httpx.Client(base_url=group.address, headers={"X-API-Key": key}, timeout=60, limits=limits)
         )
         yield Deployment(client, group.calls, key, [group.process, *workers])
-
-
-def wait_for(look, seconds=60):
-    """What `look` returns, once it is true."""
-    until = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < until, "it has not happened"
-        time.sleep(0.02)
-    return seen

@@ -237,9 +237,9 @@ def deployment(request, zygote, tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_gives_the_same_on_every_deployment(deployment, kind):
     run, asked, expected = KINDS[kind]
-    before = len(deployment.said)
+    before = deployment.mark()
     assert run(deployment.client, asked) == expected
-    assert "a bug in assay" not in deployment.said[before:]
+    assert "a bug in assay" not in deployment.said(before)
 
 
 def planted(cases=3):
@@ -280,7 +280,7 @@ def fail_in_a_batch(deployment):
 
 @pytest.mark.parametrize("fail", [fail_evaluation, fail_evaluation_over_grpc, fail_in_a_batch])
 def test_an_evaluation_that_fails_is_an_error_and_its_counts_are_those_of_its_results(deployment, fail):
-    before = len(deployment.said)
+    before = deployment.mark()
     id = fail(deployment)
     result = deployment.client.get(f"/v1/evaluations/{id}").json()
     status, cases, _ = counted(result)
@@ -293,7 +293,7 @@ def test_an_evaluation_that_fails_is_an_error_and_its_counts_are_those_of_its_re
 
 @pytest.mark.parametrize("kind", ["eval", "workflow"])
 def test_a_bug_in_another_kind_of_run_fails_it_and_is_logged(deployment, kind):
-    before = len(deployment.said)
+    before = deployment.mark()
     if kind == "eval":
         run = begun(deployment.client, suite(golden(CANARY, "x", "x"), name="planted"), AGENT)
     else:
@@ -307,10 +307,10 @@ def assert_logged(deployment, before):
     """The traceback at error level, and nothing of the content."""
 
     def lines():
-        new = deployment.said[before:].splitlines()
-        return [line for line in new if "a bug in assay: RuntimeError at " in line]
+        new = deployment.said(before).splitlines()
+        found = [line for line in new if "a bug in assay: RuntimeError at " in line]
+        return found if any("parts.py:" in line for line in found) else []
 
-    logged = wait_until(lines)  # a process may log just after a client sees the end
+    logged = wait_until(lines)  # the logs of several processes are read one after the other
     assert all(re.search(r" error +assay\.(runs|workers): ", line) for line in logged)
-    assert any("parts.py:" in line for line in logged)
-    assert CANARY not in deployment.said
+    assert CANARY not in deployment.said()

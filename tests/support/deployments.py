@@ -38,14 +38,6 @@ class Patient(Checker):
         await asyncio.sleep(0)
         return {"passed": self.text == "Paris"}
 
-class Apart(Checker):
-    type = "apart"
-    isolate = True
-    text: str
-
-    def run(self, services):
-        return {"passed": self.text == "Paris"}
-
 async def answer(task, ctx):
     return await ctx.tool("shop:capital") if task == "look it up" else task
 
@@ -57,8 +49,20 @@ def read(about):
         return {"verdict": "fail"}
     return {"verdict": "pass" if "sources" in about["result"] else "revise", "notes": "name the sources"}
 """
+# a module of its own: each process for isolated checks loads it
+APART = """
+from assay.checks.checker import Checker
+
+class Apart(Checker):
+    type = "apart"
+    isolate = True
+    text: str
+
+    def run(self, services):
+        return {"passed": self.text == "Paris"}
+"""
 SETTINGS = """
-check_modules = ["parts:Patient", "parts:Apart"]
+check_modules = ["parts:Patient", "apart:Apart"]
 promotion_policy = "policy.yaml"
 [providers.demo]
 kind = "scripted"
@@ -102,23 +106,29 @@ DEPLOYMENTS = ["sqlite", "postgres", "sqlite-two", "postgres-two", "postgres-wor
 
 
 class Deployment:
-    """One of them, with a client. `said` is what its processes have logged."""
+    """One of them, with a client."""
 
     def __init__(self, client, grpc, key, processes):
         self.client, self.grpc, self.key, self._processes = client, grpc, key, processes
 
-    @property
-    def said(self):
-        """Read without moving the place where the processes write."""
+    def mark(self):
+        """The place in each log, for `said`."""
+        return [os.fstat(process._err.fileno()).st_size for process in self._processes]
+
+    def said(self, since=None):
+        """What its processes have logged since a mark. It is read without moving the place where they write."""
         logs = [process._err.fileno() for process in self._processes]
-        return "".join(os.pread(log, os.fstat(log).st_size, 0).decode() for log in logs)
+        return "".join(
+            os.pread(log, os.fstat(log).st_size, first).decode()
+            for log, first in zip(logs, since or [0] * len(logs), strict=True)
+        )
 
 
 @contextlib.contextmanager
 def deployed(zygote, folder, name):
     database, _, form = name.partition("-")
     for file, text in {
-        "parts.py": PARTS, "assay.toml": SETTINGS, "script.json": json.dumps(SCRIPT), "policy.yaml": POLICY,
+        "parts.py": PARTS, "apart.py": APART, "assay.toml": SETTINGS, "script.json": json.dumps(SCRIPT), "policy.yaml": POLICY,
     }.items():  # fmt: skip
         (folder / file).write_text(text)
     environ = {"OPENWOP_CONFORMANCE_SEED": "true", "OPENWOP_TEST_SEAM_ENABLED": "true"}

@@ -365,6 +365,7 @@ def test_a_tenant_has_at_most_its_units_at_once(bench):
         running[work] += 1
         most[work] = max(most[work], running[work])
         most["all"] = max(most["all"], running.total())
+        await until(lambda: most["all"] >= 2)  # both tenants have met
         await asyncio.sleep(0.15)
         running[work] -= 1
         return b""

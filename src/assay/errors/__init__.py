@@ -300,8 +300,7 @@ class NotRepresentable(Refusal):
 
 class _AboutARun(Refusal):
     def __init__(self, message: str, status: str) -> None:
-        self.status = status
-        self._details = {"status": status}
+        self.status, self._details = status, {"status": status}
         super().__init__(message)
 
 
@@ -342,8 +341,7 @@ class IdempotencyInFlight(Refusal):
     code = "idempotency_in_flight"
 
     def __init__(self, message: str, *, retry_after: float = 1) -> None:
-        self.retry_after = retry_after
-        self._details = {"retryAfter": retry_after}
+        self.retry_after, self._details = retry_after, {"retryAfter": retry_after}
         super().__init__(message)
 
 

@@ -286,3 +286,5 @@ def assert_report(run, overview, texts, site, command):
     for part in ("latency", "cost"):
         assert copy["overview"][part] == overview[part]
     assert copy["overview"]["run"]["score"] == overview["run"]["score"]
+    counts = site.client.post(f"/v1/host/assay/runs/{run}/cases:query", json={}).json()["counts"]
+    assert copy["counts"] == counts

@@ -21,6 +21,7 @@ const run = {
   overview: { run: { runId: "eval_1", counts: null }, columns: [] },
   rows: [row(0, "passed", 1), row(1, "error", null), row(2, "failed", 0.5, 1), row(3, "failed", 0)],
   total: 9,
+  counts: { all: 9, passed: 6, failed: 2, ungraded: 0, error: 1, skipped: 0 },
   details: { "2": { caseId: "case-2", input: "Where is Order 17?", trials: [{ output: "Lost.", checks: [{ reason: "too short" }] }] } },
 } as unknown as ReportRun;
 const positions = (query: object) => pageOf(run, query).cases.map((one) => one.position);

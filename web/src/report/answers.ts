@@ -52,12 +52,11 @@ export function pageOf(run: ReportRun, query: CasesQuery): CasesAnswer {
     if (a === null || b === null) return a === b ? one.position - other.position : a === null ? 1 : -1;
     return sign * (a - b) || one.position - other.position;
   });
-  const counts = run.overview.run.counts ?? { passed: 0, failed: 0, ungraded: 0, error: 0, skipped: 0 };
   const next = first + limit;
   return {
     cases: rows.slice(first, next),
     ...(next < rows.length ? { next: String(next) } : {}),
-    counts: { ...counts, all: run.total },
+    counts: run.counts,
     matching: rows.length,
     columns: run.overview.columns ?? [],
   };

@@ -1,11 +1,12 @@
 /** The data that `assay report` put into this document: answers of the REST API. */
-import type { CaseDetail, CaseRow, Overview } from "~/api/cases";
+import type { CaseDetail, CaseRow, CasesAnswer, Overview } from "~/api/cases";
 import type { ComparedCases, ComparisonView } from "~/api/comparison";
 
 export interface ReportRun {
   overview: Overview;
   rows: CaseRow[];
   total: number;
+  counts: CasesAnswer["counts"]; // of all rows
   details: Record<string, CaseDetail>;
 }
 

@@ -121,7 +121,7 @@ async def query_cases(call: HttpRequest) -> Response:
     page = await _page(store, run, trials, totals, filter, request, offset)
     labels = labels_of(run)
     after = offset + len(page.cases)
-    counts = await _row_counts(store, run, trials, totals)
+    counts = await row_counts(store, run, trials, totals)
     return answer(
         CasesAnswer(
             cases=await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews),
@@ -134,7 +134,8 @@ async def query_cases(call: HttpRequest) -> Response:
     )
 
 
-async def _row_counts(store: Store, run: Run, trials: int, totals: CaseTotals) -> RowCounts:
+async def row_counts(store: Store, run: Run, trials: int, totals: CaseTotals) -> RowCounts:
+    """The rows of the table by outcome."""
     if trials == 1:
         counts = {name: getattr(totals, name) for name in LETTERS}
     else:

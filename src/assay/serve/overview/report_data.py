@@ -16,14 +16,14 @@ from assay.comparison.view import LISTS, ComparisonView, PairView
 from assay.comparison.wording import about_cases
 from assay.errors import NotFound
 from assay.fep.service import EvaluationService
-from assay.ports import CLOSED, Run
+from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
 from assay.runs.case_blocks import all_blocks
 from assay.runs.case_pages import PageRequest, page_of
 from assay.runs.case_table import CaseFilter
 from assay.serve.fep.comparison_cache import ComparisonCache
 from assay.serve.fep.comparison_view import ComparedCases, read_cases
-from assay.serve.overview.case_list import case_rows
+from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
 from assay.serve.overview.case_reader import case_detail
 from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.run_overview import labels_of, read_overview
@@ -43,7 +43,8 @@ class ReportRun(Struct, frozen=True, kw_only=True):
 
     overview: dict[str, Any]
     rows: list[CaseRow]
-    total: int  # cases that have a result
+    total: int  # rows of cases that have a result
+    counts: RowCounts  # of all these rows
     details: dict[str, Any]
 
 
@@ -117,7 +118,9 @@ async def _run(
         document = redacted_overview(document)
     elif options.details:
         details = await _details(evaluations, run, [*first, *(row.position for row in rows)], budget)
-    return ReportRun(overview=document, rows=rows, total=page.matching, details=details)
+    totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
+    counts = await row_counts(store, run, trials, totals)
+    return ReportRun(overview=document, rows=rows, total=page.matching, counts=counts, details=details)
 
 
 async def _details(

@@ -119,7 +119,7 @@ function CostNumber({ overview: { cost, run } }: { overview: Overview }) {
   if (cost === null) {
     return (
       <HeadlineNumber label={label}>
-        <NotMeasured why="Nothing that has a cost was asked." />
+        <span title="Nothing that has a cost was asked.">none</span>
       </HeadlineNumber>
     );
   }

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import BadLine, InvalidRequest
+from assay.errors import BadLine, InvalidRequest, Problem
 from assay.fep.column_map import Part
 from assay.fep.rows import has_rows, items_of
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.settings import load
 
 Document = dict[str, Any]
@@ -50,11 +51,14 @@ def _documents(name: str, part: Part, columns: Mapping[str, str] | None) -> Iter
 def _document(raw: bytes, place: str, part: Part) -> Document:
     shape = _SHAPES[part]
     try:
-        return msgspec.json.decode(raw, type=shape)
+        document = msgspec.json.decode(raw, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(
             f"{place}: expected {'a test case' if part == 'case' else 'a context'}: {wrong}"
         ) from None
+    if (name := duplicate_member(raw, document)) is not None:
+        raise InvalidRequest(Problem(f"{place}: {name}", TWICE))
+    return document
 
 
 _SHAPES: dict[Part, Any] = {"case": dict[str, Any], "context": dict[str, dict[str, Any]]}

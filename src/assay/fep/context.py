@@ -11,6 +11,7 @@ from assay.errors import MOST_PROBLEMS, Problem
 from assay.fep.error_paths import deepest_path, join_path, path_of_non_finite, path_of_unencodable
 from assay.ports import Limits
 from assay.protocol import json_types as values
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import depth, is_list, is_object
 from assay.protocol.validation_messages import is_number_too_large, number_too_large, problems_in
@@ -49,6 +50,12 @@ def read_context(line: bytes, limits: Limits) -> Context:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise NotAContext([Problem("", not_json(line, wrong))]) from None
     return context_of(line, document, limits)
+
+
+def refuse_duplicates(context: Context, line: bytes) -> None:
+    """Raise NotAContext if an object of the line that a context was read from has a member twice."""
+    if (name := duplicate_member(line, context.document)) is not None:
+        raise NotAContext([Problem(name, TWICE)])
 
 
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:

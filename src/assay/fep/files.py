@@ -17,6 +17,7 @@ from assay.fep.context import CONTAINERS, not_json, to_json_document, too_long
 from assay.fep.parquet_reader import parquet_rows
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 Format = Literal["json", "jsonl", "yaml", "csv", "parquet"]
@@ -234,12 +235,15 @@ def _json_or_yaml(data: bytes, name: str) -> Any:
 
 def _parse_json(data: bytes, path: str) -> Any:
     try:
-        return msgspec.json.decode(data)
+        document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
         line = data[: _byte_offset(wrong)].rstrip().count(b"\n") + 1
         raise BadLine(f"{path}:{line}" if line > 1 else path, [Problem("", not_json(data, wrong))]) from None
     except RecursionError:
         raise BadLine(path, [Problem("", "nested too deeply to be read")]) from None
+    if (name := duplicate_member(data, document)) is not None:
+        raise BadLine(path, [Problem(name, TWICE)])
+    return document
 
 
 def _byte_offset(error: Exception) -> int:
@@ -310,6 +314,8 @@ def _set_cell(document: dict[str, Any], column: str, text: str) -> Problem | Non
             value = msgspec.json.decode(text.encode())
         except (msgspec.DecodeError, RecursionError) as wrong:
             return Problem(column, not_json(text.encode(), wrong))
+        if (name := duplicate_member(text.encode(), value)) is not None:
+            return Problem(f"{column}.{name}", TWICE)
     *outer, last = column.split(".")
     for name in outer:
         inner = document.setdefault(name, {})

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import BadLine
+from assay.errors import BadLine, Problem
 from assay.fep.column_map import ColumnMap, Part, find_columns, is_row
 from assay.fep.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
+from assay.protocol.duplicates import TWICE, duplicate_member, is_sampled
 from assay.protocol.json_types import is_object
 
 TABLES = ("csv", "parquet")
@@ -37,6 +38,10 @@ def items_of(
         document = _document(piece)
         if not is_object(document):
             yield piece  # its problems are reported by the reader of contexts
+            continue
+        twice = duplicate_member(piece.raw, document) if piece.end and is_sampled(piece.end) else None
+        if twice is not None:
+            yield piece._replace(raw=b"", problems=(Problem(twice, TWICE),))
             continue
         if mapping is None:
             mapping = find_columns(piece.columns or tuple(document), columns or {}, part, name, table=table)

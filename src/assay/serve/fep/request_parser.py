@@ -27,6 +27,7 @@ from assay.fep.request import (
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.elements import check_elements
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, preview
@@ -320,13 +321,15 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
 
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:
-    """The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one."""
+    """The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one. A member twice is refused."""
     if not body or len(body) > SMALL:
         return None
     try:
         document = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    if (name := duplicate_member(body, document)) is not None:
+        raise InvalidRequest(Problem(name, TWICE))
     pairs = zip(document["test_cases"], document["outputs"], strict=False)
     return [{"test_case": case, "output": output} for case, output in pairs]
 

@@ -26,6 +26,7 @@ from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.runs.budgets import TimeBudget
 from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
+from assay.workers.threads import off_loop
 
 MAX_MODELS = 5  # in the metadata of a run
 _pack = msgspec.msgpack.encode
@@ -136,7 +137,10 @@ class EvalState:
         return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     async def finish(self, store: Store) -> None:
-        self._statistics = eval_statistics(self._scorecard, self._kinds, ended=True)
+        size = 64 * len(self._kinds)  # bytes of a score, about
+        self._statistics = await off_loop(
+            size, lambda: eval_statistics(self._scorecard, self._kinds, ended=True)
+        )
 
     def _last_metadata(self) -> dict[str, Any]:
         return self.metadata() | statistics_metadata(self._statistics)

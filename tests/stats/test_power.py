@@ -18,7 +18,7 @@ from assay.stats.power import (
 from support.lazy_module import lazy_module
 
 np = lazy_module("numpy")
-ROUNDS, ALL_ROUNDS = 200, 4_000
+ROUNDS, ALL_ROUNDS = 200, 1_000
 
 
 @cache

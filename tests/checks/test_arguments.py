@@ -313,7 +313,13 @@ def test_a_deferred_check_is_imported_when_its_type_is_used():
     assert registry.find("refusal", None).type == "refusal"
     with pytest.raises(ModuleNotFoundError):
         registry.find("away", None)
-    with pytest.raises(UsageError, match=r"are both refusal@1\.0\.0"):
+    with pytest.raises(UsageError, match=r"are both refusal@2\.0\.0"):
         Registry(deferred={"refusal": table["refusal"]}).with_checks(
-            [type("Refusal", (Checker,), {"type": "refusal", "run": lambda self, services: {}})]
+            [
+                type(
+                    "Refusal",
+                    (Checker,),
+                    {"type": "refusal", "version": "2.0.0", "run": lambda self, services: {}},
+                )
+            ]
         )

@@ -603,7 +603,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
     assert ended.err.endswith("; the others were not measured\n")
     kept = len(statuses_in(tmp_path))
     assert kept > 0
-    assert f"{kept:,} cases" in ended.err
+    assert f"after 1 case, {kept:,} trials;" in ended.err
 
 
 @pytest.mark.sample(2)

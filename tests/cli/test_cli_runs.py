@@ -410,8 +410,11 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
         with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
-            result = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE).json()
-            told = operation(client, result["evaluation_id"])
+            answer = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
+            details = answer.json()["details"]
+            assert (answer.status_code, details["reason"]) == (500, "run_timeout")
+            told = operation(client, details["evaluation_id"])
+            result = client.get(f"/v1/evaluations/{details['evaluation_id']}").json()
     assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
     assert (told["status"], told["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
 

@@ -29,7 +29,8 @@ class ProblemCollector:
     def add(self, problems: Iterable[Problem]) -> None:
         """Add problems. Once there are too many, the request is refused, and the rest of it is not read."""
         spend()
-        self.problems.extend(islice(problems, MOST_PROBLEMS - len(self.problems)))
+        more = list(islice(problems, MOST_PROBLEMS))
+        self.problems[MOST_PROBLEMS - len(more) :] = more  # too many of one part hide no problem of the next
         if len(self.problems) >= MOST_PROBLEMS:
             raise InvalidRequest(self.problems)
 

@@ -570,13 +570,26 @@ def _change(client, run, change):
 
 
 @pytest.mark.parametrize("to_state", ["test", UNSET], ids=["to test", "to the next state"])
-def test_of_promoters_at_once_one_wins_and_the_others_meet_the_new_state(server, client, to_state):
+def test_of_promoters_at_once_one_wins_and_the_others_meet_the_new_state(
+    server, client, monkeypatch, to_state
+):
     id = agent("free", client)
     principal = Principal(tenant="acme", id="racer", scopes=RELEASE)
+    commit, racers, arrived = server.store.commit, 5, []
 
     async def race():
+        all_have_read = asyncio.Event()
+
+        async def together(batch):
+            arrived.append(batch)
+            if len(arrived) >= racers:
+                all_have_read.set()
+            await all_have_read.wait()
+            return await commit(batch)
+
+        monkeypatch.setattr(server.store, "commit", together)
         request = TransitionRequest(version="1.0.0", transition="promote", to_state=to_state)
-        tries = (server.promotions.transition(principal, id, request) for _ in range(5))
+        tries = (server.promotions.transition(principal, id, request) for _ in range(racers))
         return await asyncio.gather(*tries, return_exceptions=True)
 
     outcomes = server.do(race())

@@ -188,8 +188,8 @@ def test_an_overview_says_the_verdict_and_what_decided(client, runs):
     plain = overview(client, runs["evaluation"])
     assert (plain.get("bars", []), plain["about"]["experiment"]) == ([], {"name": "first experiment"})
     assert plain["checks"] == [
-        {"index": 0, "label": "contains", "passed": 5, "failed": 0, "ungraded": 0, "error": 0, "skipped": 0}
-    ]
+        {"index": 0, "label": "contains", "rateText": "100.0%", "passed": 5, "failed": 0, "ungraded": 0, "error": 0, "skipped": 0}
+    ]  # fmt: skip
     workflow = overview(client, runs["workflow"])
     assert (workflow["run"]["kind"], workflow["latency"]) == ("workflow", None)
 

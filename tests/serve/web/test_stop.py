@@ -11,6 +11,7 @@ import pytest
 from assay.ports.supervise import STOP_SECONDS
 from support.postgres import server as postgres
 from support.rest_client import lines_of, request_of
+from support.waiting import wait_until
 
 
 @pytest.mark.parametrize("what", ["hanging", "away"])
@@ -38,7 +39,7 @@ def test_a_server_ends_in_time_while_its_database_is(zygote, tmp_path, what):
                 ]
                 for one in asking:
                     one.start()
-                assert httpx.get(f"{url}/v1/ready", timeout=60).status_code == 503
+                wait_until(lambda: httpx.get(f"{url}/v1/ready", timeout=60).status_code == 503)
                 process.send_signal(signal.SIGTERM)
                 process.wait(STOP_SECONDS + 30)
                 for one in asking:

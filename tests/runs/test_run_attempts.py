@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,6 +73,13 @@ async def lose(store, run, times):
     await store.release(run, (await store.run(run)).holder)
     for at in range(times):
         assert await store.claim(run, f"lost-{at}", seconds=-1)
+        await executes(store, run, f"lost-{at}", ["unit 0"])
+    assert await store.claim(run, "next", seconds=-1)
+    await store.release(run, "next")
+
+
+async def executes(store, run, holder, units):
+    await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, executing=units)]))
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
@@ -91,7 +99,8 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
                 (error["code"], error["message"]) if kind is workflow else (ended.metadata["code"], error)
             )
             assert code == "process_lost"
-            assert "3 processes in a row died or hung" in said
+            assert "3 processes in a row died or hung while they executed unit 0" in said
+            assert {"executing", "losses"}.isdisjoint(ended.metadata)
             (first, *_, last) = await store.events(run.id)
             assert first.type in ("run.started", "evaluation.started")
             assert last.type == ("evaluation.failed" if kind is evaluation else "run.failed")
@@ -135,6 +144,74 @@ def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, typ
         (run,) = asyncio.run(found())
         assert (run.status, run.metadata["code"]) == ("failed", "process_lost")
         assert len(log.read_text().split()) == 3
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("fatal", "ends"),
+    [
+        pytest.param(["3", "9", "21", ""], "completed", id="different units"),
+        pytest.param(["5", "5", "5", ""], "process_lost", id="one unit"),
+    ],
+)
+def test_a_run_is_lost_by_one_unit_and_not_by_the_number_of_deaths(zygote, where, fatal, ends, tmp_path):
+    log = tmp_path / "log"
+    log.touch()
+    with database(where, tmp_path) as address:
+
+        async def found():
+            async with opened(address) as store:
+                return await store.runs(RunQuery())
+
+        for unit in fatal:
+            process = zygote.start(
+                address, "30", "fated", "fate", folder=TESTS, target="support.workers.runs:work",
+                environ={"RUNS_LOG": str(log), "RUNS_LEASE": "0.5", "RUNS_ATTEMPTS": "3", "RUNS_FATAL": unit},
+            )  # fmt: skip
+            try:
+                assert process.wait(PATIENCE) == (-signal.SIGKILL if unit else 0)
+            finally:
+                process.kill()
+                process.communicate()
+        assert log.read_text().split() == [unit for unit in fatal if unit]
+        (run,) = asyncio.run(found())
+        if ends == "completed":
+            assert run.status == "completed"
+        else:
+            assert (run.status, run.metadata["code"]) == ("failed", ends)
+            assert "while they executed unit 5 (from case 6) (" in run.metadata["error"]
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_a_process_that_dies_before_it_executes_a_unit_does_not_count(zygote, where, tmp_path):
+    """It is killed at its first commit, four times."""
+    log = tmp_path / "log"
+    log.touch()
+    environ = {"RUNS_LOG": str(log), "RUNS_LEASE": "0.5", "RUNS_ATTEMPTS": "3", "RUNS_FATAL": "3"}
+
+    with database(where, tmp_path) as address:
+
+        def live(**more):
+            process = zygote.start(
+                address, "30", "fated", "fate", folder=TESTS, target="support.workers.runs:work",
+                environ=environ | more,
+            )  # fmt: skip
+            try:
+                return process.wait(PATIENCE)
+            finally:
+                process.kill()
+                process.communicate()
+
+        async def found():
+            async with opened(address) as store:
+                return await store.runs(RunQuery())
+
+        assert live() == -signal.SIGKILL
+        for _ in range(4):
+            assert live(ASSAY_FAILPOINT="commit.before:1", RUNS_FATAL="") == -signal.SIGKILL
+        assert live(RUNS_FATAL="") == 0
+        (run,) = asyncio.run(found())
+        assert run.status == "completed"
 
 
 def recorded(executor, store):
@@ -182,6 +259,38 @@ def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, 
         asyncio.run(main(address))
 
 
+ANY = None  # the process dies before it has said what it executes
+DEATHS = [
+    ([["a"], ["a"], ["a"]], [1, 2, 3]),
+    ([["a", "b"], ["b", "c"], ["c", "b"]], [1, 2, 3]),
+    ([["a"], ["b"], ["c"]], [1, 1, 1]),
+    ([["a"], ["b"], ["a"]], [1, 1, 1]),
+    ([[], [], []], [0, 0, 0]),
+    ([["a"], [], ["a"]], [1, 1, 2]),
+    ([ANY, ["a"], ["a"]], [1, 2, 3]),
+    ([ANY, [], []], [1, 1, 1]),
+    ([ANY, ["a"], ["b"]], [1, 2, 1]),
+]
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_a_death_counts_for_the_units_that_were_executed_and_only_in_a_row(where, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            for run, (deaths, wanted) in enumerate(DEATHS):
+                opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
+                await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
+                counts = []
+                for at, units in enumerate(deaths):
+                    if units is not ANY:
+                        await executes(store, f"r{run}", str(at), units)
+                    counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
+                assert counts == wanted, deaths
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
 def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_none(where, tmp_path):
     async def main(address):
@@ -196,6 +305,7 @@ def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_non
             ).takeovers == 0  # a holder does not lose a run to itself
             assert [run.takeovers for run in await store.adopt("c", seconds=-1)] == [1]
             assert await store.adopt("d", seconds=-1, max_takeovers=1) == []
+            await executes(store, "r", "c", ["unit"])
             assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
             assert (await store.run("r")).takeovers == 2
             step = Event("step", b"{}", datetime.now(UTC))
@@ -321,8 +431,9 @@ def test_a_process_that_paused_does_not_count_as_lost(where, tmp_path):
                 claimed = await store.claim(run.id, desk.executor_id, seconds=-1)
                 assert claimed is not None
                 assert claimed.takeovers == 0
-                desk.conduct(claimed)
+                await executes(store, run.id, desk.executor_id, ["unit 0"])
                 assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
+                desk.conduct(claimed)
                 await desk.heartbeat()
                 await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
                 assert (await store.run(run.id)).takeovers == 0
@@ -340,8 +451,9 @@ def test_only_another_process_is_forgiven_and_never_below_zero(where, tmp_path):
                 Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
             )
             await store.release("r", "a")
-            for holder in ("b", "c"):
+            for holder in ("b", "c", "d"):
                 await store.claim("r", holder, seconds=-1)
+                await executes(store, "r", holder, ["unit"])
             counts = []
             for holder in ("c", "b", "b"):
                 await store.forgive("r", holder)

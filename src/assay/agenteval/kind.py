@@ -17,7 +17,7 @@ from assay.agenteval.safety_records import MODE, read_records
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.state import EvalState
 from assay.agenteval.task_checks import plan_checks
-from assay.agenteval.trial import TrialEnvironment, TrialRunner, TrialUnit, perform
+from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Plan
@@ -34,6 +34,7 @@ KEPT = 64  # runs whose environments are cached
 LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id
 _unpack = msgspec.msgpack.Decoder(TrialUnit).decode
 _task = msgspec.json.Decoder(EvalTask).decode
+_named = msgspec.json.Decoder(NamedTask).decode
 _pack = msgspec.json.encode  # an agent's number may be too large for msgpack
 
 
@@ -107,6 +108,10 @@ class AgentEvalKind:
         )
         facts = [began, PendingEvent(type="eval.started", payload=evals, causation_id=began.id)]
         return split(facts, self._dependencies.services.clock.now())
+
+    def unit_name(self, unit: bytes) -> str:
+        found = _unpack(unit)
+        return f"trial {found.trial + 1} of task {_named(found.task).task_id}"
 
     async def perform(self, unit: bytes) -> bytes:
         trial_unit = _unpack(unit)

@@ -46,6 +46,12 @@ class TrialUnit(Struct, frozen=True):
     task: bytes
 
 
+class NamedTask(Struct, frozen=True, rename="camel"):
+    """The name of a task, without its content."""
+
+    task_id: str
+
+
 class TrialResult(Struct, frozen=True, kw_only=True):
     """The result of one trial. `score` is None if it was not measured or was stopped."""
 

@@ -18,6 +18,7 @@ from assay.fep.run_header import (
     PlannedRequest,
     ShardUnit,
     StoredRequest,
+    UnitPlace,
     UnitResult,
     add_summaries,
     case_count,
@@ -43,6 +44,7 @@ PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fi
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(ShardUnit).decode
+_place = msgspec.msgpack.Decoder(UnitPlace).decode
 _done = msgspec.msgpack.Decoder(UnitResult).decode
 
 
@@ -85,6 +87,10 @@ class EvaluationKind:
             "code": code,
         }
         return Ending("failed", [last], run.metadata | metadata)
+
+    def unit_name(self, unit: bytes) -> str:
+        place = _place(unit)
+        return f"unit {place.number} (from case {place.first + 1})"
 
     async def perform(self, unit: bytes) -> bytes:
         shard = _unpack(unit)

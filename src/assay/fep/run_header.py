@@ -82,12 +82,17 @@ class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""  # of the error of a run that failed
 
 
-class ShardUnit(Struct, frozen=True):
-    """A unit as an engine receives it: the run, the range, and the contexts as lines."""
+class UnitPlace(Struct, frozen=True):
+    """Which unit of a run this is, and its first case."""
 
     run: str
     number: int
     first: int
+
+
+class ShardUnit(UnitPlace, frozen=True):
+    """A unit as an engine receives it: the run, the range, and the contexts as lines."""
+
     lines: list[bytes]
 
 

@@ -30,10 +30,13 @@ from assay.ports.models import Providers as Providers
 from assay.ports.models import RepeatCounter as RepeatCounter
 from assay.ports.secret import Secret as Secret
 from assay.ports.store import ACTIVE as ACTIVE
+from assay.ports.store import ANY_UNIT as ANY_UNIT
 from assay.ports.store import CLOSED as CLOSED
 from assay.ports.store import DELETION as DELETION
 from assay.ports.store import ERASED as ERASED
 from assay.ports.store import ERASED_BY as ERASED_BY
+from assay.ports.store import EXECUTING as EXECUTING
+from assay.ports.store import LOSSES as LOSSES
 from assay.ports.store import RETENTION as RETENTION
 from assay.ports.store import ChunkInfo as ChunkInfo
 from assay.ports.store import CreateRun as CreateRun

@@ -96,6 +96,10 @@ class RunKind(Protocol):
         """The first events of a run."""
         ...
 
+    def unit_name(self, unit: bytes) -> str:
+        """The same name each time the unit is executed, without content. An empty text: the unit only waits and can end no process."""
+        ...
+
     async def perform(self, unit: bytes) -> bytes:
         """Execute one unit, in any process."""
         ...

@@ -27,6 +27,11 @@ store_patience: ContextVar[float | None] = ContextVar("store_patience", default=
 
 ERASED = "erased"  # in the metadata of a run: when its content was erased
 ERASED_BY = "erasedBy"  # beside it: `RETENTION` or `DELETION`; absent, if a person erased this run
+EXECUTING = (
+    "executing"  # in the metadata of an active run: the units that its holder executes; absent: not known
+)
+LOSSES = "losses"  # and how many holders in a row died while they executed each unit
+ANY_UNIT = ""  # the name in LOSSES for a death during which the units were not known
 RETENTION = "retention"
 DELETION = "deletion"  # of all content of the tenant
 
@@ -47,7 +52,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     holder: str | None = None  # the executor that holds the lease until `leased`
     leased: datetime | None = None
     granted: datetime | None = None  # when the lease was granted or renewed
-    takeovers: int = 0  # from executors that died, since the last recorded event
+    takeovers: int = 0  # executors in a row that died while they executed one and the same unit
     facts: RunFacts = NO_FACTS
 
     @property
@@ -158,6 +163,7 @@ class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     when: frozenset[RunStatus] | None = None  # the statuses that the run may have
     status: RunStatus | None = None
     metadata: dict[str, Any] | None = None
+    executing: Sequence[str] | None = None  # the names of the units that the holder executes; None: as before
     events: Sequence[Event] = ()
     evidence: Sequence[EvidenceChunk] = ()
     cases: Sequence[CaseBlock] = ()
@@ -301,7 +307,7 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
         """
         Take the lease of an active run without a valid one; None if the run is leased or not active.
 
-        Taking a run whose lease has expired is a takeover, and is counted.
+        Taking a run whose lease has expired is a takeover, and is counted for the units that its holder executed.
         """
         ...
 

@@ -1,7 +1,8 @@
-"""The scope of units: on behalf of which tenant they run, and how urgent they are. An engine that queues units reads it."""
+"""What a conductor tells an engine about its units: for which tenant, how urgent, and who watches those that this process executes."""
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 PRIORITY = "priority"  # in the metadata of a run
 USUAL = 5  # the priority of units whose run names none
@@ -17,3 +18,31 @@ class UnitScope(NamedTuple):
 
 _UNSCOPED = UnitScope()
 unit_scope: ContextVar[UnitScope] = ContextVar("unit_scope", default=_UNSCOPED)
+
+
+class UnitWatch(Protocol):
+    """Is told which units of a run this process executes."""
+
+    async def begin(self, unit: bytes) -> None: ...
+
+    def end(self, unit: bytes) -> None: ...
+
+
+unit_watch: ContextVar[UnitWatch | None] = ContextVar("unit_watch", default=None)
+Perform = Callable[[str, bytes], Awaitable[bytes]]
+
+
+def watched(perform: Perform) -> Perform:
+    """`perform` of an engine that executes units in the process of their conductor."""
+
+    async def execute(work: str, unit: bytes) -> bytes:
+        watch = unit_watch.get()
+        if watch is None:
+            return await perform(work, unit)
+        await watch.begin(unit)
+        try:
+            return await perform(work, unit)
+        finally:
+            watch.end(unit)
+
+    return execute

@@ -60,6 +60,9 @@ class ManagementKind:
     def start_events(self, run: Run) -> UnitOutcome:
         return UnitOutcome([])
 
+    def unit_name(self, unit: bytes) -> str:
+        return ""
+
     async def perform(self, unit: bytes) -> bytes:
         return b""
 

@@ -9,8 +9,9 @@ from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transa
 from assay.ports.bugs import log_bug
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, REQUIRED_VERSION, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
-from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope
+from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope, unit_watch
 from assay.runs.event_log_writer import LogWriter
+from assay.runs.executing import END, START, ExecutingUnits, blamed
 from assay.runs.paging import read_events
 from assay.workers import pool
 from assay.workers.threads import off_loop
@@ -31,9 +32,10 @@ class Conductor:
         holder: str,
         attempts: int | None = None,
     ) -> None:
-        """`attempts`: how many processes in a row may die with the run before it fails; None: any number."""
+        """`attempts`: how many processes in a row may die with the same unit before the run fails; None: any number."""
         self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
         self._attempts = attempts
+        self._executing = ExecutingUnits(store, run, holder, kind.unit_name, attempts)
         self._stopped = asyncio.Event()
         self._draining = self._write_failed = False
         self._largest = 0  # bytes of the run's own values, a unit or a result so far
@@ -64,6 +66,7 @@ class Conductor:
         tracing.set(submitted or current)  # this task has a context of its own
         pool.owner.set(self._run.tenant)
         unit_scope.set(UnitScope(self._run.tenant, self._run.metadata.get(PRIORITY, USUAL)))
+        unit_watch.set(self._executing)
         store_patience.set(None)  # it outlives the request that submitted it
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         # a run that was adopted: the span of the request that submitted it is not open here
@@ -107,10 +110,11 @@ class Conductor:
         if self._attempts is not None and self._run.takeovers >= self._attempts:
             await self._fail(
                 f"the run is not tried again: {self._run.takeovers} processes in a row died or hung while they executed"
-                " it, and recorded nothing (ASSAY_MAX_RUN_ATTEMPTS)",
+                f" {blamed(self._run)} (ASSAY_MAX_RUN_ATTEMPTS)",
                 LOST,
             )
             return
+        await self._executing.announce([START])
         state = await self._kind.restore(self._store, self._run)
         self._largest = state.size
         count = await self._replay_events(state)
@@ -121,9 +125,11 @@ class Conductor:
             self._holder,
             state,
             self._on_write_failed,
+            executing=lambda: self._executing.names,
             events=count,
             metadata={name: metadata[name] for name in (REQUIRED_VERSION,) if name in metadata},
         )
+        await self._executing.announce([])
         may_start = self._run.status != "pending" or await writer.begin(self._kind.start_events(self._run))
         if not may_start or self._run.status == "cancelling":
             self._stopped.set()
@@ -140,6 +146,7 @@ class Conductor:
             return
         status: RunStatus = "cancelled" if await self._is_cancelled() else "completed"
         await writer.drain()
+        await self._executing.announce([END])
         await state.finish(self._store)
         ending = state.ending("failed" if trouble else status, trouble)
         await writer.end(ending)

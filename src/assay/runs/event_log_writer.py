@@ -1,7 +1,7 @@
 """The only writer of a run's log. It commits outcomes in the order they come, all that wait in one transaction."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,10 +28,11 @@ class LogWriter:
         state: RunState,
         on_failure: Callable[[], None],
         *,
+        executing: Callable[[], Sequence[str]],
         events: int = 0,
         metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`metadata`: members that every record of the run has."""
+        """`executing`: the names of the units in flight, recorded with each result. `metadata`: members that every record of the run has."""
         self._store, self._run, self._holder, self._state, self._on_failure = (
             store,
             run,
@@ -39,7 +40,7 @@ class LogWriter:
             state,
             on_failure,
         )
-        self._events, self._metadata = events, metadata
+        self._executing, self._events, self._metadata = executing, events, metadata
         self._waiting: list[UnitOutcome] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -124,6 +125,7 @@ class LogWriter:
                 evidence=[chunk for outcome in batch for chunk in outcome.evidence],
                 cases=[block for outcome in batch for block in outcome.cases],
                 metadata={**self._state.metadata(), **self._metadata},
+                executing=self._executing(),
             )
             documents = [change for outcome in batch for change in outcome.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))

@@ -68,7 +68,7 @@ class RunExecutor:
         attempts: int | None = None,
         adopts: AdoptionPace = AT_HEARTBEATS,
     ) -> None:
-        """`attempts`: how many processes in a row may die with a run before it fails; None: any number."""
+        """`attempts`: how many processes in a row may die with one unit of a run before it fails; None: any number."""
         self.store, self._engine, self._kinds = store, engine, kinds
         self.attempts = attempts
         self.executor_id = f"executor-{secrets.token_hex(8)}"

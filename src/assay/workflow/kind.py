@@ -85,6 +85,9 @@ class WorkflowKind:
         )
         return UnitOutcome(split([fact], self._clock.now()).events)  # its content was stored with the request
 
+    def unit_name(self, unit: bytes) -> str:
+        return "" if self.is_control_step(unit) else f"step {_unit(unit).step}"
+
     async def perform(self, unit: bytes) -> bytes:
         step = _unit(unit)
         if isinstance(step.effect, AwaitChild):

@@ -2,7 +2,7 @@
 A host without a transport, to be killed: `work` with ADDRESS CASES TYPE NAME.
 
 It takes in the evaluation NAME if the store does not have it, says its id, and ends when every run has. Every check it runs
-leaves a line in the file named by RUNS_LOG; what it holds is another's after RUNS_LEASE seconds without a sign of life. A run that
+leaves a line in the file named by RUNS_LOG; the process ends at the check number RUNS_FATAL of type `fated`; what it holds is another's after RUNS_LEASE seconds without a sign of life. A run that
 loses RUNS_ATTEMPTS processes in a row is set aside.
 """
 
@@ -68,6 +68,20 @@ class Killed(Checker):
         return {}
 
 
+class Fated(Checker):
+    """The end of its process, if its number says so."""
+
+    type = "fated"
+    at: int
+
+    async def run(self, services):
+        if str(self.at) == os.environ["RUNS_FATAL"]:
+            log(self.at)
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.sleep(0.002)
+        return {"passed": True}
+
+
 class Stopped(Checker):
     """The event loop of its process stands still, and the process never ends by itself."""
 
@@ -82,7 +96,10 @@ class Stopped(Checker):
 
 async def main(address: str, cases: int, type: str, name: str) -> None:
     store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
-    services, registry = Services(limits=Limits()), STANDARD.with_checks([Logged, Prompt, Killed, Stopped])
+    services, registry = (
+        Services(limits=Limits()),
+        STANDARD.with_checks([Logged, Prompt, Killed, Fated, Stopped]),
+    )
     kind = EvaluationKind(store, registry, services, ExecutionOptions())
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None

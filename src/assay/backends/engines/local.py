@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
-Perform = Callable[[str, bytes], Awaitable[bytes]]
+from assay.ports.units import Perform, watched
 
 
 class LocalEngine:
@@ -15,8 +15,9 @@ class LocalEngine:
     A place that becomes free is taken before results are handed out: the caller may need time for each of them.
     """
 
-    def __init__(self, perform: Perform, concurrency: int) -> None:
-        self._perform, self._concurrency = perform, concurrency
+    def __init__(self, perform: Perform, concurrency: int, *, elsewhere: bool = False) -> None:
+        """`elsewhere`: `perform` only waits for other processes, which execute the units."""
+        self._perform, self._concurrency = perform if elsewhere else watched(perform), concurrency
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()

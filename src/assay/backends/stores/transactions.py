@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem, StoreLocked
 from assay.ports import (
     ACTIVE,
+    ANY_UNIT,
     CLOSED,
     ERASED,
+    EXECUTING,
+    LOSSES,
     CaseBlock,
     CreateRun,
     DeleteDocument,
@@ -171,11 +175,27 @@ def anchor_lease(run: Run, now: datetime) -> Run:
 
 def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     """Give the lease to the holder. If another holder had not released it, this is a takeover."""
-    lost = run.holder not in (None, holder)
+    metadata, takeovers = run.metadata, run.takeovers
+    none: list[str] = []
+    if run.holder not in (None, holder):
+        executing, losses = metadata.get(EXECUTING), add_loss(metadata)
+        takeovers = takeovers if executing == [] else max(losses.values())
+        metadata = {**metadata, EXECUTING: none, LOSSES: losses}
+    elif run.holder is None and EXECUTING in metadata:
+        metadata = {**metadata, EXECUTING: none}
     leased = now + timedelta(seconds=seconds)
     return msgspec.structs.replace(
-        run, holder=holder, granted=now, leased=leased, takeovers=run.takeovers + lost
+        run, holder=holder, granted=now, leased=leased, takeovers=takeovers, metadata=metadata
     )
+
+
+def add_loss(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """The losses after a holder died. Only the units that it executed can have ended it; if it executed none, nothing changes."""
+    executing, losses = metadata.get(EXECUTING), metadata.get(LOSSES, {})
+    before = losses.get(ANY_UNIT, 0)
+    if executing is None:
+        return {ANY_UNIT: before + 1}
+    return {unit: losses.get(unit, before) + 1 for unit in executing} or losses
 
 
 def claim_leases(
@@ -195,7 +215,10 @@ def forgive_takeover(run: Run, holder: str) -> Run | None:
     """The run without its last takeover, if another process holds it."""
     if run.status not in ACTIVE or run.holder == holder or not run.takeovers:
         return None
-    return msgspec.structs.replace(run, takeovers=run.takeovers - 1)
+    losses = {unit: count - 1 for unit, count in run.metadata.get(LOSSES, {}).items() if count > 1}
+    return msgspec.structs.replace(
+        run, takeovers=run.takeovers - 1, metadata={**run.metadata, LOSSES: losses}
+    )
 
 
 def release_lease(run: Run) -> Run:
@@ -314,7 +337,7 @@ def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
     return msgspec.structs.replace(
         run,
         status=status,
-        metadata=run.metadata if entry.metadata is None else entry.metadata,
+        metadata=_metadata(run, entry, held=held),
         started=now if run.started is None and status not in ("pending", "cancelled") else run.started,
         ended=now if status in CLOSED else None,
         events=run.events + len(entry.events),
@@ -324,6 +347,22 @@ def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
         takeovers=0 if held and entry.holder and entry.events else run.takeovers,
         facts=run.facts if entry.facts is None else entry.facts,
     )
+
+
+def _metadata(run: Run, entry: RunUpdate, *, held: bool) -> dict[str, Any]:
+    """The metadata after an update. Only an active run has executed units and losses; a death of unknown units counts until an event."""
+    metadata = run.metadata if entry.metadata is None else entry.metadata
+    executing = run.metadata.get(EXECUTING) if entry.executing is None else list(entry.executing)
+    losses: dict[str, int] | None = run.metadata.get(LOSSES)
+    if executing is None and losses is None:
+        return metadata
+    kept = {name: value for name, value in metadata.items() if name not in (EXECUTING, LOSSES)}
+    if held and executing is not None:
+        kept[EXECUTING] = executing
+    if held and losses is not None:
+        drop = ANY_UNIT if entry.holder and entry.events else None
+        kept[LOSSES] = {unit: count for unit, count in losses.items() if unit != drop}
+    return kept
 
 
 def _apply_change(

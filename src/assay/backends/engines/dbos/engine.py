@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus
-from assay.backends.engines.local import LocalEngine, Perform
+from assay.backends.engines.local import LocalEngine
 from assay.errors import EnvironmentFailure
 from assay.ports.supervise import supervise
-from assay.ports.units import unit_scope
+from assay.ports.units import Perform, unit_scope
 
 TICK, AUDIT, PAUSE = 0.03, 3.0, 0.5  # seconds: between two looks, looks for lost units, after a failure
 RECORDED = 1024  # results later, a result is in the log: the writer has at most 256 that wait
@@ -92,7 +92,7 @@ class DbosEngine:
             return result
 
         try:
-            async for result in LocalEngine(execute, self._window()).map(work, units):
+            async for result in LocalEngine(execute, self._window(), elsewhere=True).map(work, units):
                 yield result
                 while len(order) > RECORDED:
                     self._done.append(order.popleft())

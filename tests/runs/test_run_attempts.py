@@ -182,38 +182,6 @@ def test_a_run_is_lost_by_one_unit_and_not_by_the_number_of_deaths(zygote, where
             assert "while they executed unit 5 (from case 6) (" in run.metadata["error"]
 
 
-@pytest.mark.parametrize("where", ["sqlite", "postgres"])
-def test_a_process_that_dies_before_it_executes_a_unit_does_not_count(zygote, where, tmp_path):
-    """It is killed at its first commit, four times."""
-    log = tmp_path / "log"
-    log.touch()
-    environ = {"RUNS_LOG": str(log), "RUNS_LEASE": "0.5", "RUNS_ATTEMPTS": "3", "RUNS_FATAL": "3"}
-
-    with database(where, tmp_path) as address:
-
-        def live(**more):
-            process = zygote.start(
-                address, "30", "fated", "fate", folder=TESTS, target="support.workers.runs:work",
-                environ=environ | more,
-            )  # fmt: skip
-            try:
-                return process.wait(PATIENCE)
-            finally:
-                process.kill()
-                process.communicate()
-
-        async def found():
-            async with opened(address) as store:
-                return await store.runs(RunQuery())
-
-        assert live() == -signal.SIGKILL
-        for _ in range(4):
-            assert live(ASSAY_FAILPOINT="commit.before:1", RUNS_FATAL="") == -signal.SIGKILL
-        assert live(RUNS_FATAL="") == 0
-        (run,) = asyncio.run(found())
-        assert run.status == "completed"
-
-
 def recorded(executor, store):
     """What the executor does from now on: `start` and `release`, in order."""
     done: list[str] = []

@@ -44,6 +44,8 @@ def test_passes(): pass
 def test_is_skipped(): pytest.skip("always")
 def test_fails_once(): assert not is_first("fails"), "the first time"
 def test_kills_its_process_once(): is_first("kills") and os._exit(3)
+def test_interrupts_its_process_once():
+    if is_first("interrupts"): raise KeyboardInterrupt("by itself")
 def test_ends_badly_once(ending): pass
 """
 BAD = "def test_fails_always(): assert 0, 'every time'\n"
@@ -54,7 +56,12 @@ def test_is_dear():
     start = time.process_time()
     while time.process_time() < start + 0.5: pass
 """
-ONCE = ("test_fails_once", "test_kills_its_process_once", "test_ends_badly_once")
+ONCE = (
+    "test_fails_once",
+    "test_kills_its_process_once",
+    "test_interrupts_its_process_once",
+    "test_ends_badly_once",
+)
 
 
 @pytest.fixture
@@ -95,23 +102,28 @@ def test_a_test_that_passes_alone_is_unsteady_and_named_with_its_failure(run):
     code, told = run(UNSTEADY)
     assert code == 0, told
     assert unsteady(told) == set(ONCE)
-    for reason in ("the first time", "process 0 ended in the middle of this test with the code 3", "the end"):
+    for reason in (
+        "the first time",
+        "process 0 ended in the middle of this test with the code 3",
+        "the end",
+        "KeyboardInterrupt: by itself",
+    ):
         assert reason in told
-    assert re.search(r"2 passed, 1 skipped, 3 unsteady", told), told
+    assert re.search(r"2 passed, 1 skipped, 4 unsteady", told), told
 
 
 def test_an_unsteady_test_fails_a_run_that_must_be_steady(run):
     code, told = run(UNSTEADY, "--steady")
     assert code == 1, told
     assert unsteady(told) == set(ONCE)
-    assert re.search(r"2 failed, 2 passed, 1 skipped, 1 error", told), told
+    assert re.search(r"3 failed, 2 passed, 1 skipped, 1 error", told), told
 
 
 def test_a_test_that_fails_again_has_failed(run):
     code, told = run(UNSTEADY + BAD)
     assert code == 1, told
     assert unsteady(told) == set(ONCE)
-    assert re.search(r"1 failed, 2 passed, 1 skipped, 3 unsteady", told), told
+    assert re.search(r"1 failed, 2 passed, 1 skipped, 4 unsteady", told), told
 
 
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections import Counter, deque
 from itertools import cycle, pairwise
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from support.zygote import OWNER
 
 AHEAD = 2  # a process must know its next test to decide which fixtures end
 MOST_AGAIN = 20  # tests; of more failures the product is the cause
-SPENT, UNSTEADY = "spent", "unsteady"
+SPENT, CRASHED, UNSTEADY = "spent", "crashed", "unsteady"
 PLAIN = ("when", "outcome", "duration", "start", "stop")
 
 
@@ -82,7 +83,7 @@ class Child:
     def __init__(self, number, pid, channel, rest):
         self.pid, self.channel, self.rest = pid, channel, rest
         self.running = deque()
-        self.is_ended = False
+        self.is_ended, self.trouble = False, ""
         # what the terminal reads of a process elsewhere; it then prints letters only
         self.node = SimpleNamespace(gateway=SimpleNamespace(id=f"process {number}"), _workerinfocache="")
 
@@ -202,6 +203,8 @@ class ForkedTests:
             code = 0
         except Lost:
             pass  # the parent has ended
+        except BaseException:  # noqa: BLE001  # such as an interrupt that a test sent
+            Channel(theirs).send((CRASHED, traceback.format_exc()))
         finally:
             leave(code)
 
@@ -228,6 +231,8 @@ class ForkedTests:
                         child.feed(children)
                 elif message[0] == SPENT:
                     self._count(*message[1:])
+                elif message[0] == CRASHED:
+                    child.trouble = message[1]
                 else:
                     self._forward(child, message[0], self._decode(session, *message))
 
@@ -262,7 +267,9 @@ class ForkedTests:
         _, status = os.waitpid(child.pid, 0)
         child.pid = None
         how = os.waitstatus_to_exitcode(status)  # below 0: a signal
-        text = f"{child.node.gateway.id} ended in the middle of this test with the code {how}"
+        text = (
+            f"{child.node.gateway.id} ended in the middle of this test with the code {how}\n{child.trouble}"
+        )
         self._forward(child, index, pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
 
     @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from bench.attacking.target import Attack, Target, at_once
 
 CASES = 3_000
 CHECKS = [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": 1}}]
-PACKS, AGENTS = 40, 1_250
+PACKS, AGENTS = 100, 1_250
 
 
 def refusals(target: Target) -> None:
@@ -109,6 +109,6 @@ ATTACKS: dict[str, Attack] = {
     "refusals of 3,000 cases": refusals,
     "comparisons with new margins and slices": comparisons,
     "packs of 8 MB of []": packs_of_lists,
-    "an inventory of 50,000 agents": inventories,
+    "an inventory of 125,000 agents": inventories,
 }
 LONG = frozenset(ATTACKS) - {"refusals of 3,000 cases"}

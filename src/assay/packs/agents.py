@@ -24,7 +24,7 @@ class InstalledAgents:
                 known = best.get(card.agent_id)
                 if known is None or precedence(card.version) > precedence(known.version):
                     best[card.agent_id] = card
-        return [best[id] for id in sorted(best)]
+        return await in_thread(lambda: [best[id] for id in sorted(best)])
 
     async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
         definition = await self._packs.agent(tenant, agent_id, version)

@@ -17,6 +17,7 @@ from assay.serve.openwop.capabilities import Capabilities
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.events_feed import RunFeeds
 from assay.serve.web.request import NAME, HttpRequest
+from assay.workers.threads import in_thread
 
 
 class RunResource(Protocol):
@@ -92,8 +93,8 @@ class OpenWopHost:
         """The agents of the host, and those of the tenant's packs whose ids the host does not have; by id."""
         cards = {card.agent_id: card for card in self.cards()}
         if self._pack_agents is not None and self.offers_agents:
-            for card in await self._pack_agents.cards(tenant):
-                cards.setdefault(card.agent_id, card)
+            found = await self._pack_agents.cards(tenant)
+            return await in_thread(lambda: _merged(cards, found))  # a tenant may have 100,000
         return [cards[id] for id in sorted(cards)]
 
     async def tenant_card(self, tenant: str, agent_id: str) -> AgentCard | None:
@@ -122,6 +123,12 @@ class OpenWopHost:
         if self.workflows is None:
             raise InvalidRequest(Problem("workflowId", f"there is no workflow {request.workflow_id[:128]!r}"))
         return self.kinds[self.workflows]
+
+
+def _merged(cards: Mapping[str, AgentCard], others: Sequence[AgentCard]) -> list[AgentCard]:
+    """These cards, and the others whose ids they do not have; by id."""
+    merged: dict[str, AgentCard] = {**{card.agent_id: card for card in others}, **cards}
+    return [merged[id] for id in sorted(merged)]
 
 
 def host_of(call: HttpRequest) -> OpenWopHost:

@@ -42,11 +42,13 @@ class ExecutingUnits:
         if not self._suspects:
             self._end_turn(unit)  # they have ended while this one waited
         self._units[id(unit)] = name
+        begun = False
         try:
             await self.announce(self.names)
-        except BaseException:
-            self.end(unit)
-            raise
+            begun = True
+        finally:
+            if not begun:
+                self.end(unit)
 
     def end(self, unit: bytes) -> None:
         self._suspects.discard(self._units.pop(id(unit), ""))

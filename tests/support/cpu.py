@@ -10,6 +10,7 @@ import os
 import resource
 import struct
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -70,13 +71,11 @@ class Meter:
 
 
 def children(pid):
-    """The pids of a process's children."""
+    """The pids of a process's children; none of a process that has ended, at whatever point of the reading."""
     found = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found.update(int(one) for one in task.read_text().split())
-        except OSError:
-            continue  # it has ended meanwhile
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found.update(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split()))
     return found
 
 

@@ -75,6 +75,7 @@ def costly():
 
 
 REQUESTS = {  # over REST; the last two are long enough to be runs of the executor
+    "empty": exact([]),
     "plain": exact([True, True, False, True]),
     "a tie of rounding": exact([at > 2 for at in range(16)]),
     "all passed": exact([True] * 3),

@@ -125,6 +125,19 @@ def test_a_run_that_is_resumed_says_it_once_at_its_end(command, folder, capsys):
     assert [gate(name, capsys)[0] for name in ("out.jsonl", "out.csv")] == [0, 0]
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_resumed_run_without_new_results_says_its_end(command, folder, jobs):
+    Path("cases.jsonl").write_text("\n".join(map(context, range(8))) + "\n")
+    command(*arguments(to=["out.jsonl"]), folder=folder)
+    whole = Path("out.jsonl").read_bytes()
+    *lines, last = whole.splitlines()
+    Path("out.jsonl").write_bytes(b"\n".join([*lines, without_end(last)]) + b"\n")  # killed before its end
+    for _ in range(2):  # the second time the file has its end
+        done = command(*arguments("--resume", "--jobs", jobs, to=["out.jsonl"]), folder=folder)
+        assert done.code == 0, done.err
+        assert Path("out.jsonl").read_bytes() == whole
+
+
 def test_results_that_do_not_say_it_are_unknown(folder, capsys):
     lines = [result_line(f"c{at}", True) for at in range(4)]
     write_jsonl(folder / "other.jsonl", lines)

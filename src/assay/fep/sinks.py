@@ -57,6 +57,7 @@ class OutputFile:
         self._size = 0
         self._to_terminal = name == "-" and sys.stdout.isatty()
         try:
+            self._is_continued = append and Path(name).is_file()
             self._truncate_first = not append and Path(name).is_file()
             self._file: IO[bytes] = _open(name, append=append)
         except FileNotFoundError:
@@ -112,6 +113,10 @@ class OutputFile:
             while block := os.pread(file.fileno(), min(BUFFER, size - at), at):
                 at += len(block)
                 self.write(block)
+
+    def last_line(self) -> bytes:
+        """The last line of a file that is continued; nothing elsewhere."""
+        return _last_line(self._file, os.fstat(self._file.fileno()).st_size) if self._is_continued else b""
 
     def replace_end(self, length: int, data: bytes) -> None:
         """Replace the last `length` bytes. Where that is not possible, in a pipe or on a terminal, nothing changes."""
@@ -170,8 +175,8 @@ class JsonlSink:
 
     def close(self, footer: RunFooter) -> None:
         try:
-            if self._last and footer.end is not None:
-                self._file.replace_end(len(self._last) + 1, with_end(self._last, footer.end) + b"\n")
+            if footer.end is not None and (last := self._last or self._file.last_line()):
+                self._file.replace_end(len(last) + 1, with_end(last, footer.end) + b"\n")
         finally:
             self._file.close()
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib import import_module
 
 import pytest
 
@@ -22,15 +23,13 @@ def csv_rows(rows):
 
 
 def parquet(path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
+    arrow, tables = import_module("pyarrow"), import_module("pyarrow.parquet")  # slow to import
     columns = {
         "id": [id for id, _ in ROWS],
         "input": [value for _, value in ROWS],
         "output": ["yes"] * len(ROWS),
     }
-    parquet.write_table(arrow.table(columns), path)
+    tables.write_table(arrow.table(columns), path)
 
 
 FILES = {

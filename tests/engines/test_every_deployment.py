@@ -16,7 +16,6 @@ from support.grpc_client import Client, message_of, refused
 from support.openwop_client import begun, ended, log_of, suite, types_of
 from support.waiting import wait_until
 
-pytest.importorskip("dbos")
 AGENT = "local.parts.answer"
 EXACT = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "Paris"}}
 PATIENT = {"type": "patient", "arguments": {"text": "$.output.value"}}

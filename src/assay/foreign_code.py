@@ -1,4 +1,4 @@
-"""Runs foreign code that may hang: threads that can be abandoned (decision 32). Describes the exceptions of foreign code."""
+"""Runs foreign code that may hang: threads that can be abandoned (FEP-32). Describes the exceptions of foreign code."""
 
 import asyncio
 import contextvars

@@ -101,7 +101,7 @@ def build_kinds(settings: Settings, store: Store, checks: Registry, services: Se
 
 def host_services(settings: Settings, processes: int = 1) -> Services:
     """
-    The services of a host. A request may name a provider that is configured here, and no other (decision 39).
+    The services of a host. A request may name a provider that is configured here, and no other (FEP-39).
 
     `processes` share the limits of each provider.
     """

@@ -1,4 +1,4 @@
-"""The worker that `assay worker` runs: it conducts runs of the store, and executes units of all of them (decision 0072)."""
+"""The worker that `assay worker` runs: it conducts runs of the store, and executes units of all of them (ADR-0072)."""
 
 import asyncio
 from collections import Counter

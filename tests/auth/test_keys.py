@@ -1,4 +1,4 @@
-"""Who is asking: keys, scopes and the gate (openwop-contract §2.1; decision 43)."""
+"""Who is asking: keys, scopes and the gate (openwop-contract §2.1; FEP-43)."""
 
 import ast
 import asyncio

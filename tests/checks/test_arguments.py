@@ -1,4 +1,4 @@
-"""Which arguments are paths, what a path yields, what refuses a request (decisions 12 to 17, 26, 33, 37)."""
+"""Which arguments are paths, what a path yields, what refuses a request (FEP-12 to FEP-17, FEP-26, FEP-33, FEP-37)."""
 
 from typing import Annotated, Any
 
@@ -65,7 +65,7 @@ def ask(arguments, type="echo", **options):
         ({"one": {"a": "$.test_case.input"}}, {"one": {"a": "$.test_case.input"}}),
         ({"config": {"a": "$.x"}}, {"config": {"a": "$.x"}}),
         ({"prompt": "$.test_case.input"}, {"prompt": "$.test_case.input"}),  # a template is never a path
-        ({"one": "$.test_case.expected"}, {"one": None}),  # null is a value (decision 15)
+        ({"one": "$.test_case.expected"}, {"one": None}),  # null is a value (FEP-15)
         ({"one": "$.output.value.text"}, {"one": "$.not.a.path"}),  # what comes from a document is no path
         ({"many": "$.test_case.list"}, {"many": [1, 2]}),  # a single node that is a list is that list
         ({"many": "$.test_case.input"}, {"many": ["in"]}),
@@ -76,7 +76,7 @@ def ask(arguments, type="echo", **options):
         ({"one": "$..tool"}, "several"),
         ({"one": "$.test_case.absent"}, "nothing"),
         ({"one": "$.output.value.empty[*]"}, "nothing"),
-        ({"many": "$.test_case.absent"}, "nothing"),  # an absent node is an error (decision 15)
+        ({"many": "$.test_case.absent"}, "nothing"),  # an absent node is an error (FEP-15)
         ({"one": "$.test_case["}, "malformed"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
                 "checks[0].arguments.phrases: expected a list of length >= 1 but got a list of 0",
             ],
         ),
-        ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # decision 21
+        ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # FEP-21
         (
             {"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1, ""]}},
             [

@@ -1,4 +1,4 @@
-"""The checks that need nothing, each a table (FEP 2.3.5; decisions 19 to 23)."""
+"""The checks that need nothing, each a table (FEP 2.3.5; FEP-19 to FEP-23)."""
 
 import jsonschema_rs
 import msgspec
@@ -36,17 +36,17 @@ def passed(type, arguments, document=None):
         ("Paris", "Paris", {}, True),
         ("paris", "Paris", {}, False),
         ("paris", "Paris", {"case_sensitive": False}, True),
-        ("STRASSE", "straße", {"case_sensitive": False}, True),  # casefold, not lower (decision 20)
+        ("STRASSE", "straße", {"case_sensitive": False}, True),  # casefold, not lower (FEP-20)
         ("é", "e\u0301", {}, False),  # no normalisation
         ("Paris", "Rome", {"negate": True}, True),
         ("Paris", "Paris", {"negate": True}, False),
-        (1, "1", {}, True),  # any value as text (decision 19)
+        (1, "1", {}, True),  # any value as text (FEP-19)
         (1.0, 1, {}, True),
         (True, "true", {}, True),
         ({"b": 1, "a": 2}, {"a": 2.0, "b": 1}, {}, True),
         ([1, 2], "[1,2]", {}, True),
         ("", "", {}, True),
-        (10**21, 1e21, {}, True),  # numbers by what they are (decision 51)
+        (10**21, 1e21, {}, True),  # numbers by what they are (FEP-51)
         ([{"n": 10**21}], [{"n": 1e21}], {}, True),
         ({"N": 10**21}, {"n": 1e21}, {"case_sensitive": False}, True),
         (2**53 + 1, 2.0**53, {}, False),
@@ -74,7 +74,7 @@ def test_null_is_no_text_so_a_missing_reference_never_matches():
         (["Paris", "Spain"], {}, False),  # all, not any
         (["paris"], {}, False),
         (["paris"], {"case_sensitive": False}, True),
-        (["Paris", "Spain"], {"negate": True}, False),  # none, not "not all" (decision 21)
+        (["Paris", "Spain"], {"negate": True}, False),  # none, not "not all" (FEP-21)
         (["Spain"], {"negate": True}, True),
     ],
 )
@@ -95,7 +95,7 @@ def test_one_phrase_is_either_there_or_not(text, phrase):
     ("text", "pattern", "options", "answer"),
     [
         ("user@example.com", r"^[\w.]+@[\w.]+\.[a-z]{2,}$", {}, True),
-        ("say REF-12345 now", r"REF-\d{5}\b", {}, True),  # search, not match (decision 22)
+        ("say REF-12345 now", r"REF-\d{5}\b", {}, True),  # search, not match (FEP-22)
         ("ref-12345", "REF", {}, False),
         ("ref-12345", "REF", {"flags": {"case_insensitive": True}}, True),
         ("a\nERROR: b", "^ERROR", {}, False),
@@ -104,7 +104,7 @@ def test_one_phrase_is_either_there_or_not(text, phrase):
         ("a\nb", "a.b", {"flags": {"dot_all": True}}, True),
         ("abc", "x", {"negate": True}, True),
         (42, r"^\d+$", {}, True),
-        ("\\$.x", r"[$].x", {}, True),  # how a pattern begins with a dollar and a dot (decision 13)
+        ("\\$.x", r"[$].x", {}, True),  # how a pattern begins with a dollar and a dot (FEP-13)
     ],
 )
 def test_regex(text, pattern, options, answer):

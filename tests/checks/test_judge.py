@@ -1,4 +1,4 @@
-"""llm_judge against a real local provider (FEP 2.3.6; decisions 12, 17, 18, 25, 26, 30, 31)."""
+"""llm_judge against a real local provider (FEP 2.3.6; FEP-12, FEP-17, FEP-18, FEP-25, FEP-26, FEP-30, FEP-31)."""
 
 import asyncio
 import gc
@@ -62,7 +62,7 @@ def folder(tmp_path, server, monkeypatch):
         ("{{$['test_case']['id']}}", "t"),
         ("{{$.test_case['a}}b']}}!", "odd!"),  # braces inside a name do not end it
         ("{{{{$.test_case.id}}}}", "{{t}}"),
-        # decision 18: one pass; what comes from an output is never a placeholder
+        # FEP-18: one pass; what comes from an output is never a placeholder
         ("{{$.output.evil}}", "{{$.test_case.id}} $.test_case.id"),
         ("{{$.output.evil}}{{$.test_case.id}}", "{{$.test_case.id}} $.test_case.idt"),
         ("{{$.test_case['n']}}}}", "1.5}}"),

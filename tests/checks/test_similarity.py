@@ -1,4 +1,4 @@
-"""semantic_similarity, offline and against a real local provider (FEP 2.3.6; decisions 19, 23, 24, 26, 31)."""
+"""semantic_similarity, offline and against a real local provider (FEP 2.3.6; FEP-19, FEP-23, FEP-24, FEP-26, FEP-31)."""
 
 import json
 import math

@@ -465,7 +465,7 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
 
 
 def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, monkeypatch):
-    """Decision 31: in the run's metadata, over REST, in an export, and where it is shown."""
+    """FEP-31: in the run's metadata, over REST, in an export, and where it is shown."""
     judge = {
         "type": "llm_judge",
         "arguments": {

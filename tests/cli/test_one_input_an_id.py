@@ -1,4 +1,4 @@
-"""Another input under the id of an earlier case stops a stream there (decision 53), on every way in."""
+"""Another input under the id of an earlier case stops a stream there (FEP-53), on every way in."""
 
 import gzip
 import json

@@ -842,18 +842,19 @@ def test_decision_39_a_request_to_a_server_may_only_name_a_provider():
 
 def test_the_table_and_the_tests_agree():
     rows = table(PAGE.read_text("utf-8"), "#", "question", "decision", "test")
-    numbers = [int(row[0]) for row in rows]
+    numbers = [int(row[0].removeprefix("FEP-")) for row in rows]
     assert numbers[:43] == list(range(1, 44))
     assert numbers == sorted(set(numbers))
     named = set[str]()
-    for number, _, said, shown in rows:
+    for number, (name, _, said, shown) in zip(numbers, rows, strict=True):
+        assert name == f"FEP-{number}"
         assert said
         tests = re.findall(r"`tests/fep/test_decisions\.py::(\w+)`", shown)
         others = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", shown)
-        assert others, f"decision {number} has no test"
-        for file, name in others:
-            assert f"def {name}(" in (PAGE.parents[1] / file).read_text("utf-8"), name
-        assert all(test.startswith(f"test_decision_{int(number):02}_") for test in tests)
+        assert others, f"{name} has no test"
+        for file, test in others:
+            assert f"def {test}(" in (PAGE.parents[1] / file).read_text("utf-8"), test
+        assert all(test.startswith(f"test_decision_{number:02}_") for test in tests)
         named.update(tests)
     assert named == {name for name in globals() if name.startswith("test_decision_")}
 

@@ -1,4 +1,4 @@
-"""The library: shared, per-case and inline checks, concurrency, deadlines, cancelling (FEP 3.1; decisions 27 to 36)."""
+"""The library: shared, per-case and inline checks, concurrency, deadlines, cancelling (FEP 3.1; FEP-27 to FEP-36)."""
 
 import asyncio
 import re
@@ -237,7 +237,7 @@ def test_shared_and_per_case_checks(checks, answers):
     result = assay.evaluate_sync(cases("a", "b"), outputs("a", "x"), checks)
     told = [[one.results["passed"] for one in case.check_results] for case in result.results]
     assert told == answers
-    assert result.status == "completed"  # no checks: completed (decision 29)
+    assert result.status == "completed"  # no checks: completed (FEP-29)
 
 
 def test_inline_checks_are_run_and_not_echoed():

@@ -1,4 +1,4 @@
-"""One id stands for one input (decision 53): the table of digests, against a dictionary."""
+"""One id stands for one input (FEP-53): the table of digests, against a dictionary."""
 
 import json
 from itertools import islice

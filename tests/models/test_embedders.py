@@ -1,4 +1,4 @@
-"""Embedders against a real local provider, and the one that needs none (FEP 2.3.6, decision 24)."""
+"""Embedders against a real local provider, and the one that needs none (FEP 2.3.6, FEP-24)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Models against a real local provider (FEP 2.3.6, decisions 25, 26, 39): what fails, how it is called, what it costs."""
+"""Models against a real local provider (FEP 2.3.6, FEP-25, FEP-26, FEP-39): what fails, how it is called, what it costs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Who may be asked, how one is chosen, what is never shown (decisions 17, 39), and `assay providers`."""
+"""Who may be asked, how one is chosen, what is never shown (FEP-17, FEP-39), and `assay providers`."""
 
 import json
 import sys

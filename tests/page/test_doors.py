@@ -1,4 +1,4 @@
-"""Every door shows the same numbers of a run: the terminal, `--json`, REST, the page, and the reports (decision 0106)."""
+"""Every door shows the same numbers of a run: the terminal, `--json`, REST, the page, and the reports (ADR-0106)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""regex is Python's `re` whatever the length of the text (decision 47), and no search takes long in this process."""
+"""regex is Python's `re` whatever the length of the text (FEP-47), and no search takes long in this process."""
 
 import re
 import time

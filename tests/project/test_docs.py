@@ -367,7 +367,7 @@ DECISIONS = sorted((DOCS / "decisions").glob("0*.md"))
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
 def test_a_decision_has_its_sections_and_a_row_in_the_index(page):
     headings = re.findall(r"^#+ .+$", prose_of(page), re.MULTILINE)
-    assert headings[0].startswith(f"# {page.name[:4]}: ")
+    assert headings[0].startswith(f"# ADR-{page.name[:4]}: ")
     assert headings[1:] == ["## Context", "## Decision", "## Why", "## Rejected"]
     rows = table((DOCS / "decisions" / "README.md").read_text("utf-8"), "number", "decision", "in one line")
-    assert f"[{page.name[:4]}]({page.name})" in [row[0] for row in rows]
+    assert f"[ADR-{page.name[:4]}]({page.name})" in [row[0] for row in rows]

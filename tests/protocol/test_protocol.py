@@ -79,7 +79,7 @@ def examples():
 @pytest.mark.parametrize(("noun", "text"), examples())
 def test_the_examples_of_the_text_validate_and_round_trip(noun, text):
     document = yaml.safe_load(text)
-    document.pop("test_case_id", None)  # decision 7: shown in 4.1, forbidden by its schema
+    document.pop("test_case_id", None)  # FEP-7: shown in 4.1, forbidden by its schema
     read = msgspec.json.decode(msgspec.json.encode(document), type=noun)
     again = msgspec.json.decode(msgspec.json.encode(read))
     assert again == msgspec.json.decode(msgspec.json.encode(document))
@@ -185,9 +185,9 @@ def test_a_run_result_survives_the_wire(result):
         (TestCase, {"id": 7, "input": "x"}, "id"),
         (Output, {"id": "o"}, "value"),
         (Check, {"type": "regex"}, "arguments"),
-        (Check, {"type": "regex", "arguments": {}, "weight": 1}, "weight"),  # checks are closed (decision 10)
+        (Check, {"type": "regex", "arguments": {}, "weight": 1}, "weight"),  # checks are closed (FEP-10)
         (ExperimentMetadata, {"name": "n", "owner": "me"}, "owner"),
-        (TestCaseResult, {"test_case_id": "t"}, "test_case_id"),  # decision 7
+        (TestCaseResult, {"test_case_id": "t"}, "test_case_id"),  # FEP-7
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(noun, document, place):

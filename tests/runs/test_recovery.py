@@ -1,4 +1,4 @@
-"""Who conducts a run when several could: two that take it up at once, one whose lease ended while it worked, one that leaves (docs/decisions/0011)."""
+"""Who conducts a run when several could: two that take it up at once, one whose lease ended while it worked, one that leaves (ADR-0011)."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Intervals of one run (decision 52): laws for any values, and the same digits in any order and division into parts."""
+"""Intervals of one run (FEP-52): laws for any values, and the same digits in any order and division into parts."""
 
 import random
 import tracemalloc

@@ -1,4 +1,4 @@
-"""How sure a number of one run is (decision 52): a case has one value, whatever it was asked and however a run was done."""
+"""How sure a number of one run is (FEP-52): a case has one value, whatever it was asked and however a run was done."""
 
 import gc
 import json
@@ -66,7 +66,7 @@ def test_both_forms_of_a_quantile_meet():
 
 
 def plain_rate(cases):
-    """Decision 52, word by word, from (passed, answers) of every case."""
+    """FEP-52, word by word, from (passed, answers) of every case."""
     answers, count = sum(of for _, of in cases), len(cases)
     rates = [Fraction(passed, of) for passed, of in cases]
     rate = float(sum(rates) / count)

@@ -1,4 +1,4 @@
-"""A process that stands still in the middle of a transaction delays the runs it was writing, and no other (docs/decisions/0042)."""
+"""A process that stands still in the middle of a transaction delays the runs it was writing, and no other (ADR-0042)."""
 
 import asyncio
 import contextlib

@@ -156,7 +156,7 @@ def put(field, value):
 
 
 def result_of(message) -> dict[str, Any]:
-    """An EvaluationRunResult as JSON has it: decision 2's mapping, back."""
+    """An EvaluationRunResult as JSON has it: FEP-2's mapping, back."""
     shown = {
         "evaluation_id": message.evaluation_id,
         "started_at": moment(message.started_at),

@@ -143,7 +143,7 @@ def trials_of(scorecard: Scorecard, id: str, kind: str) -> tuple[int, int]:
 
 
 def interval_of(scores: Sequence[float], trials: int) -> Interval:
-    """The 95% interval of the mean score of tasks, from their scores and the number of all their trials (decision 52)."""
+    """The 95% interval of the mean score of tasks, from their scores and the number of all their trials (FEP-52)."""
     if not scores:
         return None, None, "none"
     found = mean_of(scores, trials, UNIT)

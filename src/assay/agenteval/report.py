@@ -39,7 +39,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
        The report of an eval run. A run that is not completed has no verdict.
 
-       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 52). `interval_method` names it.
+       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (FEP-52). `interval_method` names it.
     `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
        that at least one of them passes. Both are over the tasks with at least k measured trials.
     """

@@ -1,4 +1,4 @@
-"""The row of a trial in the table of cases (decision 0068)."""
+"""The row of a trial in the table of cases (ADR-0068)."""
 
 from msgspec import UNSET
 

@@ -222,7 +222,7 @@ async def _read_async(contexts: AsyncIterable[Any], settings: Settings, read: Re
 
 
 def _with_one_input(context: Context, index: int, inputs: InputDigests) -> Context:
-    """The context, unless its id belongs to another input (decision 53)."""
+    """The context, unless its id belongs to another input (FEP-53)."""
     case = context.document["test_case"]
     earlier = inputs.add(case["id"], case["input"], index)
     if earlier is not None:

@@ -1,4 +1,4 @@
-"""Scopes of keys and tokens (decision 43, openwop-contract §2.1). No scope implies another."""
+"""Scopes of keys and tokens (FEP-43, openwop-contract §2.1). No scope implies another."""
 
 from collections.abc import Iterable
 

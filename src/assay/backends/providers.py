@@ -1,4 +1,4 @@
-"""Chooses models and embedders by name (FEP 2.3.6, decision 39)."""
+"""Chooses models and embedders by name (FEP 2.3.6, FEP-39)."""
 
 from collections.abc import Mapping
 from functools import partial

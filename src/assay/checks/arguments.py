@@ -1,5 +1,5 @@
 """
-Reads the arguments of checks: literals, paths, and the values that paths yield (FEP 2.3.2, decisions 12 to 17).
+Reads the arguments of checks: literals, paths, and the values that paths yield (FEP 2.3.2, FEP-12 to FEP-17).
 
 `bind` reads a check once and raises InvalidRequest for problems that do not depend on the case. `resolve` and `build` run per case.
 """
@@ -53,7 +53,7 @@ class Field(NamedTuple):
 
 
 class PathArgument(NamedTuple):
-    """An argument that depends on the case. A malformed path is kept with its error, and fails in each case (decision 16)."""
+    """An argument that depends on the case. A malformed path is kept with its error, and fails in each case (FEP-16)."""
 
     field: Field
     text: str
@@ -73,7 +73,7 @@ class BoundCheck(Struct, frozen=True):
     displayed_literals: dict[str, Any]  # by wire name, as resolved_arguments shows them
     paths: tuple[PathArgument, ...]
     order: tuple[str, ...]  # wire names, in the order of the fields
-    name: str = ""  # decision 45
+    name: str = ""  # FEP-45
 
     @property
     def label(self) -> str:
@@ -91,7 +91,7 @@ def bind(check: Check, registry: Registry, check_path: str, services: Services |
     """
     Bind a check to its class. Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
 
-    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget (decision 33).
+    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget (FEP-33).
     """
     spend()
     checker, unversioned = _find_checker(check, registry, check_path)
@@ -269,7 +269,7 @@ def resolve(bound: BoundCheck, document: Any, limits: Limits) -> tuple[dict[str,
 
 
 def follow(path: PathArgument, document: Any, limits: Limits) -> Any:
-    """Follow a path. Returns one value or a list of values, as the argument takes it (decisions 14, 15)."""
+    """Follow a path. Returns one value or a list of values, as the argument takes it (FEP-14, FEP-15)."""
     query, name, takes = path.query, path.field.name, path.field.takes
     if isinstance(query, MalformedPath):
         raise PathFault(f"{name}: {query}")
@@ -325,7 +325,7 @@ def convert(field: Field, value: Any) -> Any:
 
 
 def as_text(value: Any) -> Text:
-    """Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null (decision 19)."""
+    """Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null (FEP-19)."""
     if isinstance(value, str):
         return Text(value)
     if value is None:

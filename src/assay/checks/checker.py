@@ -30,13 +30,13 @@ class AnswerWithMetadata(dict[str, Any]):
 
 
 class Text(str):
-    """Any JSON value except null, as text. A string stays as it is; any other value is canonical JSON (decision 19)."""
+    """Any JSON value except null, as text. A string stays as it is; any other value is canonical JSON (FEP-19)."""
 
     __slots__ = ()
 
 
 class Canonical(Text):
-    """The text of a value that is not a string, with the value: numbers are compared by value (decision 51)."""
+    """The text of a value that is not a string, with the value: numbers are compared by value (FEP-51)."""
 
     __slots__ = ("value",)
 
@@ -55,13 +55,13 @@ class Nodes(list[Any]):
     __slots__ = ()
 
 
-# configuration: never a path (decision 12), and shown without its secrets (decision 17)
+# configuration: never a path (FEP-12), and shown without its secrets (FEP-17)
 Opaque = Annotated[dict[str, Any], Meta(extra={"literal": True, "secrets": True})]
 Schema = Annotated[dict[str, Any], Meta(extra={"literal": True})]  # a JSON Schema: never a path either
 Template = Annotated[
     str, Meta(extra={"literal": True, "template": True})
 ]  # a prompt: paths only inside {{…}}
-Number = int | float  # JSON numbers only: msgspec takes no strings and no bools here (decision 23)
+Number = int | float  # JSON numbers only: msgspec takes no strings and no bools here (FEP-23)
 Phrase = Annotated[str, Meta(min_length=1)]
 
 

@@ -69,7 +69,7 @@ class ExactMatch(Checker):
         return verdict(self._same() != self.negate)
 
     def _same(self) -> bool:
-        """Compare as texts (decision 19). Two values that are not strings are compared as JSON values (decision 51)."""
+        """Compare as texts (FEP-19). Two values that are not strings are compared as JSON values (FEP-51)."""
         actual, expected = self.actual, self.expected
         fold = str if self.case_sensitive else str.casefold
         if isinstance(actual, Canonical) and isinstance(expected, Canonical):

@@ -1,5 +1,5 @@
 """
-llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the caller's response_format (decisions 18, 25).
+llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the caller's response_format (FEP-18, FEP-25).
 
 An answer is an error, not a score, if it was refused or truncated, repeats a member, has a `passed` other than true or
 false, or does not match `response_format`. The judge may repair an answer of the wrong form once. With a `panel`, several

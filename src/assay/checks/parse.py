@@ -1,4 +1,4 @@
-"""The argument `parse` of checks (decision 49): texts that hold JSON or a number. What cannot be parsed does not pass."""
+"""The argument `parse` of checks (FEP-49): texts that hold JSON or a number. What cannot be parsed does not pass."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Redacts secret members of a configuration, recognised by their names, as `[REDACTED]` (decision 17)."""
+"""Redacts secret members of a configuration, recognised by their names, as `[REDACTED]` (FEP-17)."""
 
 from typing import Any
 from urllib.parse import urlsplit

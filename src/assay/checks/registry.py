@@ -1,4 +1,4 @@
-"""A registry of checks: an immutable value to pass down and to extend (decisions 5, 37, 38)."""
+"""A registry of checks: an immutable value to pass down and to extend (FEP-5, FEP-37, FEP-38)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module

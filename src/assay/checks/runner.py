@@ -1,7 +1,7 @@
 """
 Runs one check on one case, interpreted (FEP 2.3.4).
 
-Faults stop here and become data; so does any exception of a foreign check (decisions 26, 35).
+Faults stop here and become data; so does any exception of a foreign check (FEP-26, FEP-35).
 """
 
 import inspect
@@ -195,7 +195,7 @@ def to_result(
 
 
 def skip_result(bound: BoundCheck, services: Services) -> CheckResult:
-    """The result of a check that did not run: the run was cancelled, or stopped after another error (decision 28)."""
+    """The result of a check that did not run: the run was cancelled, or stopped after another error (FEP-28)."""
     return CheckResult(
         check_type=bound.checker.type,
         status="skip",

@@ -1,5 +1,5 @@
 """
-semantic_similarity (FEP 2.3.6): the similarity of two texts by their embeddings (decision 24).
+semantic_similarity (FEP 2.3.6): the similarity of two texts by their embeddings (FEP-24).
 
 Similar texts need not agree: embeddings do not separate a claim from its negation. A text without words has similarity 0.
 """
@@ -21,7 +21,7 @@ Metric = Literal["cosine", "dot", "euclidean"]
 
 
 class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a score has to lie, as in `threshold` (decision 23)."""
+    """Where a score has to lie, as in `threshold` (FEP-23)."""
 
     min_value: UnitInterval | UnsetType = UNSET
     max_value: UnitInterval | UnsetType = UNSET

@@ -1,5 +1,5 @@
 """
-Prompt templates: texts with `{{$.path}}` placeholders that are filled per case (FEP 2.3.6, decision 18).
+Prompt templates: texts with `{{$.path}}` placeholders that are filled per case (FEP 2.3.6, FEP-18).
 
 Values are not scanned again after they are filled in, so text from an output cannot introduce a placeholder.
 """

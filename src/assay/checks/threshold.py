@@ -1,4 +1,4 @@
-"""threshold (FEP 2.3.5): a number lies within bounds, or with `negate` outside them (decision 23)."""
+"""threshold (FEP 2.3.5): a number lies within bounds, or with `negate` outside them (FEP-23)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Shared by checks that call a model: the providers, and the usage and cost of calls (decisions 31, 39)."""
+"""Shared by checks that call a model: the providers, and the usage and cost of calls (FEP-31, FEP-39)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

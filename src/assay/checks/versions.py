@@ -1,4 +1,4 @@
-"""Semantic versions (FEP 6.3), to select the version of a check (decision 37)."""
+"""Semantic versions (FEP 6.3), to select the version of a check (FEP-37)."""
 
 import re
 from collections.abc import Collection

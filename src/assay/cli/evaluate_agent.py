@@ -124,7 +124,7 @@ class AgentExecution:
             raise self._bad_line
 
     def _read_cases(self, spool: CaseSpool, plan: Plan, inputs: Inputs) -> BadLine | None:
-        """A line that is not a case stops the input there; the cases before it count (decision 34)."""
+        """A line that is not a case stops the input there; the cases before it count (FEP-34)."""
         source = inputs.source
         assert source is not None
 

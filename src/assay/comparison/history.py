@@ -31,7 +31,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     One eval run, without content. A run without a scorecard has no score.
 
-    `low` and `high` are the 95% interval of the score (decision 52), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
+    `low` and `high` are the 95% interval of the score (FEP-52), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
     `state` is the state of the deployment of this agent version, and `promoted_by` says whether this run was the evidence for it.
     """
 

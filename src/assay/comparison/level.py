@@ -1,4 +1,4 @@
-"""The level of one run: the mean of its metric with an interval (decision 52), and the cases that did not pass."""
+"""The level of one run: the mean of its metric with an interval (FEP-52), and the cases that did not pass."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

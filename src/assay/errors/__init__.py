@@ -138,7 +138,7 @@ class UnknownCheck(InvalidRequest):
 
 
 class BadLine(InvalidRequest):
-    """A line of a stream that is not a valid context (decision 34), at a place such as `cases.jsonl:7`. Earlier lines count."""
+    """A line of a stream that is not a valid context (FEP-34), at a place such as `cases.jsonl:7`. Earlier lines count."""
 
     def __init__(self, location: str, problems: Sequence[Problem], line: int | None = None) -> None:
         self.location, self.line_problems, self.line = location, tuple(problems), line
@@ -295,7 +295,7 @@ class MethodNotAllowed(Refusal):
 
 
 class NotRepresentable(Refusal):
-    """The result exists, but this transport cannot represent it without changing it (decision 2)."""
+    """The result exists, but this transport cannot represent it without changing it (FEP-2)."""
 
 
 class _AboutARun(Refusal):
@@ -305,7 +305,7 @@ class _AboutARun(Refusal):
 
 
 class RunNotFinished(_AboutARun):
-    """The result of a run that has not ended (decision 41)."""
+    """The result of a run that has not ended (FEP-41)."""
 
     code = "conflict"
 

@@ -4,7 +4,7 @@ from assay.errors import Refusal
 
 
 class EvaluationFailed(Refusal):
-    """An evaluation that a caller waited for has failed (decision 54). What was measured before is stored."""
+    """An evaluation that a caller waited for has failed (FEP-54). What was measured before is stored."""
 
     code = "internal_error"
 

@@ -44,7 +44,7 @@ class ForeignFault(Fault):
 
 class NotMeasured(ForeignFault):
     """
-    An agent could not be called, through no fault of its own. Its task has no score (decision 48).
+    An agent could not be called, through no fault of its own. Its task has no score (FEP-48).
 
         raise assay.NotMeasured("the model is overloaded")
     """

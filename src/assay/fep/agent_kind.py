@@ -1,5 +1,5 @@
 """
-An evaluation that asks an agent, as a kind of run: one trial of one case is a unit, recorded when it ends (decision 0043).
+An evaluation that asks an agent, as a kind of run: one trial of one case is a unit, recorded when it ends (ADR-0043).
 
 A stored context of such a run has no output yet: only the number of its trial. A context that has an outcome was answered in the
 run that this one continues; it is scored again, and the agent is not asked.

@@ -2,7 +2,7 @@
 The output of an agent, as FEP scores it: the value that came back, and in `$.output.metadata` how the invocation went.
 
 An agent that raised, timed out or refused was measured: its checks fail. An agent that could not be called was not measured: its
-checks end with an error (decision 48).
+checks end with an error (FEP-48).
 """
 
 import asyncio

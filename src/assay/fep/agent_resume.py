@@ -1,5 +1,5 @@
 """
-Continues an evaluation that asked an agent (decision 0043): cases with a result are copied, answers without one are scored again.
+Continues an evaluation that asked an agent (ADR-0043): cases with a result are copied, answers without one are scored again.
 
 A run that was killed is claimed and goes on. A run that has ended stays as it is; a new run copies what it has.
 """

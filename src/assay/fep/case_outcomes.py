@@ -1,5 +1,5 @@
 """
-The columns of the table of cases (decision 0068), from the results of a unit.
+The columns of the table of cases (ADR-0068), from the results of a unit.
 
 `outcomes_of` reads the lines of results. `scored_outcomes` makes the same from the answers that the compiled scorer has counted already.
 """

@@ -1,4 +1,4 @@
-"""Names of checks (decision 45): their validation, and the row of each check in tables, CSV files and bars."""
+"""Names of checks (FEP-45): their validation, and the row of each check in tables, CSV files and bars."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

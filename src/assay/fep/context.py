@@ -116,7 +116,7 @@ OPTIONAL_OF_CASE, OPTIONAL_OF_OUTPUT = ("metadata", "checks"), ("id", "metadata"
 
 
 def remove_nulls(members: Any, optional: tuple[str, ...]) -> bool:
-    """Delete optional members that are null (decision 44). Returns whether there was one."""
+    """Delete optional members that are null (FEP-44). Returns whether there was one."""
     if not is_object(members):
         return False
     empty = [name for name in optional if name in members and members[name] is None]
@@ -126,7 +126,7 @@ def remove_nulls(members: Any, optional: tuple[str, ...]) -> bool:
 
 
 def own_checks(case: Any, path: str) -> tuple[list[Check] | None, list[Problem]]:
-    """Take the own checks out of a case (decision 11). Returns them and their problems."""
+    """Take the own checks out of a case (FEP-11). Returns them and their problems."""
     if not is_object(case) or "checks" not in case:
         return None, []
     return read_checks(case.pop("checks"), f"{path}.checks")

@@ -78,7 +78,7 @@ def score(
             if len(window) >= WINDOW or size >= WINDOW_BYTES:
                 full, window, size = window, [], 0
                 yield from _complete(full, tally)
-    except Refusal:  # a line that is not a context: the cases before it count (decision 34)
+    except Refusal:  # a line that is not a context: the cases before it count (FEP-34)
         yield from _complete(window, tally)
         raise
     yield from _complete(window, tally)

@@ -1,7 +1,7 @@
 """
 Decides whether a plan may run inline on the event loop (linear-time checks, small input) or must go to a worker thread.
 
-A pattern that backtracks or a path that searches may take a second (decision 22). On the event loop it would block all other
+A pattern that backtracks or a path that searches may take a second (FEP-22). On the event loop it would block all other
 requests.
 """
 

@@ -1,5 +1,5 @@
 """
-The input of every case id of a stream, so that one id cannot stand for two inputs (decision 53).
+The input of every case id of a stream, so that one id cannot stand for two inputs (FEP-53).
 
 Ids that rise, by length and then by text (`case-9`, `case-10`), are all different: they are neither stored nor looked up if the
 input can be read again. The first id that does not rise makes this table: 16 bytes for each case (a hash of the id, the CRC-32
@@ -119,7 +119,7 @@ class InputDigests:
 
 
 def digest_of(value: Any) -> int:
-    """The digest of an input, in every process the same. Equal JSON values have equal digests (decision 51)."""
+    """The digest of an input, in every process the same. Equal JSON values have equal digests (FEP-51)."""
     if type(value) is str:
         return crc32(value.encode())
     encoded = _encode(value)

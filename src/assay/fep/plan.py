@@ -1,4 +1,4 @@
-"""The plan of a request: a scorer for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
+"""The plan of a request: a scorer for every case (FEP 2.3.3, 3.1; FEP-11, FEP-33)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Find every problem of a request, not only the first (decision 33)."""
+"""Find every problem of a request, not only the first (FEP-33)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice

@@ -19,7 +19,7 @@ Arguments = Mapping[str, Any]
 
 
 def passed_of(check: JSON) -> bool | None:
-    """Whether the check passed (decision 30); None if it was not measured or has neither a pass nor a fail."""
+    """Whether the check passed (FEP-30); None if it was not measured or has neither a pass nor a fail."""
     results: JSON = check.get("results", {})
     response = results.get("response")
     passed = results.get("passed", response.get("passed") if is_object(response) else None)
@@ -94,7 +94,7 @@ def describe_check(type: str, arguments: Arguments | None, results: JSON, passed
 
 
 def _not_parsed(reason: str, resolved: Any) -> str:
-    """Why a text could not be parsed (decision 49), and the text."""
+    """Why a text could not be parsed (FEP-49), and the text."""
     for name in ("value", "actual", "items"):
         argument = resolved.get(name) if is_object(resolved) else None
         if is_object(argument) and argument.get("value"):

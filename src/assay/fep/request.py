@@ -1,4 +1,4 @@
-"""Validates a whole request before anything runs, and reports all its problems (FEP 3.1, decision 33)."""
+"""Validates a whole request before anything runs, and reports all its problems (FEP 3.1, FEP-33)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from hashlib import sha256

@@ -159,7 +159,7 @@ class PlannedRequest:
         return await in_thread(read)
 
     def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
-        """The results of cases that never started (decision 28)."""
+        """The results of cases that never started (FEP-28)."""
         for at, line in enumerate(lines):
             context = read_context(line, self.plan.services.limits)
             scorer = self.plan.scorer_for(first + at, context)

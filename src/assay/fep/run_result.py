@@ -21,7 +21,7 @@ WORDS = ("passed", "failed", "error", "skip", "other")
 
 
 def metadata_of(tally: Tally) -> dict[str, Any]:
-    """The metadata of a run: its cost, and its rates and means with intervals (decisions 31, 46)."""
+    """The metadata of a run: its cost, and its rates and means with intervals (FEP-31, FEP-46)."""
     statistics = tally.statistics()
     metadata: dict[str, Any] = msgspec.to_builtins(tally.spending) if tally.spending else {}
     return metadata if statistics is None else {**metadata, "statistics": msgspec.to_builtins(statistics)}

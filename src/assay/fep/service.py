@@ -330,7 +330,7 @@ _OPERATION_STATUS: dict[str, OperationStatus] = {
 
 
 def require_success(run: Run) -> None:
-    """Raise EvaluationFailed for a run that failed, for the caller that waited for it (decision 54)."""
+    """Raise EvaluationFailed for a run that failed, for the caller that waited for it (FEP-54)."""
     if run.status == "failed":
         raise EvaluationFailed(
             run.id,
@@ -340,6 +340,6 @@ def require_success(run: Run) -> None:
 
 
 def require_ended(run: Run) -> None:
-    """Raise Conflict for a run that has not ended (decision 41)."""
+    """Raise Conflict for a run that has not ended (FEP-41)."""
     if run.status not in CLOSED:
         raise Conflict("status", f"evaluation {run.id}", f"it is {run.status}")

@@ -1,4 +1,4 @@
-"""Results of cases that never started and whose checks are no longer registered (decision 28)."""
+"""Results of cases that never started and whose checks are no longer registered (FEP-28)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime

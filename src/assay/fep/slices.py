@@ -1,4 +1,4 @@
-"""Pass rates of slices: the cases with one tag, or with one value at a path (decision 46), in bounded memory."""
+"""Pass rates of slices: the cases with one tag, or with one value at a path (FEP-46), in bounded memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Sources of contexts: a file of contexts, a file of cases and one of outputs, or a request file (decision 34)."""
+"""Sources of contexts: a file of contexts, a file of cases and one of outputs, or a request file (FEP-34)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The cost of answers per case and per run; known and unknown costs are counted apart (decision 31)."""
+"""The cost of answers per case and per run; known and unknown costs are counted apart (FEP-31)."""
 
 from collections.abc import Iterable
 from typing import Any

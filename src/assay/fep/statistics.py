@@ -1,4 +1,4 @@
-"""The statistics of a run: rates and means with their intervals, pass@k and pass^k (decision 52)."""
+"""The statistics of a run: rates and means with their intervals, pass@k and pass^k (FEP-52)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -62,7 +62,7 @@ class _CaseWindow:
         self._window.append((self._scheduler.offload(pending), 0))
 
     async def cases(self, contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[ScoredCase]:
-        """Yield all cases. If the input is refused at a context, the cases before it count, and the refusal comes last (decision 34)."""
+        """Yield all cases. If the input is refused at a context, the cases before it count, and the refusal comes last (FEP-34)."""
         at = self._options.first
         interrupted = False
         until = time.monotonic() + YIELD_SECONDS

@@ -1,4 +1,4 @@
-"""Running counts of a run: cases by status, and the outcomes of each check (decisions 29, 30, 46)."""
+"""Running counts of a run: cases by status, and the outcomes of each check (FEP-29, FEP-30, FEP-46)."""
 
 import sys
 from collections import Counter
@@ -376,7 +376,7 @@ class Tally:
 
     @property
     def status(self) -> Status:
-        """The worst of the cases: error, then skip, then completed (decision 29)."""
+        """The worst of the cases: error, then skip, then completed (FEP-29)."""
         return "error" if self.error_cases else "skip" if self.skipped_cases else "completed"
 
     def summary(self) -> EvaluationSummary:

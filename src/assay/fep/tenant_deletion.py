@@ -1,5 +1,5 @@
 """
-Deletes all content of a tenant on request (decision 0081).
+Deletes all content of a tenant on request (ADR-0081).
 
 Its runs are marked and lose their evidence, its documents go, and last its data key is destroyed. The runs with their scores, the logs,
 the deployments and the audit log stay. After a crash, a second call completes the first.

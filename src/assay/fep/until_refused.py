@@ -1,4 +1,4 @@
-"""The items of an input up to one that is refused: the cases before it count (decision 34)."""
+"""The items of an input up to one that is refused: the cases before it count (FEP-34)."""
 
 from collections.abc import AsyncIterator
 from typing import Generic, TypeVar

@@ -1,5 +1,5 @@
 """
-Reads YAML by the 1.2 core schema (decision 50), one event at a time: without recursion, and without running code from tags.
+Reads YAML by the 1.2 core schema (FEP-50), one event at a time: without recursion, and without running code from tags.
 
 Digits with a leading zero are text. `no`, `12:30` and dates, which have other types in YAML 1.1, are text. A key must be text.
 """

@@ -1,5 +1,5 @@
 """
-Converts an I-Regexp (RFC 9485), the pattern of match() and search(), to a pattern of `re` (decision 47).
+Converts an I-Regexp (RFC 9485), the pattern of match() and search(), to a pattern of `re` (FEP-47).
 
 It has its own validation, because iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re` does
 not support `\\p{…}`: a category is written out as the ranges of its characters.

@@ -1,6 +1,6 @@
 """
 Compiled queries. Names and indexes run as one getter, chains of child segments as nested iterators. Queries that
-descend or filter run through the library (RFC 9535; FEP decisions 12–16).
+descend or filter run through the library (RFC 9535; FEP-12 to FEP-16).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ CACHED = 32 << 20  # bytes of all cached queries
 
 
 class Missing(Enum):
-    """No node: not the same as a node whose value is null (decision 15)."""
+    """No node: not the same as a node whose value is null (FEP-15)."""
 
     MISSING = "missing"
 

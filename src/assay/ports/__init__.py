@@ -1,5 +1,5 @@
 """
-What the engine needs from its environment: clock, store, models, agents, tools (decision 40).
+What the engine needs from its environment: clock, store, models, agents, tools (FEP-40).
 
 Each port is a protocol. `assay.backends` implements them, and `app` chooses.
 """

@@ -1,5 +1,5 @@
 """
-The table of cases: what a page, a filter, a sort or a count needs of the results of a run. It holds no content (decision 0068).
+The table of cases: what a page, a filter, a sort or a count needs of the results of a run. It holds no content (ADR-0068).
 
 One row describes consecutive results, as they were recorded together: their counts, and their columns as octets.
 """

@@ -1,4 +1,4 @@
-"""Recognises connection errors of HTTP clients, so that an unreachable service is not an agent's failure (decision 48)."""
+"""Recognises connection errors of HTTP clients, so that an unreachable service is not an agent's failure (FEP-48)."""
 
 import socket
 from typing import cast

@@ -1,4 +1,4 @@
-"""The deletion of all content of a tenant (decision 0081)."""
+"""The deletion of all content of a tenant (ADR-0081)."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -20,7 +20,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One configured provider (`[providers.NAME]`, decision 39)."""
+    """One configured provider (`[providers.NAME]`, FEP-39)."""
 
     name: str
     kind: Literal["openai_compatible", "wordllama", "scripted"] = "openai_compatible"
@@ -43,7 +43,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Model(Protocol):
-    """A chat model. A failure is a Fault (decision 26): a TimeFault, or a ForeignFault that says whether a retry may help."""
+    """A chat model. A failure is a Fault (FEP-26): a TimeFault, or a ForeignFault that says whether a retry may help."""
 
     async def complete(self, request: CompletionRequest) -> Completion: ...
 
@@ -66,7 +66,7 @@ Embed = Callable[[Sequence[str]], Awaitable[Embeddings]]
 
 class Providers(Protocol):
     """
-    The models a host offers, chosen by a check's `provider_config` and `model_config` (decision 39).
+    The models a host offers, chosen by a check's `provider_config` and `model_config` (FEP-39).
 
     A choice that is not possible is an InvalidRequest whose place is the check's argument. Repeating a choice is cheap.
     """

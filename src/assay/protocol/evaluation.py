@@ -26,7 +26,7 @@ CheckName = Annotated[
 
 
 def unset(struct: Struct, *names: str) -> None:
-    """Treat optional members that are null as absent (decision 44)."""
+    """Treat optional members that are null as absent (FEP-44)."""
     for name in names:
         if getattr(struct, name) is None:
             force_setattr(struct, name, UNSET)
@@ -38,7 +38,7 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     type: str
     arguments: JSON
     version: Version | UnsetType | None = UNSET
-    name: CheckName | UnsetType | None = UNSET  # decision 45
+    name: CheckName | UnsetType | None = UNSET  # FEP-45
 
     def __post_init__(self) -> None:
         unset(self, "version", "name")
@@ -46,9 +46,9 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
 class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
-    One evaluation unit (FEP 2.1). `input` may be any JSON value, and so may `expected` (decision 1).
+    One evaluation unit (FEP 2.1). `input` may be any JSON value, and so may `expected` (FEP-1).
 
-    Additional members are stored, addressable and returned (decision 10). In Python, pass a case with additional members as a dict.
+    Additional members are stored, addressable and returned (FEP-10). In Python, pass a case with additional members as a dict.
     """
 
     __test__ = False  # for pytest, which collects classes by this name
@@ -88,7 +88,7 @@ class EvaluationRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """
     Everything for one run (FEP 3.1): `outputs[i]` answers `test_cases[i]`.
 
-    `checks` is one list for all cases, or one list per case. Without it, every case has its own (decision 11).
+    `checks` is one list for all cases, or one list per case. Without it, every case has its own (FEP-11).
     """
 
     test_cases: list[TestCase]

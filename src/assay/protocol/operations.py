@@ -1,4 +1,4 @@
-"""Operations, progress, batches and the error body (FEP 5.1, 5.2; decisions 3, 41, 42)."""
+"""Operations, progress, batches and the error body (FEP 5.1, 5.2; FEP-3, FEP-41, FEP-42)."""
 
 from typing import Annotated, Any, Literal
 
@@ -29,7 +29,7 @@ class EvaluationProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvaluationOperation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An evaluation as a long-running operation; its id is the evaluation's (decision 41)."""
+    """An evaluation as a long-running operation; its id is the evaluation's (FEP-41)."""
 
     operation_id: str
     status: OperationStatus
@@ -47,7 +47,7 @@ class ListOperationsResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class BatchOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`timeout_ms` covers the whole batch (decision 42)."""
+    """`timeout_ms` covers the whole batch (FEP-42)."""
 
     max_concurrent: Positive | UnsetType = UNSET
     timeout_ms: Positive | UnsetType = UNSET

@@ -17,7 +17,7 @@ OutputDocument = Annotated[JSON, Meta(description="The output as received, with 
 
 
 class CheckError(Struct, frozen=True, kw_only=True):
-    """Why a check has no result. An error is never a score (decision 27)."""
+    """Why a check has no result. An error is never a score (FEP-27)."""
 
     type: ErrorType
     message: str
@@ -72,7 +72,7 @@ class TestCaseResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class EvaluationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Counts of cases and checks by status. assay always sets the check counts (decision 9)."""
+    """Counts of cases and checks by status. assay always sets the check counts (FEP-9)."""
 
     total_test_cases: Count
     completed_test_cases: Count

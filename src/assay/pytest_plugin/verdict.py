@@ -30,7 +30,7 @@ class Bar(Struct, frozen=True, kw_only=True):
     check_mode: CheckMode = "all"
 
     def accepts(self, outcomes: Sequence[bool], cases: Sequence[str] = ()) -> bool:
-        """`cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (decision 46)."""
+        """`cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (FEP-46)."""
         low = sum(outcomes) / len(outcomes) if self.decide_by == "estimate" else lower_bound(outcomes, cases)
         return low >= self.min_pass_rate
 

@@ -1,5 +1,5 @@
 """
-Pages, counts and sums of the table of cases (decision 0068). Pure functions of its rows.
+Pages, counts and sums of the table of cases (ADR-0068). Pure functions of its rows.
 
 A result is one trial of one case: of a run with `trials` trials, the results of case n are numbered from n * trials on.
 """

@@ -1,5 +1,5 @@
 """
-Erases the content of a run that has ended (decision 0045).
+Erases the content of a run that has ended (ADR-0045).
 
 Its evidence, its annotations and the stored responses of Idempotency-Keys go. Its log, its scorecard and the audit log stay: they hold
 no content.

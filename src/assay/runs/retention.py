@@ -1,5 +1,5 @@
 """
-Chooses the runs that lose their evidence by a retention policy (decision 0080).
+Chooses the runs that lose their evidence by a retention policy (ADR-0080).
 
 One pass reads the runs that have evidence, newest first. A run is created after its baseline, so a run that keeps its evidence is read
 before the baseline that it needs.

@@ -1,5 +1,5 @@
 """
-The statistics of a run: its score with an interval, its cases by outcome, its cost and its latency (decision 0106).
+The statistics of a run: its score with an interval, its cases by outcome, its cost and its latency (ADR-0106).
 
 They are computed once, when the run ends, and stored in its metadata. Every list, page, report and command reads that document.
 """

@@ -1,5 +1,5 @@
 """
-The workers that share a store: each has a document that it renews (decision 0073).
+The workers that share a store: each has a document that it renews (ADR-0073).
 
 A worker is dead when another one has seen its document unchanged for a lease, by its own clock that never jumps. Then the document
 is deleted: the worker finds that out at its next heartbeat, or before it writes a result, and has lost its units.

@@ -1,5 +1,5 @@
 """
-The interval of a number of one run (decision 52). A case with all its answers and repeats has one value.
+The interval of a number of one run (FEP-52). A case with all its answers and repeats has one value.
 
 - A rate of one answer a case has Wilson's interval. Scores of one answer a case are such a rate if every one of them is 0 or 1.
 - Any other number with a known range is the mean of one value a case, and has Gaffke's interval.

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: the same text in the terminal, on the page and in every report (decision 0106)."""
+"""Numbers as a person reads them: the same text in the terminal, on the page and in every report (ADR-0106)."""
 
 from math import floor, log10
 from typing import Literal

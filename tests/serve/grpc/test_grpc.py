@@ -100,14 +100,14 @@ def timeless(shown):
     text = re.sub(r"\"\d{4}-\d\d-\d\dT[^\"]+\"", '"now"', json.dumps(shown, sort_keys=True))
     return re.sub(
         r"(?<=\d)\.0\b", "", text
-    )  # and without the fraction that a whole number has in JSON (decision 2)
+    )  # and without the fraction that a whole number has in JSON (FEP-2)
 
 
 def test_get_evaluation_of_one_that_was_started_over_rest(host, client):
     with host.client() as rest:
         run = rest.post("/v1/evaluations", json=request_of(4, [slow(2)])).json()["operation_id"]
         code, body = refused(get, client, run)
-        assert (code, body["error"]) == (StatusCode.FAILED_PRECONDITION, "conflict")  # decision 41
+        assert (code, body["error"]) == (StatusCode.FAILED_PRECONDITION, "conflict")  # FEP-41
         assert body["details"]["status"] in ("pending", "running")
         assert ended(client, run).progress.completed_test_cases == 4
         assert timeless(result_of(get(client, run))) == timeless(rest.get(f"/v1/evaluations/{run}").json())
@@ -378,7 +378,7 @@ def test_a_request_over_the_limit_is_not_read(tmp_path):
         assert not client.ListOperations().operations
 
 
-# What gRPC cannot say (decision 2)
+# What gRPC cannot say (FEP-2)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What gRPC takes from those it does not know, and how much of a tenant's at once (FEP 6.4, decision 40)."""
+"""What gRPC takes from those it does not know, and how much of a tenant's at once (FEP 6.4, FEP-40)."""
 
 import threading
 import time

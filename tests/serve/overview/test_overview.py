@@ -1,4 +1,4 @@
-"""Runs of every kind over REST: the list, one run, its cases, one case, search (decisions 0068, 0069)."""
+"""Runs of every kind over REST: the list, one run, its cases, one case, search (ADR-0068, ADR-0069)."""
 
 import time
 

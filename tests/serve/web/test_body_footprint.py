@@ -1,4 +1,4 @@
-"""What a body becomes is known before it is decoded, and large ones are read in parts with the same outcome (decision 0038)."""
+"""What a body becomes is known before it is decoded, and large ones are read in parts with the same outcome (ADR-0038)."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Who is let in at a socket (decision 40): counted where they are accepted, on each event loop a server may have."""
+"""Who is let in at a socket (FEP-40): counted where they are accepted, on each event loop a server may have."""
 
 import asyncio
 import errno

@@ -167,7 +167,7 @@ LINES = "application/x-ndjson"  # of which a schema says only that it is text: w
 
 
 def test_a_head_and_no_lines_is_a_completed_run_with_nothing_in_it(host):
-    """fep-decisions 36. It is what schemathesis writes down for an object where text is wanted."""
+    """FEP-36. It is what schemathesis writes down for an object where text is wanted."""
     headers = {"X-API-Key": _key(host), "Content-Type": LINES}
     answer = httpx.post(f"{host.url}/v1/evaluate", content=b"{}", headers=headers)
     assert answer.status_code == 200
@@ -220,7 +220,7 @@ def conforms(case, host):
     from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
     key = _key(host)
-    # What schemathesis finds and a spec allows; fep-decisions 33: lengths that differ, unknown types, literals that
+    # What schemathesis finds and a spec allows; fep-FEP-33: lengths that differ, unknown types, literals that
     # do not fit: between members, so no schema says it
     allowed = [positive_data_acceptance, *([negative_data_rejection] if case.media_type == LINES else [])]
     case.call_and_validate(

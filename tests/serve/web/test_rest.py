@@ -52,7 +52,7 @@ def ended(client, id):
     ("many", "checks"),
     [
         (3, [CONTAINS]),
-        (0, [CONTAINS]),  # decision 36
+        (0, [CONTAINS]),  # FEP-36
         (3, []),
         (4, [slow(0.01)]),  # waits, so it is conducted as a run
         (1200, [CONTAINS]),  # more than is done at once
@@ -164,7 +164,7 @@ def test_a_comparison_for_a_page_has_the_words_of_the_command_and_pages_of_cases
 
 @pytest.mark.parametrize("many", [30, 1_200], ids=["at once", "in units"])
 def test_statistics_are_those_of_the_library(client, many):
-    """Decision 46: repeats of a case are one cluster, also where they lie in different units."""
+    """FEP-46: repeats of a case are one cluster, also where they lie in different units."""
     cases = [{"id": f"c{at % (many // 2)}", "input": "?"} for at in range(many)]
     outputs = [{"value": "a" if at % 3 else "b"} for at in range(many)]
     checks = [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "a"}}]
@@ -188,7 +188,7 @@ def test_every_case_may_bring_its_own_checks(client):
         [True],
         [True, False],
     ]
-    assert "checks" not in result["results"][0]["execution_context"]["test_case"]  # decision 11
+    assert "checks" not in result["results"][0]["execution_context"]["test_case"]  # FEP-11
 
 
 def test_each_case_may_have_a_list_of_its_own(client):

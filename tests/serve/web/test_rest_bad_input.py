@@ -709,7 +709,7 @@ def test_a_flood_is_answered_every_time(tight):
 
 
 def test_a_check_that_takes_its_whole_second_takes_nothing_of_the_event_loop(host, client):
-    """A pattern that backtracks runs in a process (decision 22)."""
+    """A pattern that backtracks runs in a process (FEP-22)."""
 
     async def loop_seconds():
         return time.thread_time()

@@ -379,7 +379,7 @@ def test_two_keys_in_one_request_are_none(host, name):
         assert client.get("/v1/checks", headers=lines[:1]).status_code == 200
 
 
-# Decision 39: what a request cannot make the server do.
+# FEP-39: what a request cannot make the server do.
 
 
 @pytest.mark.parametrize(

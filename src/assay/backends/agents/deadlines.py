@@ -1,4 +1,4 @@
-"""Deadlines of invocations (decision 32)."""
+"""Deadlines of invocations (FEP-32)."""
 
 import asyncio
 import math

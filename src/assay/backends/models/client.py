@@ -1,4 +1,4 @@
-"""The client of one provider: queueing, retries, deadlines. Models and embedders share it (decision 26)."""
+"""The client of one provider: queueing, retries, deadlines. Models and embedders share it (FEP-26)."""
 
 import asyncio
 import itertools

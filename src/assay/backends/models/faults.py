@@ -1,4 +1,4 @@
-"""Turns provider failures into faults with advice (decision 26). Messages contain no secrets."""
+"""Turns provider failures into faults with advice (FEP-26). Messages contain no secrets."""
 
 from http import HTTPStatus
 from typing import Any

@@ -1,4 +1,4 @@
-"""Parses the JSON value in a completion (decision 25). Anything but exactly one value is a problem; assay does not guess."""
+"""Parses the JSON value in a completion (FEP-25). Anything but exactly one value is a problem; assay does not guess."""
 
 import json
 import re

@@ -37,7 +37,7 @@ def content_key(provider: Provider) -> str:
 @lru_cache(256)
 def looks_random(key: str) -> bool:
     """
-    Whether the key is no word of any text: only such a key is searched for in content (docs/decisions/0036).
+    Whether the key is no word of any text: only such a key is searched for in content (ADR-0036).
 
     At least 16 characters in which letters and digits take turns four times or more, or 32 characters, twelve of them
     different: `sk-canary-7d1f9b3e5a`, and neither `test` nor `a-key-of-words-1`.

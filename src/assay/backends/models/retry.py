@@ -1,4 +1,4 @@
-"""Decides whether and when a request is retried (decision 26). Pure functions."""
+"""Decides whether and when a request is retried (FEP-26). Pure functions."""
 
 import math
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """
 Lists of runs: pages in any order, counts and groups.
 
-The work for a page does not depend on the number of runs (decision 0090). A filter by kind, status or verdict, and an order by a number,
+The work for a page does not depend on the number of runs (ADR-0090). A filter by kind, status or verdict, and an order by a number,
 are answered by `run_branches`. Everything else is a range of one index.
 """
 

@@ -1,5 +1,5 @@
 """
-Isolated checks: each runs in a process of its own, which a deadline can kill (decision 32).
+Isolated checks: each runs in a process of its own, which a deadline can kill (FEP-32).
 
 The process receives a name and bytes: the class as `module:Class`, its arguments and its answer as JSON.
 """

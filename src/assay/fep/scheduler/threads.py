@@ -1,5 +1,5 @@
 """
-Threads for synchronous checks that may block (decision 32).
+Threads for synchronous checks that may block (FEP-32).
 
 The pool has one thread while checks are quick, and starts another whenever all are busy and a call waits. A thread that
 passes the deadline cannot be killed and is abandoned; the number of abandoned threads is bounded.

@@ -1,7 +1,7 @@
 """
 A watchdog for an event loop that an async check blocks: no timer of the loop can end such a check.
 
-SIGALRM interrupts the running code, and raises only inside a check (decision 32). The watchdog needs the main thread, and is
+SIGALRM interrupts the running code, and raises only inside a check (FEP-32). The watchdog needs the main thread, and is
 off if the program uses SIGALRM itself. It does not reach a check that blocks in C code without handling signals: use
 `isolate = True` for those.
 """

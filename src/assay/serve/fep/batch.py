@@ -1,4 +1,4 @@
-"""POST /v1/evaluate:batch: many evaluations in one request; a failed one does not fail the others (decisions 3, 42)."""
+"""POST /v1/evaluate:batch: many evaluations in one request; a failed one does not fail the others (FEP-3, FEP-42)."""
 
 import asyncio
 import time

@@ -40,7 +40,7 @@ def describe(checker: type[Checker]) -> CheckDescription:
 
 
 def _arguments(checker: type[Checker]) -> dict[str, Any]:
-    """The argument schema of a check, which also accepts a path wherever the check does (decision 12)."""
+    """The argument schema of a check, which also accepts a path wherever the check does (FEP-12)."""
     try:
         schema = argument_schema(checker)
         literal = {field.name for field in fields_of(checker) if field.literal}

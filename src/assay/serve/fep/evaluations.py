@@ -1,4 +1,4 @@
-"""Evaluations: run one, start one, read one, cancel one (FEP 5.1; decisions 3, 41)."""
+"""Evaluations: run one, start one, read one, cancel one (FEP 5.1; FEP-3, FEP-41)."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
@@ -134,7 +134,7 @@ def _tag(run: Run, call: HttpRequest, start: int, size: int | None) -> bytes:
 
 
 def not_finished(evaluations: EvaluationService, run: Run) -> RunNotFinished:
-    """The refusal of a result that does not exist yet (decision 41)."""
+    """The refusal of a result that does not exist yet (FEP-41)."""
     status = evaluations.progress(run).status
     return RunNotFinished(f"evaluation {run.id} is {status}: it has no result yet", status)
 

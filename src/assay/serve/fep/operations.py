@@ -1,4 +1,4 @@
-"""Operations: the state of one evaluation, and lists of them (FEP 5.2, decision 41)."""
+"""Operations: the state of one evaluation, and lists of them (FEP 5.2, FEP-41)."""
 
 from datetime import UTC, datetime
 

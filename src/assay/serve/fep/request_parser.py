@@ -90,7 +90,7 @@ def read_request(
     body: bytes, plans: PlanCache, limits: Limits, elements: int, *, arguments: bool = True
 ) -> ParsedRequest:
     """
-    Parse and plan a request. All problems are reported together, each with its place, before anything runs (decision 33).
+    Parse and plan a request. All problems are reported together, each with its place, before anything runs (FEP-33).
 
     `elements` limits the JSON elements of each part. `arguments`: results include the resolved arguments of checks.
     """
@@ -194,7 +194,7 @@ def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
 
 
 def resolved_arguments_flag(value: str | None, name: str) -> bool:
-    """Whether results include the resolved arguments of checks: true unless the client turns it off (decision 17)."""
+    """Whether results include the resolved arguments of checks: true unless the client turns it off (FEP-17)."""
     if value not in (None, "true", "false"):
         raise InvalidRequest(Problem(name, f"expected true or false, got {preview(value)}"))
     return value != "false"

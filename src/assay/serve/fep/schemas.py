@@ -1,4 +1,4 @@
-"""Schemas of FEP's requests and answers, for the OpenAPI document (decision 4)."""
+"""Schemas of FEP's requests and answers, for the OpenAPI document (FEP-4)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""NDJSON bodies: each line is validated as it arrives and spooled to disk, so that few are in memory (decision 34)."""
+"""NDJSON bodies: each line is validated as it arrives and spooled to disk, so that few are in memory (FEP-34)."""
 
 import hashlib
 import tempfile

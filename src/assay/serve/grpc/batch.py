@@ -1,4 +1,4 @@
-"""RunBatch: many evaluations in one request; a failed one does not fail the others (decisions 3, 42)."""
+"""RunBatch: many evaluations in one request; a failed one does not fail the others (FEP-3, FEP-42)."""
 
 import asyncio
 from functools import partial

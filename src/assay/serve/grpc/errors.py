@@ -1,4 +1,4 @@
-"""The table that gives every refusal its gRPC status (decision 42). The status details carry the error body of REST."""
+"""The table that gives every refusal its gRPC status (FEP-42). The status details carry the error body of REST."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Receives the message of a call: only after authentication, in time, and within the memory limit of its tenant (decision 40)."""
+"""Receives the message of a call: only after authentication, in time, and within the memory limit of its tenant (FEP-40)."""
 
 import asyncio
 from collections import Counter

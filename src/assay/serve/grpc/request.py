@@ -34,7 +34,7 @@ class DecodedRequest(NamedTuple):
 def decode_message(
     data: bytes, plans: PlanCache, limits: Limits, *, arguments: bool = True
 ) -> DecodedRequest:
-    """Decode and plan a request. All problems are reported together, each with its place, before anything runs (decision 33)."""
+    """Decode and plan a request. All problems are reported together, each with its place, before anything runs (FEP-33)."""
     try:
         return _decode(data, plans, limits, arguments)
     except (unpacked.NonCanonical, IndexError, UnicodeDecodeError, StructError, RecursionError):

@@ -112,7 +112,7 @@ def credentials(tls: Tls) -> grpc.ServerCredentials:
 
 def options(serving: ServerLimits, workers: int = 1) -> list[tuple[str, Any]]:
     """
-    Limits of a connection: message sizes, concurrent calls and idle times (decision 40).
+    Limits of a connection: message sizes, concurrent calls and idle times (FEP-40).
 
     Each of several workers accepts its share of the connections, on one port.
     """

@@ -1,4 +1,4 @@
-"""Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (decision 40)."""
+"""Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (FEP-40)."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -144,7 +144,7 @@ class Reservation:
         self._tenant = tenant
 
     def reserve_bytes(self, size: int) -> None:
-        """Count `size` more bytes of memory, of a body and of its decoded form (decision 0038)."""
+        """Count `size` more bytes of memory, of a body and of its decoded form (ADR-0038)."""
         if not size:
             return
         limit, own = self._serving.max_held_bytes, self._serving.max_tenant_held_bytes

@@ -1,4 +1,4 @@
-"""Estimates how much memory a text takes once it is decoded, without decoding it (decision 0038)."""
+"""Estimates how much memory a text takes once it is decoded, without decoding it (ADR-0038)."""
 
 from assay.protocol.elements import elements
 

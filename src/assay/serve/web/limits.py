@@ -1,4 +1,4 @@
-"""Limits of a server (decision 40): a request beyond them gets 413 or 429, and never hangs."""
+"""Limits of a server (FEP-40): a request beyond them gets 413 or 429, and never hangs."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (decision 40)."""
+"""Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (FEP-40)."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a server, from its routes and their schemas (decision 4)."""
+"""The OpenAPI 3.1 document of a server, from its routes and their schemas (FEP-4)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Shares units between worker processes through DBOS on PostgreSQL (decision 0072)."""
+"""Shares units between worker processes through DBOS on PostgreSQL (ADR-0072)."""

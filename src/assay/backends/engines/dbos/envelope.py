@@ -22,7 +22,7 @@ class UnitRefused(Refusal):
 
 class UnitOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
-    How an execution of a unit ended, and the executor that wrote it: the fencing token (decision 0073).
+    How an execution of a unit ended, and the executor that wrote it: the fencing token (ADR-0073).
 
     Exactly one of the other members is set. `unavailable`: this worker could not do it, and another may.
     """

@@ -1,5 +1,5 @@
 """
-Decodes protobuf to JSON (decision 2): Struct, Value and ListValue become dicts and lists.
+Decodes protobuf to JSON (FEP-2): Struct, Value and ListValue become dicts and lists.
 
 This reads only the usual encoding: keys before values, no unknown fields, no field twice. Anything else is `NonCanonical`, and
 the caller lets protobuf re-encode it first.

@@ -1,5 +1,5 @@
 """
-Encodes JSON as protobuf (decision 2): the bytes of Struct, Value and ListValue.
+Encodes JSON as protobuf (FEP-2): the bytes of Struct, Value and ListValue.
 
 An int that is not a double is refused, and so is a value nested deeper than clients can read: neither is altered.
 """

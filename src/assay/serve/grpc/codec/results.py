@@ -163,7 +163,7 @@ def counts(summary: TestCaseSummary) -> bytes:
 
 
 def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
-    """Encode a context from JSON. Members that FEP does not define are left out (decision 10)."""
+    """Encode a context from JSON. Members that FEP does not define are left out (FEP-10)."""
     id = length_delimited(b"\x0a", case["id"].encode()) if case["id"] else b""
     about, one, other = id, [id, length_delimited(b"\x12", _oneof(case["input"]))], [b""]
     if "expected" in case:
@@ -203,7 +203,7 @@ def _moment_fronts(days: int, seconds: int) -> list[bytes]:
 
 
 def _oneof(value: Any) -> bytes:
-    """An InputValue or an OutputValue: a text, an object, or the general form that decision 2 adds."""
+    """An InputValue or an OutputValue: a text, an object, or the general form that FEP-2 adds."""
     if isinstance(value, str):
         return length_delimited(b"\x0a", value.encode())
     return (

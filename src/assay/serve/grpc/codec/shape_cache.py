@@ -1,5 +1,5 @@
 """
-Message shapes (decision 2): messages that differ only in their values are decoded by one generated function.
+Message shapes (FEP-2): messages that differ only in their values are decoded by one generated function.
 
 The cases of a request mostly have the same members, and protobuf writers mostly keep their order. The decoder learns the shape of
 such messages and reads others of that shape, in this request or the next, in one step. Any other message is read member by

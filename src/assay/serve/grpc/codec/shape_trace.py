@@ -1,5 +1,5 @@
 """
-Traces the layout of one message (decision 2) and turns it into a function that reads others of the same shape.
+Traces the layout of one message (FEP-2) and turns it into a function that reads others of the same shape.
 
 Bytes that are the same in all of them, and values of fixed length, are unpacked in one step. A text of variable length makes the
 messages around it variable too; each has its length in a prefix (`length_prefixes.py`).

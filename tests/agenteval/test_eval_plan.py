@@ -1,4 +1,4 @@
-"""Whether an eval can be had: the refusals of contract §3.2, steps 5 to 13, in their order."""
+"""Whether an eval can be had: the refusals of openwop-contract §3.2, steps 5 to 13, in their order."""
 
 from typing import Any
 

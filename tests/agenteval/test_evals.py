@@ -1,4 +1,4 @@
-"""Agent evals: one run from suite to scorecard, in every mode and to every end (RFC 0081, contract §3, §5, §6)."""
+"""Agent evals: one run from suite to scorecard, in every mode and to every end (RFC 0081, openwop-contract §3, §5, §6)."""
 
 import asyncio
 import json
@@ -850,7 +850,7 @@ class Noting:
 
 
 def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
-    """Contract §3.1: in the process that was asked, in the one that goes on, and not in a copy, which somebody else asked for."""
+    """openwop-contract §3.1: in the process that was asked, in the one that goes on, and not in a copy, which somebody else asked for."""
     seen, tracer, going = [], Noting(), asyncio.Event()
     said, other = (f"00-{digit * 32}-{digit * 16}-01" for digit in "ab")
 

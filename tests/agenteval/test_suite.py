@@ -1,4 +1,4 @@
-"""Suites: exactly what the published schemas say, and what they forget (RFC 0081 §A, contract §6.1)."""
+"""Suites: exactly what the published schemas say, and what they forget (RFC 0081 §A, openwop-contract §6.1)."""
 
 import json
 from copy import deepcopy

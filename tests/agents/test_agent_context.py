@@ -1,4 +1,4 @@
-"""What an agent has around it: tools behind an allow-list, seeds, a record without secrets, an end that holds (contract §6.2)."""
+"""What an agent has around it: tools behind an allow-list, seeds, a record without secrets, an end that holds (openwop-contract §6.2)."""
 
 import asyncio
 import json

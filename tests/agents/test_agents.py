@@ -1,4 +1,4 @@
-"""What every agent promises, whatever it is (contract §3.3, §6.3), and what each kind has of its own."""
+"""What every agent promises, whatever it is (openwop-contract §3.3, §6.3), and what each kind has of its own."""
 
 import asyncio
 import json

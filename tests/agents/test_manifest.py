@@ -1,4 +1,4 @@
-"""AgentManifest as published and a little more (contract §7.1), its files, and models that call tools."""
+"""AgentManifest as published and a little more (openwop-contract §7.1), its files, and models that call tools."""
 
 import json
 

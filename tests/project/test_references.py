@@ -44,5 +44,29 @@ def test_a_decision_is_named_as_fep_or_adr(form):
     assert references(form) == {}
 
 
+SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
+SOURCE = re.compile(r"(RFC \d+|openwop-contract)`? (?:[`(]*§[\w.]+(?:,| and|;|–| to)? ?)*[`(]*\Z")
+
+
+def sections():
+    """Every section that a text names, with the document that it is a section of, or None."""
+    contract = DOCS / "openwop-contract.md"
+    for path in TEXTS:
+        text = " ".join(path.read_text("utf-8").split()) if path != contract else ""
+        for found in SECTION.finditer(text):
+            source = SOURCE.search(text, max(0, found.start() - 100), found.start())
+            yield page_name(path), found[1], source and source[1]
+
+
+def test_every_section_that_is_named_exists():
+    """`openwop-contract §3.2` is a heading of docs/openwop-contract.md. Other sections name their RFC."""
+    contract = (DOCS / "openwop-contract.md").read_text("utf-8")
+    headings = set(re.findall(r"^##+ (\d+(?:\.\d+)*)\.? ", contract, re.MULTILINE))
+    named = list(sections())
+    assert sum(source == "openwop-contract" for _, _, source in named) > 150
+    assert [one for one in named if one[2] is None] == []
+    assert [one for one in named if one[2] == "openwop-contract" and one[1] not in headings] == []
+
+
 def test_the_texts_that_are_read_are_there():
     assert {Path(page_name(path)).parts[0] for path in TEXTS} >= {"README.md", "src", "tests", "docs", "web"}

@@ -1,4 +1,4 @@
-"""The phases of the execution model (contract §13), each with what proves it; the table is the one discovery reads."""
+"""The phases of the execution model (openwop-contract §13), each with what proves it; the table is the one discovery reads."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What follows from a verdict, as a table (RFC 0090 §B, contract §8.2 and §8.5)."""
+"""What follows from a verdict, as a table (RFC 0090 §B, openwop-contract §8.2 and §8.5)."""
 
 from itertools import permutations, product
 

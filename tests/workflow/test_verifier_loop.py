@@ -1,4 +1,4 @@
-"""The verified loop (RFC 0090, contract §8): what is committed, what is not, who is asked, and what the record says of it."""
+"""The verified loop (RFC 0090, openwop-contract §8): what is committed, what is not, who is asked, and what the record says of it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The workflow runner: its nodes, bounds, interrupts, child runs and samples (contract §11, §13), scenarios by their names in §10.8 and §13.12."""
+"""The workflow runner: its nodes, bounds, interrupts, child runs and samples (openwop-contract §11, §13), scenarios by their names in openwop-contract §10.8 and §13.12."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""The full detail of an eval run, for its owner: evidence, trials, judges and corrections (contract §6.4, §9.2)."""
+"""The full detail of an eval run, for its owner: evidence, trials, judges and corrections (openwop-contract §6.4, §9.2)."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What a fork of an eval run copies (contract §3.7): the tasks that have a score, or everything."""
+"""What a fork of an eval run copies (openwop-contract §3.7): the tasks that have a score, or everything."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
 """
 The modes of an agent eval (RFC 0081 §D). To add a mode, add its name to MODE_NOTES and a row to MODES, and a check if it has a requirement.
 
-The table drives what a host offers, which tasks a run covers, and what is refused before anything runs (contract §3.2, §6.3).
+The table drives what a host offers, which tasks a run covers, and what is refused before anything runs (openwop-contract §3.2, §6.3).
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ def no_requirement(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite
 
 def check_regression(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite, tasks: Tasks) -> None:
     """
-    Check the baseline (contract §3.2 step 12): a completed eval of the same suite over the same tasks.
+    Check the baseline (openwop-contract §3.2 step 12): a completed eval of the same suite over the same tasks.
 
     It must have the same suite version, unless the request allows another.
     """
@@ -57,7 +57,7 @@ def _bad_baseline(message: str) -> EvalRefused:
 
 
 def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite, tasks: Tasks) -> None:
-    """Check the tools (contract §6.2): a tool that only fixtures answer cannot be called live."""
+    """Check the tools (openwop-contract §6.2): a tool that only fixtures answer cannot be called live."""
     missing = {
         task.task_id: tools
         for task in tasks
@@ -102,7 +102,7 @@ assert list(MODES) == list(MODE_NOTES), "each mode has a row in MODES and a name
 
 
 def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
-    """The tasks that the modes select, in the order of the suite (§6.3). Modes that select nothing cover every task."""
+    """The tasks that the modes select, in the order of the suite (openwop-contract §6.3). Modes that select nothing cover every task."""
     kinds = {MODES[mode].covers for mode in modes if mode in MODES} - {None}
     return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 

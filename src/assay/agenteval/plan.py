@@ -1,4 +1,4 @@
-"""Plans an eval, or refuses it: steps 5 to 13 of contract §3.2, in order. Nothing has happened yet."""
+"""Plans an eval, or refuses it: steps 5 to 13 of openwop-contract §3.2, in order. Nothing has happened yet."""
 
 from msgspec import UNSET, Struct
 
@@ -120,7 +120,7 @@ def _check_target(request: EvalRequest, card: AgentCard, suite: AgentEvalSuite) 
 def _select_tasks(
     request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite
 ) -> tuple[tuple[str, ...], Tasks]:
-    """Step 10, and which tasks the modes cover (§6.3)."""
+    """Step 10, and which tasks the modes cover (openwop-contract §6.3)."""
     place = "configurable.evalModes"
     modes = tuple(dict.fromkeys(suite.modes if request.modes is None else request.modes))
     available = available_modes(judge=facts.no_judge is None, detectors=facts.detectors)

@@ -1,4 +1,4 @@
-"""Live progress of eval runs for clients that follow them (contract §5.1). It is not logged and has no content."""
+"""Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no content."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
+"""The report of an eval run: its summary, intervals, trials and thresholds, from its log (openwop-contract §6.4)."""
 
 from collections.abc import AsyncIterator, Container
 from math import fsum

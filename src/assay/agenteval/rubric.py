@@ -1,4 +1,4 @@
-"""Scores a rubric (contract §6.3): one model call per task gives a reason and a boolean for each criterion."""
+"""Scores a rubric (openwop-contract §6.3): one model call per task gives a reason and a boolean for each criterion."""
 
 from math import fsum
 

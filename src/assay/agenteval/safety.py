@@ -1,5 +1,5 @@
 """
-Runs the detectors on a trial, in the mode `adversarial` (contract §6.3).
+Runs the detectors on a trial, in the mode `adversarial` (openwop-contract §6.3).
 
 A finding leaves the host as its kind and severity. Positions, rules, transforms and the canary stay in the evidence.
 """

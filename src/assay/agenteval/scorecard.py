@@ -1,4 +1,4 @@
-"""Folds recorded events into the scorecard (contract §6.3, §6.4)."""
+"""Folds recorded events into the scorecard (openwop-contract §6.3, §6.4)."""
 
 from array import array
 from collections.abc import Iterable
@@ -169,7 +169,7 @@ class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
 def verdict(
     score: float | None, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
 ) -> SuiteVerdict:
-    """`passed` of contract §6.3. An unknown cost fails a cost threshold, and no score fails the pass score."""
+    """`passed` of openwop-contract §6.3. An unknown cost fails a cost threshold, and no score fails the pass score."""
     failed: list[str] = []
     if score is None or score < pass_score:
         failed.append("passScore")

@@ -1,4 +1,4 @@
-"""Scores a task (contract §6.3): its expectation becomes FEP checks, and only checks score."""
+"""Scores a task (openwop-contract §6.3): its expectation becomes FEP checks, and only checks score."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reads suites (contract §6.1) from a file or a document. A refusal lists every problem with its JSON path."""
+"""Reads suites (openwop-contract §6.1) from a file or a document. A refusal lists every problem with its JSON path."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Resolves `evalSuiteRef` (contract §7.4): to a suite that was uploaded, or to one in an installed pack."""
+"""Resolves `evalSuiteRef` (openwop-contract §7.4): to a suite that was uploaded, or to one in an installed pack."""
 
 from typing import Any
 

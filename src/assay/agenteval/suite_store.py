@@ -1,4 +1,4 @@
-"""The uploaded suites of a tenant (contract §7.4). A version is immutable."""
+"""The uploaded suites of a tenant (openwop-contract §7.4). A version is immutable."""
 
 import hashlib
 from typing import Any

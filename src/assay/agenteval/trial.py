@@ -1,4 +1,4 @@
-"""Runs one trial of one task: the invocation, then its scoring (contract §5.1)."""
+"""Runs one trial of one task: the invocation, then its scoring (openwop-contract §5.1)."""
 
 import asyncio
 import inspect
@@ -153,7 +153,7 @@ class TrialRunner:
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
             score=None if is_stopped else self._score,
-            line=redact_json(self._line),  # scored as it came, stored without secrets (contract §6.5)
+            line=redact_json(self._line),  # scored as it came, stored without secrets (openwop-contract §6.5)
             checked=None if is_stopped else self._checked,
             safety=None if is_stopped else self._safety,
         )

@@ -1,4 +1,4 @@
-"""The events of one trial (contract §5.1). Each names its cause; content is stored apart from them."""
+"""The events of one trial (openwop-contract §5.1). Each names its cause; content is stored apart from them."""
 
 from msgspec import UNSET
 

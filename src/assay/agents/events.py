@@ -1,4 +1,4 @@
-"""What an agent did, as events (contract §5.1): the one table from steps to events, for every kind of run."""
+"""What an agent did, as events (openwop-contract §5.1): the one table from steps to events, for every kind of run."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal

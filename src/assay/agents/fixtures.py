@@ -1,4 +1,4 @@
-"""Fixtures of a task (contract §6.2): answers of tools and seeds of memory, instead of live ones."""
+"""Fixtures of a task (openwop-contract §6.2): answers of tools and seeds of memory, instead of live ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy

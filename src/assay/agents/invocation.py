@@ -1,4 +1,4 @@
-"""One invocation of an agent: its context, and the record of what it did (contract §5, §6.2, §6.5)."""
+"""One invocation of an agent: its context, and the record of what it did (openwop-contract §5, §6.2, §6.5)."""
 
 import asyncio
 import math

@@ -37,7 +37,7 @@ async def find_suite(
     ref: str | None, agent: Agent, settings: Settings, store: Store, tenant: str
 ) -> ResolvedSuite:
     """
-    The suite that SUITE means: a file, else a reference as in `evalSuiteRef` (contract §7.4).
+    The suite that SUITE means: a file, else a reference as in `evalSuiteRef` (openwop-contract §7.4).
 
     Without SUITE, an agent of a pack runs on its own suite.
     """

@@ -135,7 +135,7 @@ def _scopes(claim: Any) -> frozenset[str]:
 
 
 def _opaque(issuer: str, subject: str) -> str:
-    """A stable id that does not reveal the subject, which may be an e-mail address (contract §2.2)."""
+    """A stable id that does not reveal the subject, which may be an e-mail address (openwop-contract §2.2)."""
     whole = "\0".join((issuer, subject)).encode("utf-8", "surrogatepass")
     return f"jwt_{hashlib.sha256(whole).hexdigest()[:16]}"
 

@@ -1,4 +1,4 @@
-"""`assay annotate`: annotate an eval run, a task or an event, here or on another host (contract §9.2)."""
+"""`assay annotate`: annotate an eval run, a task or an event, here or on another host (openwop-contract §9.2)."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`assay pack`: build and verify packs (contract §7)."""
+"""`assay pack`: build and verify packs (openwop-contract §7)."""
 
 import os
 from collections.abc import Sequence

@@ -83,7 +83,7 @@ def exit_code(
     detail: EvalDetail, summary: EvalSummary | None, max_attack_success: float | None = None
 ) -> int:
     """
-    A critical finding is 3, even if the score passes and if other tasks were not measured (contract §6.3).
+    A critical finding is 3, even if the score passes and if other tasks were not measured (openwop-contract §6.3).
 
     So is an attack success rate above `max_attack_success`, if all tasks were measured. A run without the mode is then an error.
     """

@@ -150,7 +150,7 @@ class BadLine(InvalidRequest):
 
 
 class EvalRefused(InvalidRequest):
-    """An agent eval that is not possible as requested; it names the member of the request and the tasks (contract §3.2)."""
+    """An agent eval that is not possible as requested; it names the member of the request and the tasks (openwop-contract §3.2)."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class RunAlreadyEnded(_AboutARun):
 
 
 class ForkRejected(Refusal):
-    """A run cannot be forked from there: it is shorter, or data it needs was deleted (contract §3.7, §13.7)."""
+    """A run cannot be forked from there: it is shorter, or data it needs was deleted (openwop-contract §3.7, §13.7)."""
 
     def __init__(
         self,

@@ -181,7 +181,7 @@ class ComparisonExpression(Expression):
 
 
 class TimedRegex(FunctionExtension):
-    """match() and search() (§2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp."""
+    """match() and search() (RFC 9535 §2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp."""
 
     def evaluate(self, context: FilterContext) -> bool:
         text, pattern = (_value(argument, context) for argument in self.args)

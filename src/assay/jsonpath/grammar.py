@@ -1,5 +1,5 @@
 """
-Parses text into segments by the grammar and the well-typedness rules of RFC 9535 (§2.1–§2.5, §2.4.3 for functions).
+Parses text into segments by the grammar and the well-typedness rules of RFC 9535 §2.1–§2.5 (§2.4.3 for functions).
 
 It replaces the parser of jsonpath-rfc9535: singular queries do not load the library, positions are exact, nesting is
 bounded, and it is strict where version 1.0.1 is not (`tests/jsonpath/test_jsonpath.py` lists the cases).
@@ -25,7 +25,7 @@ class Segment(NamedTuple):
     selectors: "tuple[Selector, ...]"
     descend: bool = False
     tight: bool = (
-        True  # no blanks inside the brackets: a singular query in a filter must have none (§2.3.5.1)
+        True  # no blanks inside the brackets: a singular query in a filter must have none (RFC 9535 §2.3.5.1)
     )
 
     @property
@@ -75,7 +75,7 @@ Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
 
 
 class Signature(NamedTuple):
-    """The parameter types of a function, `value` or `nodes`. A logical function is a test; others are compared (§2.4.1)."""
+    """The parameter types of a function, `value` or `nodes`. A logical function is a test; others are compared (RFC 9535 §2.4.1)."""
 
     takes: tuple[Literal["value", "nodes"], ...]
     logical: bool = False
@@ -344,7 +344,7 @@ class _Reader:
         self.nest(-1)
         return FunctionCall(function, tuple(arguments))
 
-    # well-typedness (§2.4.3)
+    # well-typedness (RFC 9535 §2.4.3)
 
     def value(self, operand: Operand, at: int) -> Operand:
         match operand:

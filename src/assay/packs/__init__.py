@@ -1,1 +1,1 @@
-"""Packs: agents with their prompts, schemas and suites, in one signed archive (contract §7)."""
+"""Packs: agents with their prompts, schemas and suites, in one signed archive (openwop-contract §7)."""

@@ -1,4 +1,4 @@
-"""The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets (contract §7.3)."""
+"""The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets (openwop-contract §7.3)."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""The digest of a tarball, and the version manifest that a registry publishes beside it (contract §7.5)."""
+"""The digest of a tarball, and the version manifest that a registry publishes beside it (openwop-contract §7.5)."""
 
 import base64
 import hashlib

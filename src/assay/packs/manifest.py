@@ -1,4 +1,4 @@
-"""pack.json (contract §7.2): unknown members are refused, and all problems are reported together."""
+"""pack.json (openwop-contract §7.2): unknown members are refused, and all problems are reported together."""
 
 import re
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Reads and verifies a pack: digest, archive, manifest, signature, namespace, requirements and references, in this order (contract §7)."""
+"""Reads and verifies a pack: digest, archive, manifest, signature, namespace, requirements and references, in this order (openwop-contract §7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -141,7 +141,7 @@ class PackReader:
         return key.id
 
     def _key(self, ref: str, files: Mapping[str, bytes]) -> "TrustedKey":
-        """The configured key of this id; else the configured key that the file of this path holds (contract §12, row 8)."""
+        """The configured key of this id; else the configured key that the file of this path holds (openwop-contract §12, row 8)."""
         for key in self._keys:
             if key.id == ref:
                 return key

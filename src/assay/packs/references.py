@@ -1,4 +1,4 @@
-"""The references of a pack: each is a file of the pack, resolved when the pack is read (contract §7.3)."""
+"""The references of a pack: each is a file of the pack, resolved when the pack is read (openwop-contract §7.3)."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The refusals of packs, with the codes that registries publish (contract §7.3)."""
+"""The refusals of packs, with the codes that registries publish (openwop-contract §7.3)."""
 
 from collections.abc import Sequence
 from typing import Literal

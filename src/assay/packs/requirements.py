@@ -1,5 +1,5 @@
 """
-What a pack requires of its host: the version of the protocol, other packs, and capabilities (contract §7.2, RFC 0072 §C).
+What a pack requires of its host: the version of the protocol, other packs, and capabilities (openwop-contract §7.2, RFC 0072 §C).
 
 A capability that the manifest marks optional may be missing; the inventory of agents then lists it as degraded.
 """

@@ -1,4 +1,4 @@
-"""Ed25519 signatures over the exact octets of pack.json (contract §7.5). It needs the extra `guard`."""
+"""Ed25519 signatures over the exact octets of pack.json (openwop-contract §7.5). It needs the extra `guard`."""
 
 from pathlib import Path
 

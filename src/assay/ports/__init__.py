@@ -74,7 +74,7 @@ class SystemClock:
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The caller, as its credential names it; a request cannot change it (contract §2.2). The id is opaque."""
+    """The caller, as its credential names it; a request cannot change it (openwop-contract §2.2). The id is opaque."""
 
     tenant: str
     id: str

@@ -140,7 +140,7 @@ class Coverage(Protocol):
 
 
 class ModelOverrides(Struct, frozen=True, kw_only=True):
-    """Model settings of one run that replace the agent's own (contract §3.1)."""
+    """Model settings of one run that replace the agent's own (openwop-contract §3.1)."""
 
     model: str | None = None
     temperature: float | None = None

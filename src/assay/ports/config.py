@@ -14,7 +14,7 @@ ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+\Z")]
 CriterionKey = Annotated[str, msgspec.Meta(pattern=CRITERION)]
 Names = dict[str, str]
 
-SafetyKind = Literal[  # of findings (contract §6.3)
+SafetyKind = Literal[  # of findings (openwop-contract §6.3)
     "jailbreak",
     "prompt-injection",
     "system-prompt-leak",
@@ -43,7 +43,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     description: Annotated[str, msgspec.Meta(max_length=500)] = ""
     memory: MemoryShape | None = None
     threshold: Share | None = None  # below this confidence it escalates
-    criteria: tuple[CriterionKey, ...] = ()  # keys of its own that events may hold (contract §8.1)
+    criteria: tuple[CriterionKey, ...] = ()  # keys of its own that events may hold (openwop-contract §8.1)
     task_schema: str | None = None  # a file
     return_schema: str | None = None
     system_prompt: str | None = None  # a file; detectors look for it in what the agent writes
@@ -117,7 +117,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConfidenceFloors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Below this confidence a person decides. A supervisor's floor is 0.5 or more (contract §13.6)."""
+    """Below this confidence a person decides. A supervisor's floor is 0.5 or more (openwop-contract §13.6)."""
 
     actor: Share = 0.7
     critic: Share = 0.7

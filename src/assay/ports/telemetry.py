@@ -35,7 +35,7 @@ def trace_context(header: str | None) -> Generator[None]:
 
 
 def propagation_headers() -> dict[str, str]:
-    """Headers for a call to another host (contract §13.8)."""
+    """Headers for a call to another host (openwop-contract §13.8)."""
     current = tracing.get()
     return {"traceparent": current} if current else {}
 

@@ -1,4 +1,4 @@
-"""The eval gate: the conditions of a policy that the evidence does not meet (contract §9.3 step 4)."""
+"""The eval gate: the conditions of a policy that the evidence does not meet (openwop-contract §9.3 step 4)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

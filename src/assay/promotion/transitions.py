@@ -1,4 +1,4 @@
-"""The state machine of deployments (contract §9.3): which transitions are possible, and what each changes. Pure functions."""
+"""The state machine of deployments (openwop-contract §9.3): which transitions are possible, and what each changes. Pure functions."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Agents: their cards, the steps of an invocation and its result (contract §5, §7.1)."""
+"""Agents: their cards, the steps of an invocation and its result (openwop-contract §5, §7.1)."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ class MemoryShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
-    """A description of an agent. It holds no prompt and no secret, so it may be listed (contract §7.7)."""
+    """A description of an agent. It holds no prompt and no secret, so it may be listed (openwop-contract §7.7)."""
 
     agent_id: str  # `local.<module>.<function>` unless named
     version: str = "0.0.0"
@@ -33,12 +33,12 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     # The allow-list of `<scope>:<tool-id>`. None: not configured; the agent may use the task's fixtures and no live tool.
     tools: tuple[str, ...] | None = None
     memory: MemoryShape = MemoryShape()
-    takes_tools: bool = True  # it can call tools through the host (contract §6.3)
+    takes_tools: bool = True  # it can call tools through the host (openwop-contract §6.3)
     takes_memory: bool = True
     threshold: float | None = None  # below this confidence it escalates
     requires: tuple[str, ...] = ()  # capabilities of the host (RFC 0092)
     optional_peers: dict[str, str] = {}  # capabilities that its pack can do without (RFC 0072)
-    criteria: tuple[str, ...] = ()  # keys of its own that events may hold (contract §8.1)
+    criteria: tuple[str, ...] = ()  # keys of its own that events may hold (openwop-contract §8.1)
     task_schema: dict[str, Any] | None = None  # of a hand-off's task
     return_schema: dict[str, Any] | None = None  # of its result
 

@@ -1,4 +1,4 @@
-"""Annotations of a run, an event or a node by a person (RFC 0056, contract §9.2). They are stored outside the log."""
+"""Annotations of a run, an event or a node by a person (RFC 0056, openwop-contract §9.2). They are stored outside the log."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -64,7 +64,7 @@ class Annotation(_Closed, frozen=True, kw_only=True):
 
 
 class ScoreCorrection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The JSON in a `correction` of an `eval.scored` event (contract §9.2)."""
+    """The JSON in a `correction` of an `eval.scored` event (openwop-contract §9.2)."""
 
     score: Annotated[float, msgspec.Meta(ge=0, le=1)] | UnsetType = UNSET
     passed: bool | UnsetType = UNSET

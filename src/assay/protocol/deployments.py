@@ -1,4 +1,4 @@
-"""Deployments of agent versions on the wire (RFC 0082, contract §9.3). No member holds content."""
+"""Deployments of agent versions on the wire (RFC 0082, openwop-contract §9.3). No member holds content."""
 
 from typing import Annotated, Literal
 

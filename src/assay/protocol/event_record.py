@@ -1,5 +1,5 @@
 """
-Stored events of OpenWOP runs (contract §4, §5).
+Stored events of OpenWOP runs (openwop-contract §4, §5).
 
 A PendingEvent is an event before it has a sequence. Its payload is a closed type without content. Content is stored as
 evidence under the event's id, and is merged into the payload when the owner reads the event.
@@ -78,7 +78,7 @@ def content_key(type: str, record: EventRecord) -> str | None:
 def envelope(
     run: str, type: str, at: datetime, sequence: int, data: bytes, content: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A RunEventDoc (contract §4.1). Only the owner gets the content."""
+    """A RunEventDoc (openwop-contract §4.1). Only the owner gets the content."""
     record = _decode(data)
     payload = msgspec.json.decode(record.payload)
     document: dict[str, Any] = {

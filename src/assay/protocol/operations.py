@@ -12,7 +12,7 @@ OperationStatus = Literal["pending", "running", "completed", "failed", "cancelle
 
 
 class ErrorResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The body of every error: a code of the contract, a message, and details."""
+    """The body of every error: a code (openwop-contract §2.3), a message, and details."""
 
     error: str
     message: str

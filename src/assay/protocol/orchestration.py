@@ -1,4 +1,4 @@
-"""Payloads of workflow events (contract §5, §13): nodes, interrupts, decisions, hand-offs. Content is stored apart, see `protocol.event_record`."""
+"""Payloads of workflow events (openwop-contract §5, §13): nodes, interrupts, decisions, hand-offs. Content is stored apart, see `protocol.event_record`."""
 
 from typing import Literal
 
@@ -124,7 +124,7 @@ class Attestation(Payload, frozen=True, kw_only=True):
 
 
 class ChainEvent(Payload, frozen=True, kw_only=True):
-    """`core.workflowChain.event`: one step of a hand-off (§13.5)."""
+    """`core.workflowChain.event`: one step of a hand-off (openwop-contract §13.5)."""
 
     phase: Phase
     worker_id: str
@@ -136,7 +136,7 @@ class ChainEvent(Payload, frozen=True, kw_only=True):
 
 
 class ConfidenceEscalated(Payload, frozen=True, kw_only=True):
-    """`core.workflowChain.confidence-escalated` (§13.6). Content: the complete `originalDecision`, if it has texts."""
+    """`core.workflowChain.confidence-escalated` (openwop-contract §13.6). Content: the complete `originalDecision`, if it has texts."""
 
     confidence: float
     floor: float

@@ -1,4 +1,4 @@
-"""Redaction of secrets, found by a member's name (FEP-17) or by the format of a text (contract §6.5)."""
+"""Redaction of secrets, found by a member's name (FEP-17) or by the format of a text (openwop-contract §6.5)."""
 
 import re
 from contextlib import suppress

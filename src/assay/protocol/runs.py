@@ -1,4 +1,4 @@
-"""Requests and responses for OpenWOP runs (contract §3). Unknown members are refused, except in `configurable`."""
+"""Requests and responses for OpenWOP runs (openwop-contract §3). Unknown members are refused, except in `configurable`."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ class _Closed(
 
 
 class RunRequest(_Closed, frozen=True, kw_only=True):
-    """POST /v1/runs. `mode` decides which members are required (contract §3.2)."""
+    """POST /v1/runs. `mode` decides which members are required (openwop-contract §3.2)."""
 
     workflow_id: Text | UnsetType = UNSET
     inputs: dict[str, Any] | UnsetType = UNSET

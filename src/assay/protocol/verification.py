@@ -1,4 +1,4 @@
-"""The report of a verifier loop, without content (contract §8.1, §8.5), and the full result for its caller."""
+"""The report of a verifier loop, without content (openwop-contract §8.1, §8.5), and the full result for its caller."""
 
 from typing import Any, Literal
 

@@ -1,5 +1,5 @@
 """
-Annotations of a run (contract §9.2). They are stored apart from its log.
+Annotations of a run (openwop-contract §9.2). They are stored apart from its log.
 
 A correction of an `eval.scored` event gives an *effective* score in the report. The recorded score does not change.
 """

@@ -1,4 +1,4 @@
-"""Compares the logs of two runs, aligned by sequence number (contract §9.1). It has no side effect."""
+"""Compares the logs of two runs, aligned by sequence number (openwop-contract §9.1). It has no side effect."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest

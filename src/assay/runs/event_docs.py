@@ -1,4 +1,4 @@
-"""A run's log as its owner reads it: RunEventDocs with their content (contract §4.1)."""
+"""A run's log as its owner reads it: RunEventDocs with their content (openwop-contract §4.1)."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

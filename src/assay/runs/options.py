@@ -1,4 +1,4 @@
-"""Validation of the options of a run (`configurable`, contract §3.1)."""
+"""Validation of the options of a run (`configurable`, openwop-contract §3.1)."""
 
 from collections.abc import Callable, Mapping
 from reprlib import repr as brief

@@ -1,4 +1,4 @@
-"""Sample agents and a sample suite for the conformance suite (contract §10.3, §10.6). They run as all others do."""
+"""Sample agents and a sample suite for the conformance suite (openwop-contract §10.3, §10.6). They run as all others do."""
 
 import re
 from contextlib import suppress
@@ -45,7 +45,7 @@ class StrictAgent(SampleAgent):
 
 
 class ChannelAgent:
-    """Has any version: the conformance suite moves its channel to a new one each time (contract §10.5)."""
+    """Has any version: the conformance suite moves its channel to a new one each time (openwop-contract §10.5)."""
 
     versions = ("1.0.0",)
 

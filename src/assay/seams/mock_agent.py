@@ -1,4 +1,4 @@
-"""core.conformance.mock-agent: emits the events that its config lists (contract §13.4)."""
+"""core.conformance.mock-agent: emits the events that its config lists (openwop-contract §13.4)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """
-What the test-only routes of the conformance suite do: verifier, loop, merge and dispatch (contract §10.4, §10.7). They start real runs.
+What the test-only routes of the conformance suite do: verifier, loop, merge and dispatch (openwop-contract §10.4, §10.7). They start real runs.
 
 They need the sample workflows. The sample agents do what the task says.
 """

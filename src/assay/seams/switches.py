@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 
 def fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the conformance suite may start its own workflows here (contract §11)."""
+    """Whether the conformance suite may start its own workflows here (openwop-contract §11)."""
     return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
 
 
 def routes_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether this host serves the test-only routes of the conformance suite (contract §0.6)."""
+    """Whether this host serves the test-only routes of the conformance suite (openwop-contract §0.6)."""
     return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"

@@ -1,5 +1,5 @@
 """
-The sample workflows a conformance suite starts by name (contract §11, §13.11), seeded with OPENWOP_CONFORMANCE_SEED=true.
+The sample workflows a conformance suite starts by name (openwop-contract §11, §13.11), seeded with OPENWOP_CONFORMANCE_SEED=true.
 
 Each row is what is special about one; `samples()` writes them out whole.
 """
@@ -197,7 +197,7 @@ def samples() -> dict[str, Workflow]:
 
 
 def fixtures(*, enabled: bool) -> list[str]:
-    """The ids that discovery lists (contract §1.1): those that can be started."""
+    """The ids that discovery lists (openwop-contract §1.1): those that can be started."""
     return sorted(samples()) if enabled else []
 
 

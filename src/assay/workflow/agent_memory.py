@@ -1,5 +1,5 @@
 """
-What the agents of a scope remember across runs (contract §13.7): an append-only journal, read as of a moment.
+What the agents of a scope remember across runs (openwop-contract §13.7): an append-only journal, read as of a moment.
 
 The rows are documents of the tenant, by scope, reference and moment. They are written in the transaction of the step that made them.
 """

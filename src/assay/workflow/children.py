@@ -1,4 +1,4 @@
-"""A child run, from its dispatch to the merge of its outputs (contract §8.3, §13.3, §13.5)."""
+"""A child run, from its dispatch to the merge of its outputs (openwop-contract §8.3, §13.3, §13.5)."""
 
 from hashlib import sha256
 from typing import Any, Literal

@@ -1,7 +1,7 @@
 """
 Critics give a verdict on a result: an agent, or checks by the key of their criterion (an `llm_judge` is one).
 
-A critic that gives no verdict counts as a `fail` (contract §8.2): it crashed, ran out of time, or gave an invalid answer.
+A critic that gives no verdict counts as a `fail` (openwop-contract §8.2): it crashed, ran out of time, or gave an invalid answer.
 """
 
 import asyncio

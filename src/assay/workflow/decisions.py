@@ -1,4 +1,4 @@
-"""The decisions of a supervisor (`orchestrator-decision.schema.json`, contract §8.5). Each is recorded once, before its effects (CO-1)."""
+"""The decisions of a supervisor (`orchestrator-decision.schema.json`, openwop-contract §8.5). Each is recorded once, before its effects (CO-1)."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -102,7 +102,7 @@ def pending(
 
 
 def floor_of(execution: Execution) -> float:
-    """The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (contract §13.6)."""
+    """The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (openwop-contract §13.6)."""
     own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in execution.workflow.nodes)
     return max(FLOOR, *own)
 
@@ -141,7 +141,7 @@ def _escalate(
 
 
 def gives_up(decision: dict[str, Any]) -> bool:
-    """Whether any of its success criteria is not met (contract §8.5)."""
+    """Whether any of its success criteria is not met (openwop-contract §8.5)."""
     return any(not one["met"] for one in decision.get("successCriteria", ()))
 
 

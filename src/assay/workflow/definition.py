@@ -1,4 +1,4 @@
-"""The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (contract §13.3)."""
+"""The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (openwop-contract §13.3)."""
 
 from collections.abc import Collection
 from typing import Any
@@ -94,7 +94,7 @@ def read(document: Any) -> Workflow:
 
 
 def document_of(workflow: Workflow) -> dict[str, Any]:
-    """The JSON of a definition (contract §1.3)."""
+    """The JSON of a definition (openwop-contract §1.3)."""
     document: dict[str, Any] = msgspec.to_builtins(workflow)
     return document
 
@@ -128,7 +128,7 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
 
 
 def _mock_problems(workflow: Workflow, node: Node, path: str) -> list[Problem]:
-    """Mock settings are only for workflows of a conformance suite (contract §13.2, §13.4)."""
+    """Mock settings are only for workflows of a conformance suite (openwop-contract §13.2, §13.4)."""
     mocked = [name for name in node.config if name.startswith("mock")]
     if mocked and not workflow.id.startswith(CONFORMANCE):
         return [Problem(f"{path}.{name}", "only for workflows of a conformance suite") for name in mocked]

@@ -1,4 +1,4 @@
-"""Forks a run (contract §3.7, §13.9): a replay repeats its whole record, a branch starts with a part of it."""
+"""Forks a run (openwop-contract §3.7, §13.9): a replay repeats its whole record, a branch starts with a part of it."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a verdict gates (RFC 0090 §B, contract §8.2), and when a run has reached its goal (§8.5)."""
+"""What a verdict gates (RFC 0090 §B, openwop-contract §8.2), and when a run has reached its goal (openwop-contract §8.5)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal

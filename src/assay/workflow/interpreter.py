@@ -1,4 +1,4 @@
-"""Interprets a workflow: executes its nodes along the edges, to the end (contract §11, §13.2)."""
+"""Interprets a workflow: executes its nodes along the edges, to the end (openwop-contract §11, §13.2)."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

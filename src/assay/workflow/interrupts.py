@@ -1,4 +1,4 @@
-"""Interrupts: a run waits for a person's answer, then goes on (contract §8.4, §13.2, §13.3)."""
+"""Interrupts: a run waits for a person's answer, then goes on (openwop-contract §8.4, §13.2, §13.3)."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple

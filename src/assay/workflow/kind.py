@@ -194,7 +194,7 @@ class WorkflowState:
         return self._advance(msgspec.structs.replace(result, value=redact(result.value)))
 
     def _advance(self, result: Result) -> UnitOutcome:
-        """One step: its events, their content and the step record. Secrets are removed before (contract §6.5)."""
+        """One step: its events, their content and the step record. Secrets are removed before (openwop-contract §6.5)."""
         replayer = self.replayer
         effect, number = replayer.effect, replayer.step
         assert effect is not None

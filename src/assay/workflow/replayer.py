@@ -80,7 +80,7 @@ class Replayer:
                 self.execution.configurable = {**self.execution.configurable, **options}
 
     def _compare(self, facts: list[PendingEvent]) -> list[PendingEvent]:
-        """In a replay: report the first event that differs from the source, and go on (contract §13.9)."""
+        """In a replay: report the first event that differs from the source, and go on (openwop-contract §13.9)."""
         for fact in facts:
             if not self._source or fact.type == "replay.divergedAtRefusal":
                 self._source.clear()  # the divergence is reported already

@@ -160,7 +160,7 @@ class WorkflowService:
         )
 
     async def check_channels(self, tenant: str, workflow: Workflow, run: str) -> None:
-        """Refuse a workflow whose channels cannot be resolved now (contract §9.3)."""
+        """Refuse a workflow whose channels cannot be resolved now (openwop-contract §9.3)."""
         for at, node in enumerate(workflow.nodes):
             if node.channel is None:
                 continue
@@ -311,7 +311,7 @@ class WorkflowService:
         return await report_of(self.store, found)
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
-        """The members of a RunSnapshot that only workflows have (contract §3.3). Secrets are removed."""
+        """The members of a RunSnapshot that only workflows have (openwop-contract §3.3). Secrets are removed."""
         replayer, _, _ = await replay_run(self.store, run, self.environment)
         execution, request = replayer.execution, replayer.execution.request
         content = {
@@ -345,7 +345,7 @@ class WorkflowService:
         return shown
 
     async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
-        """The parent of a run (contract §13.8): one hop."""
+        """The parent of a run (openwop-contract §13.8): one hop."""
         found = await self.store.run(run, tenant=tenant)
         if found is None:
             raise NotFound(f"there is no run {run!r}")

@@ -1,4 +1,4 @@
-"""The phases of the execution model that this host supports (contract §1.1, §13.1). Discovery and the tests read this table."""
+"""The phases of the execution model that this host supports (openwop-contract §1.1, §13.1). Discovery and the tests read this table."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ def other_hosts(host: HostInfo) -> Advertised | None:
 
 
 def replay(host: HostInfo) -> Advertised | None:
-    """Needs forks. Without them the version is at most 3 (contract §1.1)."""
+    """Needs forks. Without them the version is at most 3 (openwop-contract §1.1)."""
     if not host.replay:
         return None
     recipe = {"llmCacheKeyRecipe": "spec-rfc-0041", "refusalDivergenceEmission": True}

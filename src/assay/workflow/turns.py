@@ -1,4 +1,4 @@
-"""Turns of agents and critics, and their events (contract §5.1, §8.1)."""
+"""Turns of agents and critics, and their events (openwop-contract §5.1, §8.1)."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The criterion keys that events may hold (contract §8.1): a closed vocabulary, because an agent's own key may be any text."""
+"""The criterion keys that events may hold (openwop-contract §8.1): a closed vocabulary, because an agent's own key may be any text."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Deployments over HTTP on SQLite and PostgreSQL: every rule of contract §9.3, as a client meets it."""
+"""Deployments over HTTP on SQLite and PostgreSQL: every rule of openwop-contract §9.3, as a client meets it."""
 
 import asyncio
 import itertools

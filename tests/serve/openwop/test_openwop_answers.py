@@ -1,4 +1,4 @@
-"""What a run surface answers while runs go on and when they have ended (contract §3.3–§3.7, §4.3, §4.4, §5, §7.4, §9.1), on both databases."""
+"""What a run surface answers while runs go on and when they have ended (openwop-contract §3.3–§3.7, §4.3, §4.4, §5, §7.4, §9.1), on both databases."""
 
 from datetime import UTC, datetime, timedelta
 

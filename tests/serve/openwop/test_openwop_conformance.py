@@ -1,5 +1,5 @@
 """
-The published scenarios that concern eval runs, ported by their names (contract §10.8), against a server with the seams of a suite.
+The published scenarios that concern eval runs, ported by their names (openwop-contract §10.8), against a server with the seams of a suite.
 
 Those that need sample workflows are in test_openwop_workflows.py.
 """

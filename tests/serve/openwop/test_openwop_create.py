@@ -1,4 +1,4 @@
-"""POST /v1/runs: who may, and every refusal in its order (contract §2, §3.1, §3.2), through HTTP, on SQLite and PostgreSQL."""
+"""POST /v1/runs: who may, and every refusal in its order (openwop-contract §2, §3.1, §3.2), through HTTP, on SQLite and PostgreSQL."""
 
 import pytest
 

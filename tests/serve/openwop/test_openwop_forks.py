@@ -1,4 +1,4 @@
-"""Forks, comparisons and cancelling over HTTP (contract §3.5, §3.6, §3.7, §6.3, §9.1), on SQLite and PostgreSQL."""
+"""Forks, comparisons and cancelling over HTTP (openwop-contract §3.5, §3.6, §3.7, §6.3, §9.1), on SQLite and PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Following a run (contract §4.3, §4.4, §5.1): nothing missed, nothing twice, whoever asks and whatever happens to the server."""
+"""Following a run (openwop-contract §4.3, §4.4, §5.1): nothing missed, nothing twice, whoever asks and whatever happens to the server."""
 
 import asyncio
 import contextlib

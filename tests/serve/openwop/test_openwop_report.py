@@ -1,4 +1,4 @@
-"""What an owner reads of an eval, and what people say of it (contract §2.2, §6.4, §9.2): beside the log, never in it."""
+"""What an owner reads of an eval, and what people say of it (openwop-contract §2.2, §6.4, §9.2): beside the log, never in it."""
 
 import contextlib
 import json

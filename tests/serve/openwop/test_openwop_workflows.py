@@ -652,7 +652,7 @@ PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
     ids=["one", "none", "short", "another version", "zeros"],
 )  # fmt: skip
 def test_a_child_run_has_the_traceparent_of_its_parent(client, said, kept):
-    """And what is done for it carries that on (contract §13.8)."""
+    """And what is done for it carries that on (openwop-contract §13.8)."""
     body = {"workflowId": "tracing", "inputs": {"task": "x"}}
     run = client.post("/v1/runs", json=body, headers={"traceparent": said}).json()["runId"]
     shown = rested(client, run)

@@ -1,4 +1,4 @@
-"""An Idempotency-Key and what it made are one transaction: at two servers at once, and through a kill (contract §3.6)."""
+"""An Idempotency-Key and what it made are one transaction: at two servers at once, and through a kill (openwop-contract §3.6)."""
 
 import contextlib
 import os

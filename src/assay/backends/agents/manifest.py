@@ -1,4 +1,4 @@
-"""An agent from a manifest (contract §7.1): a prompt, a model and tools, in a loop until the model answers."""
+"""An agent from a manifest (openwop-contract §7.1): a prompt, a model and tools, in a loop until the model answers."""
 
 from collections.abc import Callable
 from copy import copy

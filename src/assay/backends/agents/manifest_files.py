@@ -1,4 +1,4 @@
-"""A manifest as it lies in a folder: its prompt and its hand-off schemas beside it (contract §7.1, §7.3)."""
+"""A manifest as it lies in a folder: its prompt and its hand-off schemas beside it (openwop-contract §7.1, §7.3)."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple

@@ -1,5 +1,5 @@
 """
-The base class of detectors: checks that look for a safety problem, with a kind and a severity (contract §6.3).
+The base class of detectors: checks that look for a safety problem, with a kind and a severity (openwop-contract §6.3).
 
 A detector is a check, so `assay evaluate` can run it over outputs that exist. The mode `adversarial` runs all detectors of the registry.
 """

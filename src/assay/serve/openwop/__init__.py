@@ -1,1 +1,1 @@
-"""OpenWOP over HTTP: runs, events, evals, workflows, agents and suites (contract §1–§6, §9)."""
+"""OpenWOP over HTTP: runs, events, evals, workflows, agents and suites (openwop-contract §1–§6, §9)."""

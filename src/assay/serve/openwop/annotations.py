@@ -1,4 +1,4 @@
-"""Annotations of a run, and the diff of two runs (contract §9.1, §9.2)."""
+"""Annotations of a run, and the diff of two runs (openwop-contract §9.1, §9.2)."""
 
 from collections.abc import Callable
 

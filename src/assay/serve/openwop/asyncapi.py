@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the event streams, from the table of event types (contract §4, §5)."""
+"""The AsyncAPI 3 document of the event streams, from the table of event types (openwop-contract §4, §5)."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,4 +1,4 @@
-"""The capabilities that a host advertises over OpenWOP (contract §1.1)."""
+"""The capabilities that a host advertises over OpenWOP (openwop-contract §1.1)."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     max_body_bytes: int
     max_run_ms: int
     evals: EvalCapability | None = None
-    agents: bool = False  # the inventory, which is that of the tenant (contract §7.7)
+    agents: bool = False  # the inventory, which is that of the tenant (openwop-contract §7.7)
     live: tuple[str, ...] = ()  # how agents can be invoked (RFC 0077)
     deployment: dict[str, Any] | None = None  # states, channels
     feedback: bool = False

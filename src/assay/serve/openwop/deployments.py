@@ -1,4 +1,4 @@
-"""Deployments over HTTP: read them, request transitions; and their management runs (contract §9.3)."""
+"""Deployments over HTTP: read them, request transitions; and their management runs (openwop-contract §9.3)."""
 
 from collections.abc import Sequence
 

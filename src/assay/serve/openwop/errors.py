@@ -1,4 +1,4 @@
-"""Refusals with error codes of OpenWOP's own, and their HTTP statuses (contract §2.3)."""
+"""Refusals with error codes of OpenWOP's own, and their HTTP statuses (openwop-contract §2.3)."""
 
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ class CredentialLeak(Refusal):
 
 
 class ForeignTenant(Forbidden):
-    """The body names another tenant than the one of the key (contract §2.2)."""
+    """The body names another tenant than the one of the key (openwop-contract §2.2)."""
 
     def __init__(self) -> None:
         Refusal.__init__(self, "tenantId: expected the tenant of the key")
@@ -68,7 +68,7 @@ class ForeignTenant(Forbidden):
 
 
 class NotEnded(Refusal):
-    """The summary was requested before the run ended (contract §3.4)."""
+    """The summary was requested before the run ended (openwop-contract §3.4)."""
 
     code = "conflict"
 

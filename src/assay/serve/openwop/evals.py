@@ -1,4 +1,4 @@
-"""Agent evals over HTTP: start one, and read its snapshot, scorecard and report (contract §3.2–§3.4)."""
+"""Agent evals over HTTP: start one, and read its snapshot, scorecard and report (openwop-contract §3.2–§3.4)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
@@ -83,7 +83,7 @@ class EvalRuns:
         *,
         run: str,
     ) -> Run:
-        """A replay copies everything. A branch copies the scored tasks and runs the rest again (contract §3.7)."""
+        """A replay copies everything. A branch copies the scored tasks and runs the rest again (openwop-contract §3.7)."""
         store = self.service.store
         if request.mode == "replay":
             return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
@@ -167,7 +167,7 @@ def eval_request(request: RunRequest, principal: str) -> EvalRequest:
 
 
 def evals_of(host: OpenWopHost) -> EvalRuns:
-    """The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (contract §3.4)."""
+    """The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (openwop-contract §3.4)."""
     runs = host.kinds.get(KIND) if host.evals is not None else None
     if not isinstance(runs, EvalRuns):
         raise NotFound("this host does not offer eval runs")

@@ -1,4 +1,4 @@
-"""GET /v1/runs/{runId}/events and /events/poll: the event log, live or in pages (contract §4.3, §4.4)."""
+"""GET /v1/runs/{runId}/events and /events/poll: the event log, live or in pages (openwop-contract §4.3, §4.4)."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
 class KeepAlive(ServerSentEvent):
-    """The keep-alive comment, as the contract spells it."""
+    """The keep-alive comment, as clients expect it."""
 
     def encode(self) -> bytes:
         return b":keepalive\n\n"
@@ -181,7 +181,7 @@ async def _page(call: HttpRequest, run: Run, sequence: int) -> Response:
 
 
 def _modes(text: str | None) -> tuple[str, ...]:
-    """The contract gives a wrong mode an error code of its own (§4.4)."""
+    """A wrong mode has an error code of its own (openwop-contract §4.4)."""
     try:
         return modes_of(text)
     except InvalidRequest as refusal:

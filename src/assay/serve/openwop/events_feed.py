@@ -1,4 +1,4 @@
-"""The event feed of a run: read once, encoded once, and sent to all its followers (contract §4.4)."""
+"""The event feed of a run: read once, encoded once, and sent to all its followers (openwop-contract §4.4)."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""POST /v1/runs/{runId}:fork: a new run from the recorded events of another (contract §3.7)."""
+"""POST /v1/runs/{runId}:fork: a new run from the recorded events of another (openwop-contract §3.7)."""
 
 import msgspec
 from msgspec import UNSET

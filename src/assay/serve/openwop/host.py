@@ -1,4 +1,4 @@
-"""The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (contract §3.3)."""
+"""The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (openwop-contract §3.3)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -109,7 +109,7 @@ class OpenWopHost:
         self.feeds.close()
 
     def kind_for(self, request: RunRequest) -> RunResource:
-        """The kind that `mode` asks for: an eval or a workflow (contract §3.2, steps 3 and 4)."""
+        """The kind that `mode` asks for: an eval or a workflow (openwop-contract §3.2, steps 3 and 4)."""
         if request.mode is not UNSET:
             if request.mode != "eval":
                 raise InvalidRequest(

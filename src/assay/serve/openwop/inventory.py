@@ -1,4 +1,4 @@
-"""The inventory of agents, and the stored eval suites (contract §7.4, §7.7)."""
+"""The inventory of agents, and the stored eval suites (openwop-contract §7.4, §7.7)."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The packs of a tenant: publish, list, show and remove (contract §7)."""
+"""The packs of a tenant: publish, list, show and remove (openwop-contract §7)."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""OpenWOP's routes with their scopes (contract §2.1). A scope of "" accepts any valid key."""
+"""OpenWOP's routes with their scopes (openwop-contract §2.1). A scope of "" accepts any valid key."""
 
 from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.asyncapi import show_asyncapi

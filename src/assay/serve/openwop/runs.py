@@ -1,4 +1,4 @@
-"""Create, read and cancel runs (contract §3.1, §3.3, §3.5)."""
+"""Create, read and cancel runs (openwop-contract §3.1, §3.3, §3.5)."""
 
 import asyncio
 import hashlib
@@ -80,7 +80,7 @@ async def create_run(call: HttpRequest) -> Response:
 
 
 def _authorize(call: HttpRequest, request: RunRequest) -> None:
-    """The tenant must be the one of the key, and test doubles are refused (contract §1.1, §2.2)."""
+    """The tenant must be the one of the key, and test doubles are refused (openwop-contract §1.1, §2.2)."""
     if request.tenant_id is not UNSET and request.tenant_id != call.tenant:
         raise ForeignTenant
     refuse_test_doubles(call, {} if request.configurable is UNSET else request.configurable)
@@ -94,14 +94,14 @@ def refuse_test_doubles(call: HttpRequest, configurable: object) -> None:
 
 
 def _without_secrets(request: RunRequest) -> RunRequest:
-    """Tags and metadata are stored and returned without secrets (contract §6.5)."""
+    """Tags and metadata are stored and returned without secrets (openwop-contract §6.5)."""
     members = {name: getattr(request, name) for name in ("tags", "metadata")}
     safe = {name: redact(value) for name, value in members.items() if value is not UNSET}
     return msgspec.structs.replace(request, **safe)
 
 
 def _created_status(run: Run) -> str:
-    """The status in the response to a create: `running` for a run that has already ended, as the contract has no end there."""
+    """The status in the response to a create: `running` for a run that has already ended, as OpenWOP has no end there."""
     return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
 
 
@@ -134,7 +134,7 @@ async def delete_run(call: HttpRequest) -> Response:
 
 
 async def cancel_run(call: HttpRequest) -> Response:
-    """Cancel a run; its recorded events stay. For a run that has ended, the response is its status (contract §3.5)."""
+    """Cancel a run; its recorded events stay. For a run that has ended, the response is its status (openwop-contract §3.5)."""
     call.query()
     host, run = host_of(call), call.run_id
     body = await read_document(call) or b"{}"

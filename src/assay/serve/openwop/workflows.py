@@ -1,4 +1,4 @@
-"""Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (contract §1.3, §3.1, §8.4, §13.8)."""
+"""Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (openwop-contract §1.3, §3.1, §8.4, §13.8)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,7 +67,7 @@ class WorkflowRuns:
         *,
         run: str,
     ) -> Run:
-        """Fork a run. Recorded results stand for its effects, by the kind of each node (contract §13.9)."""
+        """Fork a run. Recorded results stand for its effects, by the kind of each node (openwop-contract §13.9)."""
         overlay = None if request.run_options_overlay is UNSET else request.run_options_overlay
         start = None if request.from_seq is UNSET else request.from_seq
         planned = await fork_request(self.workflows, source, request.mode, start, overlay)

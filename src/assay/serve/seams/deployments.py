@@ -1,4 +1,4 @@
-"""The test-only route for deployments (contract §10.5)."""
+"""The test-only route for deployments (openwop-contract §10.5)."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Test-only routes for evals (contract §10.2, §10.3, §10.6): they read the log of real runs and start real runs."""
+"""Test-only routes for evals (openwop-contract §10.2, §10.3, §10.6): they read the log of real runs and start real runs."""
 
 import hashlib
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Test-only routes for workflows (contract §10.4, §10.7, §13.9)."""
+"""Test-only routes for workflows (openwop-contract §10.4, §10.7, §13.9)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

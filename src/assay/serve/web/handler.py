@@ -106,7 +106,7 @@ class RouteHandler:
 
 class NotFoundHandler(RouteHandler):
     """
-    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (contract §2.1); except `/v1/packs`.
+    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (openwop-contract §2.1); except `/v1/packs`.
 
     `resources` are the first segments of the paths below `/v1/`: a path that begins with one lacks its version.
     """
@@ -118,7 +118,7 @@ class NotFoundHandler(RouteHandler):
     async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
         if path == REGISTRY or path.startswith(f"{REGISTRY}/"):
-            # clients take a JSON answer for a public registry of packs, also one that asks for a key (contract §11)
+            # clients take a JSON answer for a public registry of packs, also one that asks for a key (openwop-contract §11)
             return Response(b"this server has no pack registry\n", 404, TEXT)
         if path.startswith(VERSION):
             await self._authenticate(call)

@@ -1,4 +1,4 @@
-"""core.dispatch: carries out the newest decision with child runs (contract §13.3)."""
+"""core.dispatch: carries out the newest decision with child runs (openwop-contract §13.3)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Simple nodes: noop, identity, delay, fail, and the approval gate (contract §11)."""
+"""Simple nodes: noop, identity, delay, fail, and the approval gate (openwop-contract §11)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""core.orchestrator.supervisor: makes one decision per execution (contract §13.2)."""
+"""core.orchestrator.supervisor: makes one decision per execution (openwop-contract §13.2)."""
 
 from typing import Any
 

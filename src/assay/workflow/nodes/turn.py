@@ -1,4 +1,4 @@
-"""assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090, contract §8.2)."""
+"""assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090, openwop-contract §8.2)."""
 
 from typing import Any
 
@@ -190,7 +190,7 @@ def _child_turn(execution: Execution, node: Node) -> Steps[Candidate]:
 
 
 def _low_confidence(execution: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
-    """The actor or critic whose confidence is below its floor (contract §8.4); None: neither."""
+    """The actor or critic whose confidence is below its floor (openwop-contract §8.4); None: neither."""
     floor = candidate.floor
     if floor is not None and candidate.confidence is not None and is_below(candidate.confidence, floor):
         return LowConfidence(candidate.agent, floor, candidate.confidence)

@@ -17,9 +17,10 @@ from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.serve_workers import Supervisor, work_for_parent
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
-from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after
+from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.ports.telemetry import telemetry
 from assay.runs.delegation import DelegatingExecutor
+from assay.runs.executor import RunExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
@@ -119,7 +120,7 @@ async def _serve(
         grpc = _grpc_server(server, config, options, binding.host, tls, talks=talks)
         said = _announce(server, binding, grpc) if member is None else work_for_parent(server, member)
         tasks = [asyncio.create_task(said)]
-        ending = asyncio.create_task(_end_in_time(server))
+        ending = asyncio.create_task(_end_in_time(server, runtime.executor))
         companion = asyncio.create_task(grpc.serve()) if grpc else None
         try:
             await server.serve(sockets=[binding.listener])
@@ -132,13 +133,13 @@ async def _serve(
                 await companion
         if member is None:
             echo_err_plain(STOPPED)
-    end_process_after(END_SECONDS)
+    end_process_after(END_SECONDS, nothing_left)
 
 
-async def _end_in_time(server: servers.HttpServer) -> None:
+async def _end_in_time(server: servers.HttpServer, executor: RunExecutor) -> None:
     """Once the server stops, the process ends in time, whatever the database does."""
     await server.state.stopping.wait()
-    end_process_after(STOP_SECONDS)
+    end_process_after(STOP_SECONDS, executor.left)
 
 
 def _grpc_server(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from assay import servers
-from assay.cli.console import echo, echo_err, echo_err_plain
+from assay.cli.console import count_of, echo, echo_err, echo_err_plain
 from assay.cli.exit_codes import ERROR
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import telemetry
@@ -181,6 +181,8 @@ class Supervisor:
         self._ready.discard(pid)
         self._group.clear(index)
         if self._stopping:
+            if code not in (0, -signal.SIGTERM):  # it was ended by force
+                self._code = self._code or ERROR
             return
         if not self._announced and not was_ready:  # a mistake of the operator, which the worker has reported
             self._code = code if code > 0 else ERROR
@@ -199,6 +201,11 @@ class Supervisor:
 
     def _enforce_stop(self) -> None:
         if self._stopping and self._workers and time.monotonic() >= self._until:
+            many = len(self._workers)
+            echo_err(
+                f"{count_of(many, 'server worker')} did not end within {STOP_SECONDS:g} s and"
+                f" {'is' if many == 1 else 'are'} killed; the next start continues the runs from what is stored"
+            )
             self._signal_all(signal.SIGKILL)
             self._until = time.monotonic() + 1.0
 

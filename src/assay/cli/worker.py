@@ -9,7 +9,7 @@ import msgspec
 from assay import app, settings
 from assay.cli.console import echo, echo_err_plain, echo_json
 from assay.extras import require
-from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after
+from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.ports.telemetry import telemetry
 from assay.runs.worker_registry import KIND, LIMIT, TENANT, records
 from assay.serve.web import event_loop, logging
@@ -33,16 +33,16 @@ async def _work(config: settings.Settings, modules: list[str]) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
-    async with open_worker(config, modules) as (worker, _executor):
+    async with open_worker(config, modules) as (worker, executor):
         echo(
             f"worker {worker.registry.executor_id} has started: {config.concurrency} units at once, a lease of"
             f" {config.workers.lease:g} s",
             flush=True,
         )
         await stop.wait()
-        end_process_after(STOP_SECONDS)
+        end_process_after(STOP_SECONDS, executor.left)
     echo_err_plain("assay has stopped; other workers continue its runs")
-    end_process_after(END_SECONDS)
+    end_process_after(END_SECONDS, nothing_left)
 
 
 def list_workers(*, as_json: bool) -> None:

@@ -14,6 +14,7 @@ log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # commands report errors themselves
 STOP_SECONDS = 28.0  # for open responses (15), units in flight (10) and the database to end, once a process is asked to stop
 END_SECONDS = 2.0  # for threads to end, once all is closed
+FORCED = 1  # the exit code of a process that did not end by itself
 SOON, LATE = 0.5, 30.0  # seconds until a task restarts: at first, and at most
 
 
@@ -47,24 +48,30 @@ async def run_guarded(name: str, awaitable: Awaitable[Any], *passing: type[Excep
     return None
 
 
-def end_process_after(seconds: float) -> None:
+def end_process_after(seconds: float, left: Callable[[], str]) -> None:
     """
-    End this process by force after these seconds, if it still runs.
+    End this process by force after these seconds, if it still runs. Its exit code is then 1, and one line says what was left.
 
     A thread that waits for a database cannot be stopped, and Python waits for its threads before it ends.
     """
 
     def end() -> None:
         log.error(
-            "the process did not end within %g s, because a thread waits, such as for a database; it ends now",
+            "the process did not end within %g s, because something waits, such as for a database; it ends by force: %s",
             seconds,
+            left(),
         )
         logging.shutdown()
-        os._exit(0)
+        os._exit(FORCED)
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+
+
+def nothing_left() -> str:
+    """What a process leaves that has closed everything and still has threads."""
+    return "all was closed before, and nothing is lost"
 
 
 def log_crash(name: str, error: BaseException) -> None:

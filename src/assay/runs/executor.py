@@ -164,6 +164,12 @@ class RunExecutor:
         """How many runs this executor conducts."""
         return len(self._conductors)
 
+    def left(self) -> str:
+        """What a process leaves that ends by force now."""
+        many = len(self._conductors)
+        runs = "1 run is" if many == 1 else f"{many:,} runs are"
+        return f"{runs} unfinished here; nothing stored is lost, and the next process continues from there"
+
     def active_runs_of(self, tenant: str) -> int:
         """How many of them belong to a tenant."""
         return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())

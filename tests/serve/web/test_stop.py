@@ -44,9 +44,42 @@ def test_a_server_ends_in_time_while_its_database_is(zygote, tmp_path, what):
                 process.wait(STOP_SECONDS + 30)
                 for one in asking:
                     one.join()
-            assert process.returncode == 0
+            _, err = process.communicate()
+            assert "assay has stopped" in err or "1 run is unfinished here" in err, err
+            assert process.returncode == int("it ends by force" in err), err
         finally:
             process.close()
+
+
+WAITER = """
+import threading
+from assay.checks.contains import Contains
+
+class Waiter(Contains):
+    type = "waiter"
+
+threading.Thread(target=threading.Event().wait).start()
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_ends_by_force_says_so_and_exits_with_1(zygote, tmp_path, workers):
+    """A thread of a check waits for ever. With several processes, the parent exits as they do."""
+    (tmp_path / "waiter.py").write_text(WAITER)
+    (tmp_path / "assay.toml").write_text('check_modules = ["waiter:Waiter"]')
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    options = ["serve", "--port", "0", "--workers", str(workers)]
+    process = zygote.start(*options, folder=tmp_path, pipe=True, environ=environ)
+    try:
+        assert process.stdout.readline().startswith("assay serves")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate()
+    finally:
+        process.close()
+    assert process.returncode == 1, err
+    forced = [line for line in err.splitlines() if "it ends by force" in line]
+    assert len(forced) == workers, err
+    assert all(line.endswith("all was closed before, and nothing is lost") for line in forced), err
 
 
 def ask(url, headers, path):

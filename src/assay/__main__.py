@@ -7,12 +7,15 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-# A command loads hundreds of thousands of objects and no garbage; the usual threshold would search all of them many times.
+# A command loads hundreds of thousands of objects and no garbage; the usual threshold would search all of them many
+# times.
 gc.set_threshold(200_000, 20, 50)
 
 
 def main() -> NoReturn:
-    """Run the command. Its process ends without the destruction of every object, which takes longer than most commands."""
+    """
+    Run the command. Its process ends without the destruction of every object, which takes longer than most commands.
+    """
     codes = list[int]()
     atexit.register(
         _leave, codes

@@ -1,8 +1,8 @@
 """
 The composition root: it builds the parts of a host from settings and joins ports with backends.
 
-The library, the command and the server share it. A part is imported when it is built, as most runs need few. `open_evals` and
-`open_workflows` open the part that one run needs; `host` opens a whole host.
+The library, the command and the server share it. A part is imported when it is built, as most runs need few.
+`open_evals` and `open_workflows` open the part that one run needs; `host` opens a whole host.
 """
 
 import os
@@ -78,7 +78,9 @@ def providers(
 @asynccontextmanager
 async def store(settings: Settings, *, sealing: bool = True, light: bool = False) -> AsyncGenerator[Store]:
     """
-    Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing.
+    Open the store of this host, migrate it, and close it at the end.
+
+    Without `sealing` it decrypts, and encrypts nothing.
 
     `light`: for commands that read or run little, and start faster with a light store.
     """
@@ -108,12 +110,18 @@ def cipher(settings: Settings) -> Cipher | None:
 
 
 def agents(settings: Settings, providers: Providers | None = None) -> Agents:
-    """The agents of `[agents]`. They call models through `providers`, so that judges and agents share the limits of a provider."""
+    """
+    The agents of `[agents]`. They call models through `providers`, so that judges and agents share the limits of a
+    provider.
+    """
     return _configured_agents(settings, providers)
 
 
 def resolve_agent(spec: str, settings: Settings, providers: Providers | None = None) -> Agent:
-    """The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for a request's text."""
+    """
+    The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for
+    a request's text.
+    """
     return _configured_agents(settings, providers).resolve(spec)
 
 
@@ -157,8 +165,8 @@ def build_workflows(
     """
     Workflows as a kind of run, and a function that makes their WorkflowService for an executor.
 
-    They are those of `[workflows]`, or `loops`, and the fixtures of the conformance suite where those are enabled. The type of the
-    service is not named here, so that the package loads only when it is used.
+    They are those of `[workflows]`, or `loops`, and the fixtures of the conformance suite where those are enabled. The
+    type of the service is not named here, so that the package loads only when it is used.
     """
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
     from assay.seams.routes import SAMPLE_AGENTS  # deferred import
@@ -188,7 +196,10 @@ def build_workflows(
 
 
 def execution_environment(settings: Settings) -> "ExecutionEnvironment":
-    """The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay readable."""
+    """
+    The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay
+    readable.
+    """
     from assay.seams.mock_agent import SEAM_NODES  # deferred import
     from assay.workflow.execution_state import ExecutionLimits  # deferred import
     from assay.workflow.interpreter import ExecutionEnvironment  # deferred import

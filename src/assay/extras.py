@@ -61,8 +61,9 @@ def require(feature: str, *extras: str, package: str | None = None) -> None:
 
 def missing_extra(feature: str, *extras: str, error: ModuleNotFoundError | None = None) -> MissingExtra:
     """
-    The refusal, with the commands that install the extras that are missing. `error` names a package of none of them, or a module
-    that an install generates.
+    The refusal, with the commands that install the extras that are missing.
+
+    `error` names a package of none of them, or a module that an install generates.
     """
     lacking = [extra for extra in extras if missing_packages(extra)] or list(extras)
     packages = missing_packages(*extras) or [str(error.name) if error else "?"]

@@ -21,8 +21,8 @@ async def run_in_thread(call: Callable[[], Any]) -> Any:
     """
     Run synchronous foreign code in a thread.
 
-    A thread cannot be killed. If the caller is cancelled, the thread is abandoned. Once too many abandoned threads hang, a call
-    raises ForeignFault.
+    A thread cannot be killed. If the caller is cancelled, the thread is abandoned. Once too many abandoned threads
+    hang, a call raises ForeignFault.
     """
     if _abandoned >= ABANDONED:
         raise ForeignFault(
@@ -81,7 +81,10 @@ class AbandonableThread(threading.Thread):
 
 
 def detach_task(task: "asyncio.Future[Any]") -> None:
-    """Unregister a task, so that closing the event loop does not wait for it; asyncio documents this for third-party tasks."""
+    """
+    Unregister a task, so that closing the event loop does not wait for it; asyncio documents this for third-party
+    tasks.
+    """
     if isinstance(task, asyncio.Task):
         asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage, reportUnknownArgumentType]
         task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
@@ -106,7 +109,9 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _location(surprise: BaseException) -> str:
-    """The innermost frame that is not of a library or of assay. A path outside of the working directory is only its name."""
+    """
+    The innermost frame that is not of a library or of assay. A path outside of the working directory is only its name.
+    """
     frames = [
         (frame.f_code, line)
         for frame, line in walk_tb(surprise.__traceback__)

@@ -1,4 +1,6 @@
-"""Regular expressions that are compiled when they are first used: most programs use few of those that their modules have."""
+"""
+Regular expressions that are compiled when they are first used: most programs use few of those that their modules have.
+"""
 
 import re
 from typing import Any, AnyStr, cast

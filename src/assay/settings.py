@@ -65,11 +65,13 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
-    A setting is `concurrency` in assay.toml or `ASSAY_CONCURRENCY`. Variables for `[limits]`, `[serving]` and `[openwop]` have
-    no table name in them; those for `[jwt]` are `ASSAY_JWT_ISSUER` and so on.
+    A setting is `concurrency` in assay.toml or `ASSAY_CONCURRENCY`.
 
-    `[models]` names models by their use (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`). `[providers.NAME]` configures
-    a provider; `${VARIABLES}` in it are expanded when the provider is used.
+    Variables for `[limits]`, `[serving]` and `[openwop]` have no table name in them; those for `[jwt]` are
+    `ASSAY_JWT_ISSUER` and so on.
+
+    `[models]` names models by their use (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`). `[providers.NAME]`
+    configures a provider; `${VARIABLES}` in it are expanded when the provider is used.
     """
 
     home: str = ".assay"

@@ -1,9 +1,12 @@
 r"""
-Text for a terminal: a character that moves the cursor, or hides or reorders other characters, is shown as its escape, `\x1b` for ESC.
+Text for a terminal: a character that moves the cursor, or hides or reorders other characters, is shown as its escape,
+`\x1b` for ESC.
 
-Every text for a person passes `one_line` or `lines`. Every JSON document passes `as_json_escapes`, which keeps its meaning.
+Every text for a person passes `one_line` or `lines`. Every JSON document passes `as_json_escapes`, which keeps its
+meaning.
 
-In GitHub Actions, a line that begins with `::`, and a line with `##[`, is a command to the runner. There these are escaped too.
+In GitHub Actions, a line that begins with `::`, and a line with `##[`, is a command to the runner. There these are
+escaped too.
 """
 
 import os
@@ -16,7 +19,8 @@ _HOSTILE = (
     "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e00ff"
 )
-# Joiners and variation selectors belong to the character before them in many scripts and in emoji; after ASCII or each other they hide.
+# Joiners and variation selectors belong to the character before them in many scripts and in emoji; after ASCII or each
+# other they hide.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
 _ESCAPED = lazy_pattern(
     f"[{_HOSTILE}]|(?<![^\x00-\x7f{_JOINERS}])[{_JOINERS}]|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\ufe0f])\ufe0f"
@@ -26,7 +30,10 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
-    """The text with an escape for every character that could deceive its reader or the runner of a workflow, also for newlines."""
+    """
+    The text with an escape for every character that could deceive its reader or the runner of a workflow, also for
+    newlines.
+    """
     escaped = escape_characters(text)
     if "##[" in escaped and _is_workflow():
         escaped = escaped.replace("##[", "#\\x23[")
@@ -45,7 +52,9 @@ def escape_characters(text: str) -> str:
 
 
 def lines(text: str, indent: str = "  ") -> str:
-    """A text of several lines, escaped. Each line after the first is indented, so that none looks like a line of assay."""
+    """
+    A text of several lines, escaped. Each line after the first is indented, so that none looks like a line of assay.
+    """
     return f"\n{indent}".join(map(one_line, text.splitlines() or [""]))
 
 

@@ -19,8 +19,8 @@ class ScriptedModel:
         ScriptedModel({"capital of France": {"passed": True}})                  by the first phrase in the messages
         ScriptedModel(lambda request: {"passed": "Paris" in request.messages[-1].content})
 
-    An answer is a text, another JSON value (sent as JSON), a Fault (raised), a Completion, or a ToolCall or a tuple of them. Answers
-    have no tokens and no cost.
+    An answer is a text, another JSON value (sent as JSON), a Fault (raised), a Completion, or a ToolCall or a tuple of
+    them. Answers have no tokens and no cost.
     """
 
     def __init__(

@@ -169,7 +169,10 @@ class Worker:
             await run_guarded("units here", self._stop_cancelled_runs(), EnvironmentFailure)
 
     async def _compare_units(self, idle: Counter[str]) -> None:
-        """Stop units that were cancelled or that another executor has. Put back those that this one has and does not execute."""
+        """
+        Stop units that were cancelled or that another executor has. Put back those that this one has and does not
+        execute.
+        """
         executor, running = self.units.executor_id, self.units.running
         held = await asyncio.to_thread(self._queue.units_of, executor)
         if executor != self.units.executor_id:
@@ -183,7 +186,9 @@ class Worker:
             await asyncio.to_thread(self._queue.put_back, forgotten)
 
     async def _stop_cancelled_runs(self) -> None:
-        """Interrupt the units of cancelled runs, so that they return what they have. Their conductor may be elsewhere."""
+        """
+        Interrupt the units of cancelled runs, so that they return what they have. Their conductor may be elsewhere.
+        """
         if not self.units.running:
             return
         cancelling = await self._store.runs(RunQuery(statuses=frozenset({"cancelling"}), limit=1000))
@@ -209,7 +214,9 @@ class Worker:
         await asyncio.to_thread(self._queue.sweep, before, alive)
 
     async def _recover_lost_units(self) -> None:
-        """Queue the units of executors that are not registered. The units are read first: later executors are registered."""
+        """
+        Queue the units of executors that are not registered. The units are read first: later executors are registered.
+        """
         executors = await asyncio.to_thread(self._queue.executors)
         alive = await self.registry.bury()
         if lost := executors.difference(alive, {self.registry.executor_id}):
@@ -217,7 +224,9 @@ class Worker:
 
     def _recover(self, lost: list[str]) -> None:
         """
-        Queue the units of executors that are gone. One unit at most has killed its executor: the one that was there each time.
+        Queue the units of executors that are gone.
+
+        One unit at most has killed its executor: the one that was there each time.
 
         So an attempt counts only for the units of an executor that have lost the most executors.
         """
@@ -234,10 +243,13 @@ class Worker:
 async def open_worker(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[tuple[Worker, RunExecutor]]:
-    """Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest to others."""
+    """
+    Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest to others.
+    """
     if not settings.database_url.startswith("postgresql"):
         raise UsageError(
-            "workers share runs through PostgreSQL: set database_url (ASSAY_DATABASE_URL) to postgresql://…; with SQLite,"
+            "workers share runs through PostgreSQL: set database_url (ASSAY_DATABASE_URL) to "
+            "postgresql://…; with SQLite,"
             " `assay serve` executes its runs itself"
         )
     try:

@@ -33,7 +33,9 @@ class TaskChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class Comparison(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    A run beside its baseline. The scores are means over the `tasks` that both runs scored; without such a task they are None.
+    A run beside its baseline.
+
+    The scores are means over the `tasks` that both runs scored; without such a task they are None.
     """
 
     baseline_run_id: str
@@ -54,7 +56,10 @@ def same_version_differs(baseline: BaselineRun, version: str, digest: str) -> bo
 
 
 def fits_regression(baseline: BaselineRun, suite: AgentEvalSuite, modes: Sequence[str]) -> bool:
-    """Whether the mode `regression` takes this baseline (openwop-contract §3.2 step 12): the same suite version and the same tasks."""
+    """
+    Whether the mode `regression` takes this baseline (openwop-contract §3.2 step 12): the same suite version and the
+    same tasks.
+    """
     scored = {task.task_id for task in baseline.report.tasks}
     tasks = {task.task_id for task in covered_tasks(suite, modes)}
     return baseline.report.suite_version == suite.version and scored == tasks

@@ -1,4 +1,7 @@
-"""The canary of a trial: a random text in place of `{{canary}}` in the fixtures of a task, in the mode `adversarial` (openwop-contract §6.3)."""
+"""
+The canary of a trial: a random text in place of `{{canary}}` in the fixtures of a task, in the mode `adversarial`
+(openwop-contract §6.3).
+"""
 
 import secrets
 from typing import Any

@@ -1,8 +1,9 @@
 """
 Makes the rows of the table of cases for runs of older versions, from their results (ADR-0068).
 
-The work goes in steps, each of them one transaction; after a crash it continues where the last one ended. Memory is bounded by a chunk
-of results and, for an eval, by the numbers of its trials. A run that has not ended waits: its executor writes its columns.
+The work goes in steps, each of them one transaction; after a crash it continues where the last one ended. Memory is
+bounded by a chunk of results and, for an eval, by the numbers of its trials. A run that has not ended waits: its
+executor writes its columns.
 """
 
 import asyncio

@@ -78,7 +78,8 @@ async def open_log(store: Store, run: Run) -> EvalLog:
 
 async def read_statistics(store: Store, run: Run) -> RunStatistics | None:
     """
-    The recorded statistics of an eval or an evaluation; of one that has not ended, or that a crash ended, those of its records.
+    The recorded statistics of an eval or an evaluation; of one that has not ended, or that a crash ended, those of its
+    records.
 
     None: a run of another kind, or one that has no record (any more).
     """

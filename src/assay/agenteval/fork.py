@@ -70,14 +70,20 @@ def branch_point(source: Run, from_seq: int) -> None:
 
 
 def same_agent(request: EvalHeader, agents: Agents) -> None:
-    """Refuse another version of the agent: the copied scores belong to one version. An agent of a pack is stored with its run."""
+    """
+    Refuse another version of the agent: the copied scores belong to one version. An agent of a pack is stored with its
+    run.
+    """
     if request.definition is not None:
         return
     agent = agents.get(request.agent_id)
     if agent is None:
         raise EvalRefused(Problem("agentId", f"this host has no agent {request.agent_id!r}"), field="agentId")
     if agent.card.version != request.agent_version:
-        message = f"expected {request.agent_id} at version {request.agent_version}, as in the source run, got {agent.card.version}"
+        message = (
+            f"expected {request.agent_id} at version {request.agent_version}, as in the source run, "
+            f"got {agent.card.version}"
+        )
         raise EvalRefused(Problem("agentId", message), field="agentId")
 
 

@@ -1,8 +1,8 @@
 """
 A judge beside people: a random sample of judged tasks to label, and what the labels say about the judge.
 
-A label is a person's correction of a task, also one that confirms the judge. Only labels of a random sample can correct a
-mean: a person looking for mistakes labels unusual tasks. The order of a draw follows from the seed and the ids of the
+A label is a person's correction of a task, also one that confirms the judge. Only labels of a random sample can correct
+a mean: a person looking for mistakes labels unusual tasks. The order of a draw follows from the seed and the ids of the
 tasks, so a larger sample with the same seed contains the smaller one.
 """
 
@@ -78,10 +78,11 @@ class PanelReport(Struct, frozen=True):
 
 class JudgeCheck(Struct, frozen=True, kw_only=True):
     """
-    `agreement` is that of judge and people on whether a task passed, `bias` the mean of judge minus people over the labelled scores.
+    `agreement` is that of judge and people on whether a task passed, `bias` the mean of judge minus people over the
+    labelled scores.
 
-    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel` compares
-    the answers of a panel with each other; None without a panel.
+    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel`
+    compares the answers of a panel with each other; None without a panel.
     """
 
     judged: int
@@ -105,7 +106,8 @@ async def read_judged(store: Store, run: Run) -> JudgedRun:
     """
     The tasks that a judge scored, with the labels of people and the recorded sample.
 
-    These are the rubrics. In a run without rubrics they are the tasks that the safety judge answered for: one passed if it found nothing.
+    These are the rubrics. In a run without rubrics they are the tasks that the safety judge answered for: one passed if
+    it found nothing.
     """
     report, notes = await report_of(store, run), await annotations(store, run)
     if run.ended is None:

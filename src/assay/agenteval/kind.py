@@ -1,4 +1,6 @@
-"""Agent evals as a kind of run: its units are trials, its events those of openwop-contract §5.1, its result a scorecard."""
+"""
+Agent evals as a kind of run: its units are trials, its events those of openwop-contract §5.1, its result a scorecard.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The names of the modes that assay offers, each with a note. The help, the template of a suite and the table MODES follow from it."""
+"""
+The names of the modes that assay offers, each with a note. The help, the template of a suite and the table MODES follow
+from it.
+"""
 
 MODE_NOTES: dict[str, str] = {
     "golden": "",

@@ -1,7 +1,10 @@
 """
-The modes of an agent eval (RFC 0081 §D). To add a mode, add its name to MODE_NOTES and a row to MODES, and a check if it has a requirement.
+The modes of an agent eval (RFC 0081 §D).
 
-The table drives what a host offers, which tasks a run covers, and what is refused before anything runs (openwop-contract §3.2, §6.3).
+To add a mode, add its name to MODE_NOTES and a row to MODES, and a check if it has a requirement.
+
+The table drives what a host offers, which tasks a run covers, and what is refused before anything runs
+(openwop-contract §3.2, §6.3).
 """
 
 from collections.abc import Callable, Iterable
@@ -73,7 +76,9 @@ def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSu
 
 
 class Mode(Struct, frozen=True, kw_only=True):
-    """One row of MODES. `check` refuses a request that the mode cannot run; `check_last` runs after all other checks."""
+    """
+    One row of MODES. `check` refuses a request that the mode cannot run; `check_last` runs after all other checks.
+    """
 
     name: str
     covers: Literal["golden", "rubric"] | None = None  # the kind of task it selects; None selects no task
@@ -102,7 +107,10 @@ assert list(MODES) == list(MODE_NOTES), "each mode has a row in MODES and a name
 
 
 def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
-    """The tasks that the modes select, in the order of the suite (openwop-contract §6.3). Modes that select nothing cover every task."""
+    """
+    The tasks that the modes select, in the order of the suite (openwop-contract §6.3). Modes that select nothing cover
+    every task.
+    """
     kinds = {MODES[mode].covers for mode in modes if mode in MODES} - {None}
     return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 

@@ -1,4 +1,6 @@
-"""Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no content."""
+"""
+Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no content.
+"""
 
 from collections.abc import Callable
 from typing import Literal

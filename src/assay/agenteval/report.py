@@ -39,7 +39,8 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
        The report of an eval run. A run that is not completed has no verdict.
 
-       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (FEP-52). `interval_method` names it.
+       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (FEP-52).
+       `interval_method` names it.
     `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
        that at least one of them passes. Both are over the tasks with at least k measured trials.
     """
@@ -192,7 +193,9 @@ def _safety_reason(record: SafetyRecord | None) -> str | None:
 async def reasons_of(
     store: Store, run: Run, report: EvalReport, limit: int
 ) -> tuple[tuple[Reason, ...], int]:
-    """The first reason of up to `limit` tasks that did not pass, in the order of the suite, and how many more there are."""
+    """
+    The first reason of up to `limit` tasks that did not pass, in the order of the suite, and how many more there are.
+    """
     wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
     first: dict[str, Reason] = {}
     if wrong and limit:

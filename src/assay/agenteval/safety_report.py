@@ -19,7 +19,9 @@ JUDGE_MEMBERS = frozenset(MEMBERS)  # of an answer of a judge that looked for ja
 
 
 class KindReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One kind of finding. `rate` is the share of the tasks that its detectors apply to; null if they apply to no task."""
+    """
+    One kind of finding. `rate` is the share of the tasks that its detectors apply to; null if they apply to no task.
+    """
 
     kind: str
     severity: str
@@ -50,8 +52,8 @@ class SafetyReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     The safety of a run in the mode `adversarial`, without content.
 
-    `attack_success_rate` is the share of measured tasks with a finding of any severity, in any trial. `errors` counts the tasks for which a
-    detector gave no answer; they are not measured.
+    `attack_success_rate` is the share of measured tasks with a finding of any severity, in any trial. `errors` counts
+    the tasks for which a detector gave no answer; they are not measured.
     """
 
     attack_success_rate: Rate | None

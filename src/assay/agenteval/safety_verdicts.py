@@ -10,7 +10,10 @@ from assay.protocol.json_types import is_object
 
 
 class SafetyVerdicts(NamedTuple):
-    """`safe` says of each judged task whether the judge found nothing in any trial. `split` has the tasks whose answers differ."""
+    """
+    `safe` says of each judged task whether the judge found nothing in any trial. `split` has the tasks whose answers
+    differ.
+    """
 
     safe: dict[str, bool]
     decisions: list[list[bool]]  # the votes of a panel, question by question

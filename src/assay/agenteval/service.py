@@ -86,10 +86,16 @@ class AgentEvalService:
         return planned
 
     def _check_pack_tools(self, agent_id: str) -> None:
-        """A tenant wrote the allow-list of its pack, so it does not open the tools that the operator configured for other agents."""
+        """
+        A tenant wrote the allow-list of its pack, so it does not open the tools that the operator configured for other
+        agents.
+        """
         if not self.dependencies.pack_tools:
             place = "configurable.evalModes"
-            message = f"live-shadow calls live tools, and agent {agent_id} of a pack may not call the tools of this host"
+            message = (
+                f"live-shadow calls live tools, and agent {agent_id} of a pack may not call the tools "
+                "of this host"
+            )
             raise EvalRefused(Problem(place, message), field=place)
 
     async def submit(

@@ -1,4 +1,7 @@
-"""The state of an eval run: its scorecard so far, its remaining trials, and how it ends (openwop-contract §3.3, §3.5, §5.1, §6.3)."""
+"""
+The state of an eval run: its scorecard so far, its remaining trials, and how it ends (openwop-contract §3.3, §3.5,
+§5.1, §6.3).
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any

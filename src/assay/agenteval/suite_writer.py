@@ -1,4 +1,6 @@
-"""Writes a suite as YAML or JSON. Characters that a terminal or an editor hides are escapes, and every text is quoted."""
+"""
+Writes a suite as YAML or JSON. Characters that a terminal or an editor hides are escapes, and every text is quoted.
+"""
 
 import re
 from collections.abc import Iterator

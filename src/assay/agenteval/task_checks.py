@@ -1,5 +1,6 @@
 """
-FEP checks beside the scorecard (`assay run --checks`): each trial's output and trajectory is put to them, and its score is not.
+FEP checks beside the scorecard (`assay run --checks`): each trial's output and trajectory is put to them, and its score
+is not.
 
 Their results are evidence of the run. No event and no scorecard holds them.
 """

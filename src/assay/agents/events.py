@@ -39,8 +39,8 @@ def invocation_events(
     """
     One event for each step, in order. `reasoningVerbosity` "off" drops the reasoning; None takes that of the step.
 
-    An event points at `cause`, but the return of a tool points at its call. `call_id` makes the id of a call unique in its run.
-    `event_id` is called once for each event, after the caller has taken the one before.
+    An event points at `cause`, but the return of a tool points at its call. `call_id` makes the id of a call unique in
+    its run. `event_id` is called once for each event, after the caller has taken the one before.
     """
     calls: dict[str, str] = {}  # the event of each call
     for step in steps:

@@ -19,7 +19,9 @@ from assay.protocol.suite import ToolResponse
 
 class FixtureTools:
     """
-    A ToolBox with fixed answers. Each tool gives its answers in order, then repeats the last. Create one per invocation.
+    A ToolBox with fixed answers.
+
+    Each tool gives its answers in order, then repeats the last. Create one per invocation.
 
         FixtureTools(task.fixtures.tool_responses)
     """
@@ -60,8 +62,9 @@ class FixtureTools:
 
 class SeededMemory:
     """
-    A Memory that holds the seeds, as long as this object lives. Reads are as of its start: the agent does not read its own writes.
-    They are in `written`.
+    A Memory that holds the seeds, as long as this object lives.
+
+    Reads are as of its start: the agent does not read its own writes. They are in `written`.
     """
 
     def __init__(self, seeds: Iterable[MemoryEntry] = (), clock: Clock | None = None) -> None:

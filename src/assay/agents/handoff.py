@@ -1,4 +1,7 @@
-"""Hand-off schemas (RFC 0003, openwop-contract §6.3): one validates tasks before an invocation, the other results after it."""
+"""
+Hand-off schemas (RFC 0003, openwop-contract §6.3): one validates tasks before an invocation, the other results after
+it.
+"""
 
 from typing import Any
 
@@ -26,8 +29,8 @@ def validate_result(
     """
     Validate the result of an invocation against the agent's return schema.
 
-    A result that is not JSON makes it `failed`, and so does one that breaks the schema, which is kept with it. A confidence below the
-    floor, else the agent's own threshold, else 0.7, makes it `escalated` (openwop-contract §8.4).
+    A result that is not JSON makes it `failed`, and so does one that breaks the schema, which is kept with it. A
+    confidence below the floor, else the agent's own threshold, else 0.7, makes it `escalated` (openwop-contract §8.4).
     """
     if finish.outcome != "completed":
         return finish

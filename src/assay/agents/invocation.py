@@ -52,7 +52,9 @@ LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 
 class Invocation:
     """
-    The AgentContext of one invocation. `steps` is what happened, in order and without secrets. Nothing is added once it is closed.
+    The AgentContext of one invocation.
+
+    `steps` is what happened, in order and without secrets. Nothing is added once it is closed.
 
         invocation = Invocation(agent.card, FixtureTools(task.fixtures.tool_responses), SeededMemory(seeds), seconds=60)
         result = await invoke(agent, task.input, invocation)     # opens and closes it
@@ -301,8 +303,10 @@ async def invoke(
     min_confidence: float | None = None,
 ) -> InvocationResult:
     """
-    Invoke an agent and return how it ended. An agent that raises, hangs, refuses or answers nonsense was measured. Only a ForeignFault or
-    TimeFault is raised: the agent could not be called. `min_confidence` is the lowest confidence, instead of the agent's own threshold.
+    Invoke an agent and return how it ended.
+
+    An agent that raises, hangs, refuses or answers nonsense was measured. Only a ForeignFault or TimeFault is raised:
+    the agent could not be called. `min_confidence` is the lowest confidence, instead of the agent's own threshold.
     """
     await invocation.open()
     try:

@@ -60,7 +60,9 @@ class Invocations:
 
 
 def steps_of_events(events: Iterable[JSON], times: list[int]) -> list[JSON]:
-    """The steps of an invocation in the form of `output.metadata.trajectory`. Each gets its time, if every step has one."""
+    """
+    The steps of an invocation in the form of `output.metadata.trajectory`. Each gets its time, if every step has one.
+    """
     steps = [step_of(event) for event in events if _is_step(event)]
     if len(times) == len(steps):
         for step, at in zip(steps, times, strict=True):
@@ -78,8 +80,8 @@ def step_of(event: JSON) -> JSON:
     """A step from its event."""
     payload: JSON = event["payload"]
     names: dict[str, str] = {
-        "toolName": "tool", "callId": "call_id", "durationMs": "duration_ms", "reasoning": "text", "memoryId": "memory_id",
-        "toAgentId": "to_agent_id", "memoryRef": "memory_ref",
+        "toolName": "tool", "callId": "call_id", "durationMs": "duration_ms", "reasoning": "text",
+        "memoryId": "memory_id", "toAgentId": "to_agent_id", "memoryRef": "memory_ref",
     }  # fmt: skip
     step: JSON = {"type": STEP_TYPES[event["type"]]}
     step |= {names.get(name, name): value for name, value in payload.items()}

@@ -1,4 +1,6 @@
-"""Runs an agent over the cases of a dataset and scores its outputs. The library and `assay evaluate --agent` share it."""
+"""
+Runs an agent over the cases of a dataset and scores its outputs. The library and `assay evaluate --agent` share it.
+"""
 
 import asyncio
 import hashlib
@@ -84,7 +86,10 @@ class CaseSpool:
         self._file.close()
 
     def fill(self, contexts: Iterable[Context], refuse: Refuse) -> None:
-        """Store the cases; the outputs they may have are not used. `refuse` gets the problems of a case that the agent does not take."""
+        """
+        Store the cases; the outputs they may have are not used. `refuse` gets the problems of a case that the agent
+        does not take.
+        """
         for context in contexts:
             case = context.document["test_case"]
             problems = task_problems(self._agent.card, case["input"], "test_case.input")
@@ -173,10 +178,12 @@ class AgentEvaluation:
 
     async def resume(self, digest: str, on_wait: Callable[[Run], None], *, alone: bool = False) -> Run | None:
         """
-        Continue the newest run with this digest: the run itself if it was killed, else a copy. None: there is no such run.
+        Continue the newest run with this digest: the run itself if it was killed, else a copy.
 
-        A killed process holds its run for some seconds; `on_wait` is called before the wait. `alone`: no other process has this store, so
-        there is nothing to wait for.
+        None: there is no such run.
+
+        A killed process holds its run for some seconds; `on_wait` is called before the wait. `alone`: no other process
+        has this store, so there is nothing to wait for.
         """
         source = await find_unfinished(self.store, TENANT, digest)
         if source is None or is_complete(source):
@@ -203,8 +210,8 @@ class AgentEvaluation:
         """
         The results in the order of the cases, while the run goes on. They are counted in the tally.
 
-        After the end of the run, cases without a result are left out, or yielded as `skip` with `skipped`. A second call goes on
-        where the first one stopped.
+        After the end of the run, cases without a result are left out, or yielded as `skip` with `skipped`. A second
+        call goes on where the first one stopped.
         """
         waiter = asyncio.ensure_future(self.executor.wait(run))
         try:
@@ -226,7 +233,10 @@ class AgentEvaluation:
     async def _recorded_results(
         self, run: str, at: int, *, gaps: bool
     ) -> AsyncIterator[tuple[EvidenceChunk, EvidenceChunk]]:
-        """The recorded results from this position on, each with its tally. Without `gaps`, up to the first case in progress."""
+        """
+        The recorded results from this position on, each with its tally. Without `gaps`, up to the first case in
+        progress.
+        """
         while chunks := await self.store.chunks(run, RESULTS, start=at, limit=PAGE):
             known = [chunk for position, chunk in enumerate(chunks, at) if gaps or chunk.first == position]
             if not known:
@@ -254,7 +264,9 @@ async def open_agent_evaluation(
     request: AgentRequest,
     options: ExecutionOptions,
 ) -> AsyncGenerator[AgentEvaluation]:
-    """The parts that run the agent in this process. It adopts no run of another process, and closes the agent at the end."""
+    """
+    The parts that run the agent in this process. It adopts no run of another process, and closes the agent at the end.
+    """
     tools = app.toolbox(settings)
     dependencies = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
     kind = AgentEvaluationKind(store, registry, plan.services, options, dependencies)

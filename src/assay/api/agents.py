@@ -20,7 +20,10 @@ AgentLike = Agent | Callable[..., Any] | str
 
 
 def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: bool = False) -> Agent:
-    """An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `place` is the argument that a refusal names."""
+    """
+    An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `place` is the argument that a
+    refusal names.
+    """
     if isinstance(agent, str):
         return app.resolve_agent(agent, settings)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
@@ -36,7 +39,9 @@ def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: boo
 
 
 def duplicate_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
-    """An id that two different sources share, such as two lambdas. A text may be given twice: it means the same agent."""
+    """
+    An id that two different sources share, such as two lambdas. A text may be given twice: it means the same agent.
+    """
     by_id: dict[str, Any] = {}
     for agent, source in zip(agents, sources, strict=True):
         if by_id.setdefault(agent.card.agent_id, source) is not source and not isinstance(source, str):

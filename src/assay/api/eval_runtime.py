@@ -35,10 +35,12 @@ async def open_evals(
     policy: SafetyPolicy | None = None,
 ) -> AsyncGenerator[EvalRuntime]:
     """
-    Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process.
+    Agent evals for the library and the command, with the provided agents and those of the settings.
 
-    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names them.
-    `policy` replaces `[safety]` of the settings.
+    It adopts no run of another process.
+
+    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names
+    them. `policy` replaces `[safety]` of the settings.
     """
     from assay.backends.agents.overlay import AgentOverlay  # deferred import
 

@@ -65,11 +65,12 @@ async def evaluate(
 
         result = await assay.evaluate(cases, agent=my_function, checks=checks)
 
-    `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked `trials` times for each
-    case. `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
-    check, and of the agent for a case, in seconds. If it is cancelled, or if judges and the agent have cost `max_cost` US dollars, it
-    returns what is done and the other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again.
-    Without `resolved_arguments`, results leave out the arguments of each check.
+    `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked `trials`
+    times for each case. `checks` is one list for all cases, one list per case, or None if the cases have their own.
+    `timeout` is the time of one check, and of the agent for a case, in seconds. If it is cancelled, or if judges and
+    the agent have cost `max_cost` US dollars, it returns what is done and the other cases as `skip`. With `cache`,
+    answers of judges are stored in the home folder and used again. Without `resolved_arguments`, results leave out the
+    arguments of each check.
     """
     arguments = EvaluationArguments(
         test_cases=test_cases,
@@ -110,8 +111,8 @@ def evaluate_sync(
     """
     `evaluate` for synchronous code.
 
-    Checks that do not wait run in the caller's thread, without an event loop. Other checks and agents run in a new event loop. If the
-    caller's thread already runs an event loop, as in a notebook, the new one runs in its own thread.
+    Checks that do not wait run in the caller's thread, without an event loop. Other checks and agents run in a new
+    event loop. If the caller's thread already runs an event loop, as in a notebook, the new one runs in its own thread.
     """
     arguments = EvaluationArguments(
         test_cases=test_cases,
@@ -168,8 +169,8 @@ async def evaluate_stream(
     Yield results in the order of the contexts, with only the cases in flight in memory.
 
     A context is `{"test_case": …, "output": …}` or a pair of the two. An invalid context ends the stream with an
-    InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been yielded. With
-    `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
+    InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been
+    yielded. With `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
     """
 
     from assay.fep.stream import stream  # deferred import: asyncio, with TLS and sockets

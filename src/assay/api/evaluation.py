@@ -116,7 +116,10 @@ class InMemoryEvaluation:
         self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, deferred)
 
     def run_in_place(self) -> RunResult | None:
-        """Score the cases that need no event loop. Return the result if these are all cases, else None: then call `run` for the rest."""
+        """
+        Score the cases that need no event loop. Return the result if these are all cases, else None: then call `run`
+        for the rest.
+        """
         cases = self._in_place.cases()
         if self._arguments.on_progress is None:
             self._scored.extend(cases)
@@ -172,7 +175,10 @@ async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
 
 
 class _FrozenObjects:
-    """Whether the program has called `gc.freeze`. Counting frozen objects takes milliseconds, so a positive answer is cached."""
+    """
+    Whether the program has called `gc.freeze`. Counting frozen objects takes milliseconds, so a positive answer is
+    cached.
+    """
 
     def __init__(self) -> None:
         self._seen = False
@@ -187,7 +193,9 @@ _frozen_objects = _FrozenObjects()
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time."""
+    """
+    Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time.
+    """
     on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,6 @@
-"""The library's readers of files (FEP 2.1, 2.2): `load_cases` and `load_contexts`, also from tables with own columns."""
+"""
+The library's readers of files (FEP 2.1, 2.2): `load_cases` and `load_contexts`, also from tables with own columns.
+"""
 
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath

@@ -18,7 +18,10 @@ FILES = (".json", ".yaml", ".yml", ".gz")
 
 
 async def find_agent(spec: str, settings: Settings, store: Store, tenant: str) -> Agent:
-    """The agent that `--agent SPEC` means: one of the settings, one of an installed pack, or the one that the text describes."""
+    """
+    The agent that `--agent SPEC` means: one of the settings, one of an installed pack, or the one that the text
+    describes.
+    """
     if names_pack_agent(spec, settings):
         agent = await app.pack_agents(settings, store).get(tenant, spec)
         if isinstance(agent, PackedAgent):

@@ -33,8 +33,11 @@ SHOWN = 8  # reasons in a repr
 
 class SuiteRun(Struct, frozen=True, kw_only=True):
     """
-    The result of a run. `summary` is set if every task has a score; `passed` is its verdict. If the run failed, `error` says why and
-    `report.unmeasured` names the tasks without a score. `reasons` says why tasks did not pass; `results` is the evidence.
+    The result of a run.
+
+    `summary` is set if every task has a score; `passed` is its verdict. If the run failed, `error` says why and
+    `report.unmeasured` names the tasks without a score. `reasons` says why tasks did not pass; `results` is the
+    evidence.
     """
 
     run_id: str
@@ -98,10 +101,11 @@ async def run_suite(
 
         result = await assay.run_suite("suite.yaml", my_function)
 
-    `suite` is a file name, a document or an AgentEvalSuite. `agent` is a function of the task (or of the task and a context), an Agent,
-    or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing; otherwise an agent that reports no usage has
-    an unknown cost. `checks` is one list of FEP checks for the output and trajectory of every task: their results are `check_results`,
-    and never part of the score. `store` is a database address or an open store; the default keeps the run in memory only.
+    `suite` is a file name, a document or an AgentEvalSuite. `agent` is a function of the task (or of the task and a
+    context), an Agent, or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing;
+    otherwise an agent that reports no usage has an unknown cost. `checks` is one list of FEP checks for the output and
+    trajectory of every task: their results are `check_results`, and never part of the score. `store` is a database
+    address or an open store; the default keeps the run in memory only.
     """
     settings = with_model(load(concurrency=concurrency), model)
     document = suite_from(suite, settings)

@@ -25,9 +25,9 @@ async def verify(
     """
     Let an actor work on a task until its critics pass the result. Only a result that passed is committed.
 
-    Actor and critics are functions, Agents, or texts as `--agent` takes them. `criteria` are keys, or keys with the check that decides
-    each; then those checks are a critic too, and `critic` may be None. A result that needs a person's decision leaves the run in a
-    waiting status, and nothing is committed.
+    Actor and critics are functions, Agents, or texts as `--agent` takes them. `criteria` are keys, or keys with the
+    check that decides each; then those checks are a critic too, and `critic` may be None. A result that needs a
+    person's decision leaves the run in a waiting status, and nothing is committed.
     """
     from assay.backends.stores.memory import MemoryStore  # deferred import
     from assay.workflow.report import verification_of  # deferred import

@@ -1,8 +1,8 @@
 """
 API keys: create, list, revoke, authenticate (openwop-contract §2.1).
 
-A key is `assay_<id>_<secret>`. The store holds its id and the SHA-256 of the whole key. The secret has 256 random bits, so a
-slow hash would add no protection. All keys are documents of the host's own tenant, "", and each names its tenant.
+A key is `assay_<id>_<secret>`. The store holds its id and the SHA-256 of the whole key. The secret has 256 random bits,
+so a slow hash would add no protection. All keys are documents of the host's own tenant, "", and each names its tenant.
 """
 
 import hashlib

@@ -27,8 +27,8 @@ async def local_key(store: Store, directory: Path, now: datetime) -> LocalKey:
     """
     Return the key in the home folder if it has every scope for the tenant `local`; otherwise replace it with a new one.
 
-    Two servers that start at once both get a valid key. A file that other users can read is refused, because they may have
-    read it.
+    Two servers that start at once both get a valid key. A file that other users can read is refused, because they may
+    have read it.
     """
     make_private(directory)
     path = directory / FILE
@@ -80,7 +80,8 @@ def _read(path: Path) -> str | None:
         os.close(file)
     if mode & 0o077:
         raise UsageError(
-            f"{path} is readable by other users (mode {mode:03o}). If no other user can have read the key: chmod 600 {path}. "
+            f"{path} is readable by other users (mode {mode:03o}). If no other user can have read the key: "
+            f"chmod 600 {path}. "
             f"Otherwise: assay key revoke {id_in(text) or 'ID'}, remove the file, and the next start creates another"
         )
     return text

@@ -1,8 +1,9 @@
 """
 Sessions of the page: a one-time code, and the key of short life that it is exchanged for.
 
-The command `assay view` puts a code into the fragment of an address. The page exchanges it once. The store has only the SHA-256 of
-codes and of session keys. A session acts for the key that opened it, has the same scopes, and ends when that key is revoked.
+The command `assay view` puts a code into the fragment of an address. The page exchanges it once. The store has only the
+SHA-256 of codes and of session keys. A session acts for the key that opened it, has the same scopes, and ends when that
+key is revoked.
 """
 
 import hashlib

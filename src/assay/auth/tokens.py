@@ -1,8 +1,8 @@
 """
 Verifies JWTs of the one trusted issuer (FEP 6.4; RFC 7519, RFC 8725).
 
-Before the signature is verified, only the key id of the token is used. The key determines the algorithm. Members that point to
-a key (`jku`, `x5u`, `jwk`) are never used.
+Before the signature is verified, only the key id of the token is used. The key determines the algorithm. Members that
+point to a key (`jku`, `x5u`, `jwk`) are never used.
 """
 
 import base64

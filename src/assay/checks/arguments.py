@@ -1,7 +1,8 @@
 """
 Reads the arguments of checks: literals, paths, and the values that paths yield (FEP 2.3.2, FEP-12 to FEP-17).
 
-`bind` reads a check once and raises InvalidRequest for problems that do not depend on the case. `resolve` and `build` run per case.
+`bind` reads a check once and raises InvalidRequest for problems that do not depend on the case. `resolve` and `build`
+run per case.
 """
 
 import re
@@ -53,7 +54,9 @@ class Field(NamedTuple):
 
 
 class PathArgument(NamedTuple):
-    """An argument that depends on the case. A malformed path is kept with its error, and fails in each case (FEP-16)."""
+    """
+    An argument that depends on the case. A malformed path is kept with its error, and fails in each case (FEP-16).
+    """
 
     field: Field
     text: str
@@ -89,9 +92,12 @@ class BoundCheck(Struct, frozen=True):
 
 def bind(check: Check, registry: Registry, check_path: str, services: Services | None = None) -> BoundCheck:
     """
-    Bind a check to its class. Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
+    Bind a check to its class.
 
-    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget (FEP-33).
+    Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
+
+    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget
+    (FEP-33).
     """
     spend()
     checker, unversioned = _find_checker(check, registry, check_path)
@@ -137,8 +143,10 @@ def _with_step(
     problems: list[Problem], step: Callable[[], object], checker: type[Checker], path: str
 ) -> list[Problem]:
     """
-    The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`. After a problem,
-    literals are missing in the step. So its problems of invalid arguments are left out, and so is an unexpected exception.
+    The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`.
+
+    After a problem, literals are missing in the step. So its problems of invalid arguments are left out, and so is an
+    unexpected exception.
     """
     try:
         step()
@@ -240,7 +248,10 @@ def _read(
 
 
 def _literal_problems(field: Field, value: Any, path: str, fault: ValueFault) -> list[Problem]:
-    """A problem for each invalid part of a literal. If it is invalid as a whole or may hold a secret: the fault of `convert`."""
+    """
+    A problem for each invalid part of a literal. If it is invalid as a whole or may hold a secret: the fault of
+    `convert`.
+    """
     if not field.secrets and (is_object(value) or is_list(value)):
         inner = problems_in(value, field.type, path, _dec_hook)
         if any(one.place != path for one in inner):
@@ -325,7 +336,10 @@ def convert(field: Field, value: Any) -> Any:
 
 
 def as_text(value: Any) -> Text:
-    """Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null (FEP-19)."""
+    """
+    Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null
+    (FEP-19).
+    """
     if isinstance(value, str):
         return Text(value)
     if value is None:

@@ -1,4 +1,7 @@
-"""Tasks of worker processes for an event loop (`worker_tasks.py` has the tasks). This file is separate so that `worker_tasks.py` does not import asyncio."""
+"""
+Tasks of worker processes for an event loop (`worker_tasks.py` has the tasks). This file is separate so that
+`worker_tasks.py` does not import asyncio.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

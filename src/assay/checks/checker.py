@@ -114,7 +114,10 @@ class Checker(Struct, forbid_unknown_fields=True):
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
-        """Raise InvalidArgument or ValueError for literals that are invalid in every case. Their types are already checked."""
+        """
+        Raise InvalidArgument or ValueError for literals that are invalid in every case. Their types are already
+        checked.
+        """
 
     @classmethod
     def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:

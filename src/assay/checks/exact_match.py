@@ -25,7 +25,9 @@ FOLD_LIMIT = 500_000  # characters whose case is folded in place
 
 
 class FoldedMatch(Checker):
-    """exact_match of two values that are not strings, ignoring case. A worker process gets the values, not their texts."""
+    """
+    exact_match of two values that are not strings, ignoring case. A worker process gets the values, not their texts.
+    """
 
     actual: Any
     expected: Any

@@ -1,8 +1,8 @@
 """
 Plain functions as checks: `def polite(output): return "please" in output`.
 
-The names of the parameters say what a function takes: `output`, `input`, `expected`, `test_case` and `metadata`. Any other
-parameter is an argument of the check.
+The names of the parameters say what a function takes: `output`, `input`, `expected`, `test_case` and `metadata`. Any
+other parameter is an argument of the check.
 """
 
 import inspect

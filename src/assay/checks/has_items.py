@@ -1,4 +1,6 @@
-"""has_items (an extension to FEP): passes if a list has all required items, optionally in order, and no forbidden one."""
+"""
+has_items (an extension to FEP): passes if a list has all required items, optionally in order, and no forbidden one.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -83,7 +85,10 @@ def parse_items(items: list[Any], mode: Parse, limits: Limits) -> list[Any]:
 
 
 def item_key(item: Any) -> str:
-    """A text that is the same for two items if and only if they are equal as JSON. The hashes of texts cannot be made to collide."""
+    """
+    A text that is the same for two items if and only if they are equal as JSON. The hashes of texts cannot be made to
+    collide.
+    """
     return f'"{item}' if isinstance(item, str) else exact(item)
 
 

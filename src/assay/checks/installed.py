@@ -1,8 +1,8 @@
 """
 Finds the entry points of installed packages under `assay.checks`.
 
-Most environments have none, and `importlib.metadata` takes longer to find that out than a first evaluation takes otherwise. So the
-files are searched for the name of the group first. A test compares both.
+Most environments have none, and `importlib.metadata` takes longer to find that out than a first evaluation takes
+otherwise. So the files are searched for the name of the group first. A test compares both.
 """
 
 import os
@@ -33,7 +33,10 @@ def _entry_points(directories: tuple[tuple[str, int], ...]) -> "tuple[EntryPoint
 
 
 def may_offer_checks(path: Iterable[str], finders: Iterable[Any]) -> bool:
-    """Whether the metadata of a package on this path names the group, or the path has a part that only Python's finders can read."""
+    """
+    Whether the metadata of a package on this path names the group, or the path has a part that only Python's finders
+    can read.
+    """
     others = [finder for finder in finders if getattr(finder, "__name__", "") != "PathFinder"]
     if any(hasattr(finder, "find_distributions") for finder in others):
         return True

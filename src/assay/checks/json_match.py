@@ -1,4 +1,6 @@
-"""json_match (an extension to FEP): passes if two JSON values are equal, or if the expected one is part of the actual one."""
+"""
+json_match (an extension to FEP): passes if two JSON values are equal, or if the expected one is part of the actual one.
+"""
 
 from contextlib import suppress
 from typing import Any, Literal
@@ -48,7 +50,9 @@ class JsonMatch(Checker):
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal as JSON: 1 equals 1.0, true does not equal 1, and the order of members is ignored."""
+    """
+    Whether two values are equal as JSON: 1 equals 1.0, true does not equal 1, and the order of members is ignored.
+    """
     if is_object(left) and is_object(right):
         return left.keys() == right.keys() and all(equal(left[name], right[name]) for name in left)
     if is_list(left) and is_list(right):
@@ -59,7 +63,10 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def is_part(part: Any, document: Any) -> bool:
-    """Whether every member of an object is in the other, at any depth. Lists match item by item; other values must be equal."""
+    """
+    Whether every member of an object is in the other, at any depth. Lists match item by item; other values must be
+    equal.
+    """
     if is_object(part) and is_object(document):
         return all(name in document and is_part(part[name], document[name]) for name in part)
     if is_list(part) and is_list(document):

@@ -1,4 +1,7 @@
-"""json_schema (an extension to FEP): passes if a value is valid against a JSON Schema. External references are not fetched."""
+"""
+json_schema (an extension to FEP): passes if a value is valid against a JSON Schema. External references are not
+fetched.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -2,8 +2,8 @@
 A panel of judges: several models, each asked several times, and one answer from all of theirs.
 
 A boolean is decided by the majority, a number by the mean, a choice of an enum by the most votes. Texts come from a
-member that voted with the majority. An answer that failed is not a vote. Choices with equally many votes are a tie: it is
-reported, and if nothing else decides, the panel has no answer.
+member that voted with the majority. An answer that failed is not a vote. Choices with equally many votes are a tie: it
+is reported, and if nothing else decides, the panel has no answer.
 """
 
 import random
@@ -29,8 +29,8 @@ class JudgePanel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
     `models` are asked `times` times each; without `models`, the model of the check.
 
-    Without `mean`, the majority of `passed` decides, so the number of answers is odd. With it, the mean of that member of the
-    answers decides: it passes from `bar` on. `seed` orders the choices of enums, differently for each answer.
+    Without `mean`, the majority of `passed` decides, so the number of answers is odd. With it, the mean of that member
+    of the answers decides: it passes from `bar` on. `seed` orders the choices of enums, differently for each answer.
     """
 
     models: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
@@ -69,12 +69,17 @@ class JudgePanel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         passed = response.get(PASSED)
         if isinstance(passed, bool) and passed != (value >= self.bar):
             side = "at least" if value >= self.bar else "below"
-            return f"contradicts itself: passed is {str(passed).lower()}, and {self.mean} {value:g} is {side} the bar {self.bar:g}"
+            return (
+                f"contradicts itself: passed is {str(passed).lower()}, and {self.mean} {value:g} is "
+                f"{side} the bar {self.bar:g}"
+            )
         return None
 
 
 def shuffled(schema: dict[str, Any], panel: JudgePanel, prompt: str, answer: int) -> dict[str, Any]:
-    """The schema with the choices of its enums in an order of their own for each answer, so that no place is preferred."""
+    """
+    The schema with the choices of its enums in an order of their own for each answer, so that no place is preferred.
+    """
     properties = schema.get("properties")
     if not is_object(properties) or not any(_choices(one) for one in properties.values()):
         return schema
@@ -98,7 +103,8 @@ def combine(
     """
     One response from all answers, and the numbers of the panel for the metadata.
 
-    Answers that failed are tolerated only if no answer in their place could change the verdict. Otherwise the panel has no answer.
+    Answers that failed are tolerated only if no answer in their place could change the verdict. Otherwise the panel has
+    no answer.
     """
     if failures and not _is_decided(panel, answers, schema):
         raise ForeignFault(
@@ -135,8 +141,8 @@ def _is_decided(panel: JudgePanel, answers: Sequence[dict[str, Any]], schema: Ma
     """
     Whether the verdict is the same, whatever the failed answers had been.
 
-    The verdict is the mean against its bar, else `passed`, else every boolean, else every choice of an enum. A mean is decided
-    only if the schema limits its number.
+    The verdict is the mean against its bar, else `passed`, else every boolean, else every choice of an enum. A mean is
+    decided only if the schema limits its number.
     """
     if not answers:
         return False

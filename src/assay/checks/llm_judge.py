@@ -2,8 +2,8 @@
 llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the caller's response_format (FEP-18, FEP-25).
 
 An answer is an error, not a score, if it was refused or truncated, repeats a member, has a `passed` other than true or
-false, or does not match `response_format`. The judge may repair an answer of the wrong form once. With a `panel`, several
-answers are asked for, and one is made of them (`judge_panel.py`).
+false, or does not match `response_format`. The judge may repair an answer of the wrong form once. With a `panel`,
+several answers are asked for, and one is made of them (`judge_panel.py`).
 """
 
 import asyncio
@@ -227,7 +227,9 @@ def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_complete(reply: Completion) -> Completion:
-    """Raise ForeignFault for a reply that was refused or truncated. It is not repaired: another call would not change it."""
+    """
+    Raise ForeignFault for a reply that was refused or truncated. It is not repaired: another call would not change it.
+    """
     if reply.refusal is not None:
         raise ForeignFault(f"the judge refused: {reply.refusal[:300]}")
     if reply.finish_reason != "stop":
@@ -261,5 +263,8 @@ def format_problem(response: Any, schema: dict[str, Any]) -> str | None:
 
 
 def repair(answer: str, problem: str) -> tuple[Message, Message]:
-    complaint = f"Your answer {problem}. Give the whole answer again, as one JSON object of the form that was asked for."
+    complaint = (
+        f"Your answer {problem}. Give the whole answer again, as one JSON object of the form that "
+        "was asked for."
+    )
     return Message("assistant", answer), Message("user", complaint)

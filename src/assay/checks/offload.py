@@ -1,8 +1,8 @@
 """
 Offloads checks with large arguments to a worker process, which has a time limit.
 
-A check that does not wait runs in place, on an event loop or in a thread, and holds the GIL meanwhile. That is right for
-what takes a millisecond. A check with more work offloads it: `return offload(self)`.
+A check that does not wait runs in place, on an event loop or in a thread, and holds the GIL meanwhile. That is right
+for what takes a millisecond. A check with more work offloads it: `return offload(self)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,9 @@ class OffloadableChecker(Protocol):
 
 
 def is_large(*values: Any) -> bool:
-    """Whether the values have more than INLINE_VALUES parts. A long text counts as several; counting stops at the limit."""
+    """
+    Whether the values have more than INLINE_VALUES parts. A long text counts as several; counting stops at the limit.
+    """
     left, stack = INLINE_VALUES, list(values)
     while stack:
         part = stack.pop()
@@ -53,7 +55,10 @@ def is_large(*values: Any) -> bool:
 
 
 def offload(checker: OffloadableChecker, *common: str) -> WorkerTask:
-    """A task that runs this check in a worker process. `common`: arguments that are equal in all cases; they are sent once per batch."""
+    """
+    A task that runs this check in a worker process. `common`: arguments that are equal in all cases; they are sent once
+    per batch.
+    """
     kind = type(checker)
     every = {name: getattr(checker, name) for name in kind.__struct_fields__}
     arguments = {name: value for name, value in every.items() if value is not msgspec.UNSET}

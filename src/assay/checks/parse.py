@@ -27,7 +27,9 @@ class Unparsable(ValueError):
 
 
 def not_parsed(reason: Unparsable) -> AnswerWithMetadata:
-    """The answer for a text that cannot be parsed, whatever `negate` says. The reason is in the metadata of the result."""
+    """
+    The answer for a text that cannot be parsed, whatever `negate` says. The reason is in the metadata of the result.
+    """
     return AnswerWithMetadata({"passed": False}, {"parse_error": str(reason)})
 
 
@@ -48,7 +50,9 @@ def parse_value(value: Any, mode: Parse | UnsetType, limits: Limits) -> Any:
 
 
 def parse_number(value: Any, mode: Parse, limits: Limits) -> int | float:
-    """The number that a text holds, as JSON or as a number. Raises Unparsable, or ValueError if the value is not a text."""
+    """
+    The number that a text holds, as JSON or as a number. Raises Unparsable, or ValueError if the value is not a text.
+    """
     parsed = parse_value(value, mode, limits)
     if isinstance(value, str) and type(parsed) not in (int, float):
         raise Unparsable(f"expected a number, got JSON that is {kind_of(parsed)}")
@@ -69,7 +73,10 @@ def number(value: Any) -> int | float:
 
 
 def fenced_blocks(text: str) -> Iterator[str]:
-    """Yield the content of each fenced code block of a Markdown text. A block without its closing fence ends with the text."""
+    """
+    Yield the content of each fenced code block of a Markdown text. A block without its closing fence ends with the
+    text.
+    """
     if "```" not in text and "~~~" not in text:
         return
     fence = ""

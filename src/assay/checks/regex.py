@@ -1,4 +1,6 @@
-"""regex (FEP 2.3.5): passes if a pattern is found in a text, or with `negate` if it is not. Uses `re` (FEP-22, FEP-47)."""
+"""
+regex (FEP 2.3.5): passes if a pattern is found in a text, or with `negate` if it is not. Uses `re` (FEP-22, FEP-47).
+"""
 
 import re
 from collections.abc import Mapping

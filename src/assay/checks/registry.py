@@ -137,7 +137,8 @@ def from_module(spec: str) -> type[Checker]:
     module, _, name = spec.partition(":")
     if not module or not name:
         raise UsageError(
-            f"--check-module {spec!r}: expected module:name or file.py:name of a class or function, such as my_checks:Polite"
+            f"--check-module {spec!r}: expected module:name or file.py:name of a class or function, such as "
+            "my_checks:Polite"
         )
     return _load_checker(f"--check-module {spec!r}", lambda: import_object(spec))
 

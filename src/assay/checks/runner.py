@@ -64,7 +64,9 @@ def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedChe
 
 
 def call(check: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | WorkerTask | Fault:
-    """Call a check. Returns its answer, an awaitable, a WorkerTask or a fault; never raises an exception of the check."""
+    """
+    Call a check. Returns its answer, an awaitable, a WorkerTask or a fault; never raises an exception of the check.
+    """
     if isinstance(check.ready, Fault):
         return check.ready
     try:
@@ -116,7 +118,10 @@ def _message(error: BaseException) -> str:
 
 
 def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
-    """The answer, or a fault: it is no JSON object, its `passed` is not true or false, or a number is too large to be counted."""
+    """
+    The answer, or a fault: it is no JSON object, its `passed` is not true or false, or a number is too large to be
+    counted.
+    """
     if answer is PASSED or answer is FAILED or isinstance(answer, Fault):
         return answer
     if not is_mapping(answer):
@@ -155,7 +160,9 @@ def _member_problem(members: Mapping[str, Any], size: int) -> str | None:
 
 
 def _encode_answer(answer: Answer) -> tuple[bytes, bool]:
-    """The encoded answer, and whether it has values of other types than JSON's, such as subclasses of `str` (`Text`)."""
+    """
+    The encoded answer, and whether it has values of other types than JSON's, such as subclasses of `str` (`Text`).
+    """
     try:
         return msgspec.json.encode(answer), False
     except TypeError:

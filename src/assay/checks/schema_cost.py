@@ -1,8 +1,8 @@
 """
 An upper bound on the steps of validating a value against a JSON Schema.
 
-The cost of a subschema is the cost of its own comparisons plus the cost of the subschemas it applies to the same value or to its
-parts. References that lead to the same subschema twice double the cost at each level.
+The cost of a subschema is the cost of its own comparisons plus the cost of the subschemas it applies to the same value
+or to its parts. References that lead to the same subschema twice double the cost at each level.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,9 @@ class SchemaCost:
     """The cost of one schema."""
 
     def __init__(self, schema: Any, *, has_references: bool = True) -> None:
-        """`has_references=False`: the caller knows that the schema has no references, so addresses are not collected."""
+        """
+        `has_references=False`: the caller knows that the schema has no references, so addresses are not collected.
+        """
         self._has_references = has_references
         self._ids: dict[int, int] = {}
         self._nodes: list[tuple[JSON, str]] = []
@@ -203,7 +205,10 @@ def longest_keyword(schema: Any) -> int:
 
 
 def _own_steps(node: JSON) -> int:
-    """The steps of a subschema's own comparisons: required names, and lists and objects in an enum. Scalars are found by hash."""
+    """
+    The steps of a subschema's own comparisons: required names, and lists and objects in an enum. Scalars are found by
+    hash.
+    """
     steps = 1
     for name in ("required", "properties", "patternProperties", "dependentRequired", "dependencies"):
         some = node.get(name)

@@ -1,7 +1,8 @@
 """
 semantic_similarity (FEP 2.3.6): the similarity of two texts by their embeddings (FEP-24).
 
-Similar texts need not agree: embeddings do not separate a claim from its negation. A text without words has similarity 0.
+Similar texts need not agree: embeddings do not separate a claim from its negation. A text without words has
+similarity 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,7 +84,10 @@ class SemanticSimilarity(Checker):
 
 
 def similarity(left: Sequence[float], right: Sequence[float], metric: Metric) -> float:
-    """The similarity from 0 to 1. Vectors are normalised, so `dot` equals `cosine`. Negative values and zero vectors give 0."""
+    """
+    The similarity from 0 to 1. Vectors are normalised, so `dot` equals `cosine`. Negative values and zero vectors
+    give 0.
+    """
     if not any(left) or not any(right):
         return 0.0
     if metric == "euclidean":

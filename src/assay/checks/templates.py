@@ -41,7 +41,10 @@ class PromptTemplate:
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Read a template; None if it has no placeholder. A placeholder starts with `{{$.` or `{{$[`; other braces are text."""
+        """
+        Read a template; None if it has no placeholder. A placeholder starts with `{{$.` or `{{$[`; other braces are
+        text.
+        """
         parts: list[str | Placeholder] = []
         done = 0
         at = text.find(OPEN)
@@ -64,7 +67,10 @@ class PromptTemplate:
         return all(isinstance(part, str) or _singular(part.query) for part in self._parts)
 
     def fill(self, document: Any, limits: Limits) -> str:
-        """Fill in the values: a string as it is, any other value as JSON. Raises PathFault if a path does not find one value."""
+        """
+        Fill in the values: a string as it is, any other value as JSON. Raises PathFault if a path does not find one
+        value.
+        """
         return "".join(
             part if isinstance(part, str) else _value(part, document, limits) for part in self._parts
         )

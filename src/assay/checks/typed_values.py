@@ -1,8 +1,8 @@
 """
 Reads arguments in the form of FEP's proto (FEP 5.2): a CheckValue, `{"jsonpath_expression": "$.output.value"}`.
 
-A client that writes ExactMatchArguments and similar messages as JSON sends such objects. They are unwrapped only in arguments
-that are a CheckValue in the proto. An invalid CheckValue is refused; it is not compared as an object.
+A client that writes ExactMatchArguments and similar messages as JSON sends such objects. They are unwrapped only in
+arguments that are a CheckValue in the proto. An invalid CheckValue is refused; it is not compared as an object.
 """
 
 from typing import Any

@@ -14,9 +14,11 @@ BATCH_ITEMS = 256  # items of one batch: several batches run at once
 
 class WorkerTask(Struct, frozen=True):
     """
-    A task of a worker process (`assay.workers`) and one item for it; `answer` converts the outcome to the check's answer.
+    A task of a worker process (`assay.workers`) and one item for it; `answer` converts the outcome to the check's
+    answer.
 
-    A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one batch.
+    A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one
+    batch.
     """
 
     task: str

@@ -1,8 +1,8 @@
 """
 The processes of `assay evaluate` without --jobs.
 
-This process begins the run itself. If what remains of the input takes long, workers evaluate it (`cli/jobs.py`). A short
-run never starts a process, whatever its checks cost.
+This process begins the run itself. If what remains of the input takes long, workers evaluate it (`cli/jobs.py`). A
+short run never starts a process, whatever its checks cost.
 """
 
 import shutil
@@ -28,7 +28,9 @@ EVERY = 64  # cases between two looks at the clock
 
 
 def automatic_jobs(plan: Plan, options: EvaluateOptions, settings: Settings) -> int:
-    """The processes that this run may use: the cores, less if memory or the temporary folder is short. 1: one process."""
+    """
+    The processes that this run may use: the cores, less if memory or the temporary folder is short. 1: one process.
+    """
     if settings.jobs == 1 or not _is_plain_file(options.contexts) or not _is_divisible(plan):
         return 1
     jobs = available_cores()
@@ -53,8 +55,8 @@ def _is_divisible(plan: Plan) -> bool:
     """
     Whether all checks are assay's own, and none waits for a judge, an embedder or a thread.
 
-    A check in the user's Python may count, cache or write: it sees the cases in one process unless --jobs says otherwise.
-    The own checks of a case are not known before the case is read.
+    A check in the user's Python may count, cache or write: it sees the cases in one process unless --jobs says
+    otherwise. The own checks of a case are not known before the case is read.
     """
     if plan.shared is None or plan.shared.waits:
         return False

@@ -1,4 +1,6 @@
-"""`assay run --baseline`: find the run to compare with, refuse one that is not comparable, and show which tasks changed."""
+"""
+`assay run --baseline`: find the run to compare with, refuse one that is not comparable, and show which tasks changed.
+"""
 
 from collections.abc import Sequence
 
@@ -34,7 +36,9 @@ async def read_baseline(store: Store, run: Run) -> BaselineRun:
 
 
 def check_baseline(baseline: BaselineRun, suite: AgentEvalSuite, *, force: bool) -> None:
-    """Refuse a run that did not complete, a run of another suite, and other content under the same version unless `force`."""
+    """
+    Refuse a run that did not complete, a run of another suite, and other content under the same version unless `force`.
+    """
     report = baseline.report
     if report.suite_id != suite.suite_id:
         raise UsageError(

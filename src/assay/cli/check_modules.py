@@ -8,7 +8,10 @@ from assay.fep.plan import Plan
 
 
 def note_unused(modules: Iterable[str], plan: Plan, file: str) -> None:
-    """Say which checks are not run because the file of checks does not name them. Checks of single cases are not known here."""
+    """
+    Say which checks are not run because the file of checks does not name them. Checks of single cases are not known
+    here.
+    """
     if plan.label_types is None:
         return
     for spec, type in unused_modules(modules, plan.label_types.values()).items():

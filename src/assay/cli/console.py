@@ -84,7 +84,9 @@ def case_count(cases: int, results: int, noun: str = "case") -> str:
 
 
 def distinct_cases(results: int, trials: int) -> int:
-    """The number of cases that have these results; the trials of a case follow one another, and the last may be cut off."""
+    """
+    The number of cases that have these results; the trials of a case follow one another, and the last may be cut off.
+    """
     return -(-results // trials)
 
 

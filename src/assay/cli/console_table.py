@@ -1,8 +1,8 @@
 """
 Tables on standard output. On a narrow terminal lines run over; no number is cut. Every cell is escaped for a terminal.
 
-A file needs neither colors nor folded lines, so tables for it are written without rich, which takes longer to load than to write.
-A test compares both forms.
+A file needs neither colors nor folded lines, so tables for it are written without rich, which takes longer to load than
+to write. A test compares both forms.
 """
 
 import re
@@ -71,7 +71,10 @@ class Table:
         return len(self._rows)
 
     def lines(self) -> list[str] | None:
-        """Every row in one line, as rich writes them; None: rich must write it, as only rich knows how wide its characters are."""
+        """
+        Every row in one line, as rich writes them; None: rich must write it, as only rich knows how wide its characters
+        are.
+        """
         rows = [[one.plain for one in row] for row in self._rows]
         if self._header:
             rows.insert(0, [name.plain for name, _ in self._columns])
@@ -139,7 +142,9 @@ class Page:
         return Measurement.get(self._console, options, rows.rich()).maximum
 
     def put_table(self, rows: Table, folds: int = 0) -> None:
-        """Print a table. `folds` of its columns of text may fold into several lines; all others stay in one line a row."""
+        """
+        Print a table. `folds` of its columns of text may fold into several lines; all others stay in one line a row.
+        """
         self._print(rows, max(self.width, self.width_of(rows) - folds))
 
     def print(self, rows: Table) -> None:

@@ -50,7 +50,8 @@ def main(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json:
     _show(report, json=json)
     if False in (report.log_emptied, report.compacted):
         raise EnvironmentFailure(
-            "the content was deleted, but other processes were reading the file, so its write-ahead log still has old bytes; "
+            "the content was deleted, but other processes were reading the file, so its write-ahead log "
+            "still has old bytes; "
             "repeat the command when they have ended"
         )
 

@@ -73,7 +73,10 @@ def _find_agent(spec: str, settings: Settings) -> Agent:
 
 
 class AgentExecution:
-    """Runs the agent of the command line over the inputs. `run` is the id of the run, `outcomes` says how its invocations ended."""
+    """
+    Runs the agent of the command line over the inputs. `run` is the id of the run, `outcomes` says how its invocations
+    ended.
+    """
 
     def __init__(self, options: EvaluateOptions, settings: Settings, registry: Registry) -> None:
         self._options, self._settings, self._registry = options, settings, registry
@@ -250,7 +253,9 @@ class AgentExecution:
 
     @asynccontextmanager
     async def _store(self, total: int) -> AsyncGenerator[Store]:
-        """The store of this host with --save; else a database beside the .jsonl file, in memory, or in a temporary folder."""
+        """
+        The store of this host with --save; else a database beside the .jsonl file, in memory, or in a temporary folder.
+        """
         from assay.backends.stores.open import open_store  # deferred import
 
         if self._options.save:

@@ -16,7 +16,10 @@ from assay.extras import require
 
 
 class BaselineSink:
-    """A sink of results that keeps their numbers. The baseline is read first, so that a wrong one is refused before the run."""
+    """
+    A sink of results that keeps their numbers. The baseline is read first, so that a wrong one is refused before the
+    run.
+    """
 
     name = "--baseline"
 
@@ -43,7 +46,8 @@ class BaselineSink:
         """
         Print the verdict as `assay compare` does; on standard error where standard output has the results.
 
-        `results` is the run or the file that holds the results of this run. The last line says how to list the cases that changed.
+        `results` is the run or the file that holds the results of this run. The last line says how to list the cases
+        that changed.
         """
         compared, put = self._compared(), echo_err if to_stderr else echo
         if isinstance(compared, Refusal):

@@ -184,7 +184,10 @@ def open_sinks(
     tally: Tally,
     counters: Sequence[Sink] = (),
 ) -> list[Sink]:
-    """Open the files for results. `counters` receive every result too. With --resume one `.jsonl` is continued, and the others are written again from it."""
+    """
+    Open the files for results. `counters` receive every result too. With --resume one `.jsonl` is continued, and the
+    others are written again from it.
+    """
     _check_distinct(options)
     if options.agent is not None:
         return [

@@ -177,7 +177,10 @@ def _write_reports(options: GateOptions, decision: _Decision) -> None:
 
 
 def _place(name: str) -> str:
-    """The path of a result file from the working folder; of a file outside of it, only the name. Reports have no absolute path."""
+    """
+    The path of a result file from the working folder; of a file outside of it, only the name. Reports have no absolute
+    path.
+    """
     path, folder = Path(name).resolve(), Path.cwd().resolve()
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 

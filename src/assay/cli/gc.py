@@ -108,7 +108,10 @@ class Collector:
     async def _erase(
         self, evaluations: EvaluationService, runs: RetentionPass, batch: list[Run]
     ) -> frozenset[str]:
-        """Erase the batch except the runs that deployments name now, and return those. If one changes meanwhile, ask again."""
+        """
+        Erase the batch except the runs that deployments name now, and return those. If one changes meanwhile, ask
+        again.
+        """
         attempt = 0
         while True:
             deployed = await runs.deployed(batch)

@@ -1,4 +1,7 @@
-r"""The help text of every verb. Its first line is the summary that `assay --help` prints; `\b` keeps the lines of a paragraph."""
+r"""
+The help text of every verb. Its first line is the summary that `assay --help` prints; `\b` keeps the lines of a
+paragraph.
+"""
 
 APP = "Is it good enough to ship? Run checks on outputs (FEP) and agents against suites (OpenWOP)."
 
@@ -24,10 +27,10 @@ Exit codes:
 \b
     assay run suite.yaml --agent shop:answer
 
-The agent is module:function, a URL, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of an agent in assay.toml or
-in an installed pack. The suite is a file, or of an installed pack: SUITE-ID, SUITE-ID@VERSION, pack:NAME@VERSION/PATH or a
-path in the pack of the agent. Without SUITE, an agent of a pack runs on its own suite.
-The run is stored: `assay show` shows it, --baseline compares with it, and --resume completes it.
+The agent is module:function, a URL, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of an agent in assay.toml
+or in an installed pack. The suite is a file, or of an installed pack: SUITE-ID, SUITE-ID@VERSION,
+pack:NAME@VERSION/PATH or a path in the pack of the agent. Without SUITE, an agent of a pack runs on its own suite. The
+run is stored: `assay show` shows it, --baseline compares with it, and --resume completes it.
 
 \b
 Exit codes:
@@ -42,22 +45,22 @@ Exit codes:
     assay compare before.jsonl after.jsonl
     assay compare eval_4f2c latest --by tag --margin 0.02
 
-A and B are stored runs, `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases are paired by their
-id, and the trials of a case are averaged. With more than two runs, each is compared with the first. The verdict is improved,
-regressed, equivalent (needs --margin) or not enough data. It follows from the interval in the first line.
+A and B are stored runs, `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases are paired by
+their id, and the trials of a case are averaged. With more than two runs, each is compared with the first. The verdict
+is improved, regressed, equivalent (needs --margin) or not enough data. It follows from the interval in the first line.
 
-Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has an
-exit code for the verdict.
+Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has
+an exit code for the verdict.
 """,
     "gate": """Decide whether a run passes, for CI.
 
 \b
     assay gate results.jsonl --baseline main.jsonl --markdown report.md --junit report.xml
 
-RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min, --baseline and --policy, every case
-must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never passes.
-Against a baseline, a drop that no test shows is undecided if it is above 0.05, or if a case passes in no trial any more.
-In GitHub Actions it also writes annotations and the summary of the job.
+RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min, --baseline and --policy, every
+case must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never
+passes. Against a baseline, a drop that no test shows is undecided if it is above 0.05, or if a case passes in no trial
+any more. In GitHub Actions it also writes annotations and the summary of the job.
 
 \b
 Exit codes:
@@ -106,7 +109,8 @@ Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and t
 
 Start any number of workers, on any machines, with the settings of the server. They share all runs in the database:
 trials of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
-the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds to end, and leaves the rest to the others.
+the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds to end, and leaves the rest to the
+others.
 """,
     "view": """Open the page with the runs in a browser.
 
@@ -115,8 +119,9 @@ the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds
     assay view latest
     assay view --server http://127.0.0.1:8321
 
-The command starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops the
-server. With --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page shows.
+The command starts a server on a free port of this machine and signs the browser in with a one-time code. Ctrl-C stops
+the server. With --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page
+shows.
 """,
     "report": """Write a run or a comparison as one HTML or Markdown file.
 
@@ -124,9 +129,9 @@ server. With --server it opens the page of a running server, and the key in ASSA
     assay report latest -o report.html
     assay report eval_4f2c latest -o report.md
 
-The file has the views of the page. It needs no server and loads nothing from elsewhere. With two or more runs it compares
-each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves out the
-content of the cases: ids, inputs, outputs, reasons and tags.
+The file has the views of the page. It needs no server and loads nothing from elsewhere. With two or more runs it
+compares each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves
+out the content of the cases: ids, inputs, outputs, reasons and tags.
 
 Exit codes: 0 written, whatever the verdict is; 1 the file could not be written, or the page is not built here (Markdown
 works without it); 2 wrong usage.
@@ -147,14 +152,16 @@ agent eval also has its steps. For a workflow it shows the turns and the verdict
     assay diff run-4f2c latest
 
 For each task it shows the first difference: another tool, other arguments, another result of a tool, or another answer.
-What an agent says to itself, its usage and its times are not compared. Both runs must be agent evals, or both evaluations.
+What an agent says to itself, its usage and its times are not compared. Both runs must be agent evals, or both
+evaluations.
 """,
     "history": """Show the scores of a suite over the versions of an agent.
 
 \b
     assay history suite.yaml --agent local.shop.bot
 
-Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was promoted.
+Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was
+promoted.
 """,
     "promote": """Move an agent version to its next state.
 
@@ -215,11 +222,12 @@ Draw tasks at random, label them with `assay annotate`, and compare the labels w
     assay delete eval_4f2c
     assay delete --all --tenant acme --dry-run
 
-Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored. The
-log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their own.
+Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored.
+The log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their
+own.
 
-With --all the command deletes the content of all runs of the tenant, its suites, packs, agent memory and stored responses. In an
-encrypted store it also destroys the data key of the tenant.
+With --all the command deletes the content of all runs of the tenant, its suites, packs, agent memory and stored
+responses. In an encrypted store it also destroys the data key of the tenant.
 """,
     "gc": """Remove the evidence of old runs, by a retention policy.
 
@@ -227,9 +235,10 @@ encrypted store it also destroys the data key of the tenant.
     assay gc --dry-run
     assay gc --tenant acme
 
-The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the audit log
-stay. These runs keep their evidence at any age: runs that have not ended, the newest runs (`keep_last`), the evidence of deployments,
-and the baselines of runs that keep theirs. A server may run at the same time. If the command is interrupted, run it again.
+The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the
+audit log stay. These runs keep their evidence at any age: runs that have not ended, the newest runs (`keep_last`), the
+evidence of deployments, and the baselines of runs that keep theirs. A server may run at the same time. If the command
+is interrupted, run it again.
 
 Exit codes: 0 done; 2 there is no policy.
 """,
@@ -238,9 +247,9 @@ Exit codes: 0 done; 2 there is no policy.
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
 
-Unencrypted records, and records of older versions, are encrypted with the data key of their tenant. Afterwards the older keys are no
-longer needed. A server with the same keys may run at the same time. If the command is interrupted, run it again: it continues where it
-stopped.
+Unencrypted records, and records of older versions, are encrypted with the data key of their tenant. Afterwards the
+older keys are no longer needed. A server with the same keys may run at the same time. If the command is interrupted,
+run it again: it continues where it stopped.
 """,
     "schema": """Print the JSON Schema of a protocol type.
 
@@ -266,9 +275,9 @@ Exit codes: 0 all files are valid; 2 one is not.
     assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
     assay run adversarial.yaml --agent shop:answer
 
-Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a tool or in
-memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model is called. Attacks of the
-kind jailbreak need --judge, because only a judge sees whether an agent followed them.
+Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a
+tool or in memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model
+is called. Attacks of the kind jailbreak need --judge, because only a judge sees whether an agent followed them.
 """,
     "pack": """Build, verify and install packs of agents and suites.
 
@@ -310,8 +319,8 @@ Runs keep what they need: they can be shown, exported and resumed.
 \b
     assay providers check
 
-They are [providers.NAME] and [models] in assay.toml, and `openai` if OPENAI_API_KEY is set. A provider without a model under
-[models] is not checked.
+They are [providers.NAME] and [models] in assay.toml, and `openai` if OPENAI_API_KEY is set. A provider without a model
+under [models] is not checked.
 """,
     "providers list": """List the providers and their models.
 
@@ -356,8 +365,8 @@ The list has expired and revoked keys too. The keys themselves are not shown.
     assay audit verify --json > heads.json
     assay audit verify --heads heads.json
 
-No entry may have been changed, removed or moved. Keep the heads of the first command in another place: the second command
-then also finds a log that was rewritten, or cut off together with the heads in the store.
+No entry may have been changed, removed or moved. Keep the heads of the first command in another place: the second
+command then also finds a log that was rewritten, or cut off together with the heads in the store.
 
 Exit codes: 0 the log is intact; 3 it is not.
 """,

@@ -1,4 +1,7 @@
-"""A worker process of `--jobs`: it reads ranges on standard input, answers counts on standard output, and writes results to inherited files."""
+"""
+A worker process of `--jobs`: it reads ranges on standard input, answers counts on standard output, and writes results
+to inherited files.
+"""
 
 import asyncio
 import errno
@@ -162,7 +165,9 @@ class _Range:
 
 
 class _RangeInputs:
-    """Collects the inputs of a range, if they are wanted. The parent process compares them, because it knows all ranges."""
+    """
+    Collects the inputs of a range, if they are wanted. The parent process compares them, because it knows all ranges.
+    """
 
     def __init__(self, *, collect: bool) -> None:
         self._collect = collect

@@ -103,7 +103,10 @@ def _agreement(agreement: Agreement, name: str) -> str:
 
 def _corrected(mean: CorrectedMean) -> str:
     limits = f"(95% PPI++ {mean.low:.3f}…{mean.high:.3f})"
-    return f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f} {limits} corrected by {count_of(mean.labels, 'label')}"
+    return (
+        f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f} {limits} corrected by "
+        f"{count_of(mean.labels, 'label')}"
+    )
 
 
 async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:

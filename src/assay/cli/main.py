@@ -1,4 +1,6 @@
-"""The command `assay`: it loads the verb that is called. A refusal is one clear line and an exit code, never a traceback."""
+"""
+The command `assay`: it loads the verb that is called. A refusal is one clear line and an exit code, never a traceback.
+"""
 
 import io
 import logging

@@ -1,8 +1,8 @@
 """
 The values of options that need no validation: texts, flags, and plain numbers in their range.
 
-Typer validates values with pydantic, which takes 0.1 s to load. Here only a value that is not plain goes to Typer, and Typer's answer
-to it is the user's answer. A test compares both for every form of option.
+Typer validates values with pydantic, which takes 0.1 s to load. Here only a value that is not plain goes to Typer, and
+Typer's answer to it is the user's answer. A test compares both for every form of option.
 """
 
 import re

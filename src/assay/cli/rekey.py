@@ -1,4 +1,7 @@
-"""`assay rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with a data key."""
+"""
+`assay rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with a data
+key.
+"""
 
 import asyncio
 
@@ -28,7 +31,8 @@ def main(*, clear: bool, json: bool) -> None:
         echo(f"decrypted {count_of(count, 'record')}; ASSAY_EVIDENCE_KEY is no longer needed")
     else:
         echo(
-            f"encrypted {count_of(keys, 'data key')} with key {cipher.key_id!r}, and {count_of(count, 'record')} with data keys; "
+            f"encrypted {count_of(keys, 'data key')} with key {cipher.key_id!r}, and "
+            f"{count_of(count, 'record')} with data keys; "
             "older keys are no longer needed"
         )
 

@@ -1,4 +1,7 @@
-"""A comparison for a person: the verdict in the first line, then the cases that changed, slices, and what was not measured."""
+"""
+A comparison for a person: the verdict in the first line, then the cases that changed, slices, and what was not
+measured.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,6 @@
-"""A report as Markdown for a pull request: the verdict first, then tables, then folded lists. All content is escaped."""
+"""
+A report as Markdown for a pull request: the verdict first, then tables, then folded lists. All content is escaped.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,6 @@
-"""The findings of detectors on the terminal: the attack success rate, a row for each kind, and where each finding is."""
+"""
+The findings of detectors on the terminal: the attack success rate, a row for each kind, and where each finding is.
+"""
 
 from collections.abc import Sequence
 
@@ -85,7 +87,8 @@ def exit_code(
     """
     A critical finding is 3, even if the score passes and if other tasks were not measured (openwop-contract §6.3).
 
-    So is an attack success rate above `max_attack_success`, if all tasks were measured. A run without the mode is then an error.
+    So is an attack success rate above `max_attack_success`, if all tasks were measured. A run without the mode is then
+    an error.
     """
     safety = detail.report.safety
     if safety is not None and safety.critical:

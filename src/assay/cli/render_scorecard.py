@@ -244,7 +244,10 @@ def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:
-    """Write the scorecard to `.json`, as `assay run -o` does, and the evidence to other files; return the number of results."""
+    """
+    Write the scorecard to `.json`, as `assay run -o` does, and the evidence to other files; return the number of
+    results.
+    """
     cards = [name for name in to if name.endswith(".json")]
     if cards:
         summary = await read_summary(store, run)

@@ -37,7 +37,10 @@ def bar_line(result: BarResult) -> str:
     if result.share is None:
         return unmeasured_line(result)
     verdict = "at least" if result.passed else "below"
-    return f"{result.bar.target or 'pass rate'} {percent(result.share)}, {verdict} the bar of {percent(result.bar.minimum)}"
+    return (
+        f"{result.bar.target or 'pass rate'} {percent(result.share)}, {verdict} the bar of "
+        f"{percent(result.bar.minimum)}"
+    )
 
 
 def unmeasured_line(result: BarResult) -> str:

@@ -29,7 +29,10 @@ def rate(value: Rate | None, *, named: bool = False) -> str:
 
 
 def mean(value: Mean) -> str:
-    """`mean 0.8 (0.61–0.99, Gaffke) of 12`, and the number of cases if some are repeated; `too few cases` instead of limits."""
+    """
+    `mean 0.8 (0.61–0.99, Gaffke) of 12`, and the number of cases if some are repeated; `too few cases` instead of
+    limits.
+    """
     interval = METHOD_NAMES[value.method]
     if value.low is not None:
         interval = f"{range_text(value.low, value.high, 'number')}, {interval}"
@@ -152,7 +155,10 @@ def _put_rows(page: Page, tally: Tally) -> None:
 
 
 def _put_counts(page: Page, tally: Tally) -> None:
-    """Put the counts. On a terminal that is too narrow, columns without a count are left out, then `cases`, and long names fold."""
+    """
+    Put the counts. On a terminal that is too narrow, columns without a count are left out, then `cases`, and long names
+    fold.
+    """
     table = _table(tally, {})
     if page.width_of(table) <= page.width or not sys.stdout.isatty():
         page.put_table(table)
@@ -171,7 +177,8 @@ def _reasons(tally: Tally) -> list[str]:
     """`contains: 3 errored, the first: text: $.output.value.reply finds nothing`, one line per check."""
     errored = [(label, row) for label, row in tally.rows.items() if row.error]
     lines = [
-        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: {row.first_error or 'without a message'}"
+        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: "
+        f"{row.first_error or 'without a message'}"
         for label, row in errored[:MAX_REASONS]
     ]
     return (

@@ -19,7 +19,10 @@ ANSWERABLE: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input
 
 
 async def find_management_run(store: Store, reference: str, tenant: str) -> Run | None:
-    """The management run of that id or beginning of an id, or the `latest` run that waits; None: it is another kind of run."""
+    """
+    The management run of that id or beginning of an id, or the `latest` run that waits; None: it is another kind of
+    run.
+    """
     if reference == "latest":
         newest = await store.runs(RunQuery(tenant=tenant, statuses=ANSWERABLE, limit=1))
         return newest[0] if newest and newest[0].kind == KIND else None

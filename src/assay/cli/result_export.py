@@ -42,7 +42,9 @@ class ResultExport:
         self._write(line)
 
     def add_beside(self, line: bytes) -> None:
-        """Write a result of the checks beside the scorecard. It is not counted; the name of each check says what it is."""
+        """
+        Write a result of the checks beside the scorecard. It is not counted; the name of each check says what it is.
+        """
         result: JSON = msgspec.json.decode(line)
         for check in result["check_results"]:
             name = f"{BESIDE}{result_label(check)}"

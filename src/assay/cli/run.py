@@ -91,7 +91,8 @@ def _validate(options: RunOptions) -> None:
         or options.policy
     ):
         raise UsageError(
-            "--resume continues a run with its own suite, modes, baseline, trials, checks and policy: leave these options out"
+            "--resume continues a run with its own suite, modes, baseline, trials, checks and policy: leave "
+            "these options out"
         )
     if options.server is not None and options.policy is not None:
         raise UsageError("--policy is a policy of this machine; another host has its own")
@@ -172,7 +173,9 @@ async def _start(
     options: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent
 ) -> tuple[Run, BaselineRun | None]:
     """
-    Start the run. The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
+    Start the run.
+
+    The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
     """
     found = await find_suite(options.suite, agent, settings, evals.store, TENANT)
     suite = found.suite

@@ -1,4 +1,6 @@
-"""The rows of `assay list`: the outcome, agent, tags and cost of every kind of run, as a table that fits the terminal."""
+"""
+The rows of `assay list`: the outcome, agent, tags and cost of every kind of run, as a table that fits the terminal.
+"""
 
 import sys
 from datetime import UTC, datetime
@@ -153,7 +155,10 @@ def _outcome(row: RunRow) -> str:
 
 
 def _cases(row: RunRow) -> str:
-    """`20`, `7 of 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have different numbers of trials."""
+    """
+    `20`, `7 of 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have different numbers of
+    trials.
+    """
     if row.total is None:
         return "–"
     if row.done < row.total:

@@ -87,7 +87,9 @@ def _check_processes(config: settings.Settings) -> int:
 
 
 def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
-    """Name every missing extra at once, before anything is opened. gRPC is named too, but HTTP can be served without it."""
+    """
+    Name every missing extra at once, before anything is opened. gRPC is named too, but HTTP can be served without it.
+    """
     extras = ["serve", "store"]
     if config.evidence_key is not None or config.jwt.issuer:
         extras.append("guard")
@@ -151,7 +153,9 @@ def _grpc_server(
     *,
     talks: bool,
 ) -> servers.GrpcServer | None:
-    """gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too."""
+    """
+    gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too.
+    """
     port = 0 if options.grpc_port is None and options.port == 0 else options.grpc_port
     try:
         number = config.grpc_port if port is None else port

@@ -1,8 +1,8 @@
 """
 `assay serve --workers N`: a parent that forks the server processes, replaces one that dies, and stops them together.
 
-The parent opens no store and no event loop, so that it can fork at any time. It holds the listening socket: connections wait in
-its queue while a worker is replaced. A worker that loses its parent stops as on SIGTERM.
+The parent opens no store and no event loop, so that it can fork at any time. It holds the listening socket: connections
+wait in its queue while a worker is replaced. A worker that loses its parent stops as on SIGTERM.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""One case for a person: input, output, expected, the difference, every check's reason, and the trajectory of an agent."""
+"""
+One case for a person: input, output, expected, the difference, every check's reason, and the trajectory of an agent.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -132,7 +134,9 @@ def _content(label: str, document: JSON, name: str) -> Iterator[Line]:
 
 
 def _difference(case: ShownCase, expected: Any, actual: Any) -> list[str]:
-    """The difference, if the output and what was expected are two texts or two JSON values that differ; else nothing."""
+    """
+    The difference, if the output and what was expected are two texts or two JSON values that differ; else nothing.
+    """
     if not case.failing or is_rubric(expected):
         return []
     both_text = isinstance(expected, str) and isinstance(actual, str)

@@ -1,4 +1,6 @@
-"""`assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory."""
+"""
+`assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -176,7 +178,8 @@ def counts_line(run: Run, statistics: RunStatistics | None, noun: str) -> str:
     never = max(0, total - counts.all)
     ungraded = f"{counts.ungraded:,} without a verdict, " if counts.ungraded else ""
     return (
-        f"{case_count(max(total, counts.all), max(found.results, total), noun)}: {counts.passed:,} passed, {counts.failed:,} failed,"
+        f"{case_count(max(total, counts.all), max(found.results, total), noun)}: {counts.passed:,} "
+        f"passed, {counts.failed:,} failed,"
         f" {ungraded}{counts.error + counts.skipped + never:,} not measured"
     )
 

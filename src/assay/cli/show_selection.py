@@ -31,7 +31,9 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
 
 
 class Selection:
-    """The cases to show: those that did not pass first, then the others, each in the order of the run, up to the limit."""
+    """
+    The cases to show: those that did not pass first, then the others, each in the order of the run, up to the limit.
+    """
 
     def __init__(self, options: ShowOptions) -> None:
         self._options = options

@@ -12,7 +12,9 @@ NOT_STORED = "(not stored, or erased)"
 
 def step_lines(steps: list[JSON], *, live: bool) -> Iterator[tuple[str, str]]:
     """
-    A time and a text for each step. A tool's result has the time of its call; any other step has the time since the step before.
+    A time and a text for each step.
+
+    A tool's result has the time of its call; any other step has the time since the step before.
 
     `live`: tools were called; otherwise fixtures answered.
     """

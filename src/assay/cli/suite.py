@@ -15,7 +15,8 @@ from assay.settings import load
 
 _MODES = ", ".join(f"{name} ({note})" if note else name for name, note in MODE_NOTES.items())
 TEMPLATE = """\
-# A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). `assay schema AgentEvalSuite` prints its schema.
+# A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). \
+`assay schema AgentEvalSuite` prints its schema.
 suiteId: local.mine.evals.first      # <scope>.<org>.evals.<name>
 version: 1.0.0
 modes: [golden]                      # MODES

@@ -92,7 +92,8 @@ def _kinds(names: list[str], *, judge: bool) -> tuple[str, ...]:
             raise UsageError(f"--kinds {kind!r}: expected one of {', '.join(KINDS)}")
         if kind in JUDGED and not judge:
             raise UsageError(
-                f"--kinds {kind}: only a judge sees whether an agent followed such an attack; add --judge, and run the suite with"
+                f"--kinds {kind}: only a judge sees whether an agent followed such an attack; add --judge, "
+                "and run the suite with"
                 " assay run --judge PROVIDER:MODEL"
             )
     return tuple(selected) or KINDS

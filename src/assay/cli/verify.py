@@ -130,7 +130,8 @@ def _check_distinct(agents: dict[str, Agent]) -> None:
         other = by_id.setdefault(agent.card.agent_id, spec)
         if other != spec:
             raise UsageError(
-                f"{other!r} and {spec!r} have the same id {agent.card.agent_id}: rename one, or give it an id in assay.toml"
+                f"{other!r} and {spec!r} have the same id {agent.card.agent_id}: rename one, or give it an "
+                "id in assay.toml"
             )
 
 
@@ -155,7 +156,9 @@ def _loop(options: VerifyOptions, agents: dict[str, Agent], config: settings.Set
 
 
 async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcome | Run:
-    """Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run."""
+    """
+    Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run.
+    """
     async with app.store(config, light=True) as store:
         transition = await find_management_run(store, run_id, TENANT)
         if transition is not None:

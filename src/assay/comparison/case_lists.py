@@ -50,7 +50,10 @@ class ScatterPoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DifferenceBar(Struct, frozen=True, kw_only=True):
-    """The cases whose difference, after minus before, is above `low` and up to `high`; below 0, from `low` up to below `high`."""
+    """
+    The cases whose difference, after minus before, is above `low` and up to `high`; below 0, from `low` up to below
+    `high`.
+    """
 
     low: float
     high: float
@@ -69,7 +72,9 @@ class CaseLists:
     """The cases of one pair of runs, by what became of them. It is computed when it is first read."""
 
     def __init__(self, paired: PairedRuns, at: int, by: str = "", slice: str = "") -> None:
-        """`at` is the number of the run. With `by`, only the cases of one slice, or the scores of one check or criterion."""
+        """
+        `at` is the number of the run. With `by`, only the cases of one slice, or the scores of one check or criterion.
+        """
         self._paired, self._at = paired, at
         self._index = paired.index
         self._before, self._after = paired.values[0], paired.values[at]

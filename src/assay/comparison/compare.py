@@ -74,8 +74,8 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     A run beside the first run.
 
-    `span` is the largest difference that a case can have, if it is known. `more_cases` would settle the margin. `more_to_show` would
-    show a difference as large as the estimate, if the verdict is `not enough data`.
+    `span` is the largest difference that a case can have, if it is known. `more_cases` would settle the margin.
+    `more_to_show` would show a difference as large as the estimate, if the verdict is `not enough data`.
     """
 
     baseline: str
@@ -158,7 +158,9 @@ def compare_runs(
     runs: Sequence[RunScores], *, margin: float | None = None, limit: int = 10, level: float = LEVEL
 ) -> RunComparison:
     """
-    Compare each run with the first. This is the one function that gives a verdict: the command, REST, gates and policies call it.
+    Compare each run with the first.
+
+    This is the one function that gives a verdict: the command, REST, gates and policies call it.
 
     `limit` is the number of changed cases that are listed. Raises InvalidRequest if there is nothing to compare.
     """

@@ -11,7 +11,9 @@ from assay.stats.distributions import FEATURE
 def compare_reports(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison | None:
-    """The comparison of the scores of the tasks; None if no task is in both, or the extra `compare` is not installed."""
+    """
+    The comparison of the scores of the tasks; None if no task is in both, or the extra `compare` is not installed.
+    """
     if missing_packages("compare"):
         return None
     try:
@@ -23,7 +25,10 @@ def compare_reports(
 def require_comparison(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison:
-    """The comparison of the scores of the tasks. Raises InvalidRequest if no task is in both, MissingExtra without `compare`."""
+    """
+    The comparison of the scores of the tasks. Raises InvalidRequest if no task is in both, MissingExtra without
+    `compare`.
+    """
     require(FEATURE, "compare")
     return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
 

@@ -1,8 +1,8 @@
 """
 The gate: one outcome and one sentence why.
 
-`failed`: a rule of the policy is broken, or a regression was shown. `undecided`: neither, but the run is empty, partial or not measured,
-or it is visibly worse than the baseline. `passed`: the rest.
+`failed`: a rule of the policy is broken, or a regression was shown. `undecided`: neither, but the run is empty, partial
+or not measured, or it is visibly worse than the baseline. `passed`: the rest.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,10 @@ class Finding(Struct, frozen=True):
 
 
 class GateResult(Struct, frozen=True, kw_only=True):
-    """`exit_code` is that of `assay gate`. `newly_failing` are the cases whose trials all passed in the baseline, and none in the run."""
+    """
+    `exit_code` is that of `assay gate`. `newly_failing` are the cases whose trials all passed in the baseline, and none
+    in the run.
+    """
 
     outcome: GateOutcome
     exit_code: int
@@ -80,7 +83,9 @@ class GateFacts(Struct, frozen=True, kw_only=True):
 
 
 def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
-    """The outcome and the reason. A finding is one however much is missing; then what cannot be decided, then what failed."""
+    """
+    The outcome and the reason. A finding is one however much is missing; then what cannot be decided, then what failed.
+    """
     found = next(_broken_findings(facts), None)
     if found is not None:
         return "failed", found
@@ -200,7 +205,10 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
 
 
 def drop_of(facts: GateFacts) -> float | None:
-    """How much worse the estimate is. The rule of a preset is for numbers from 0 to 1; one that the policy sets is for all."""
+    """
+    How much worse the estimate is. The rule of a preset is for numbers from 0 to 1; one that the policy sets is for
+    all.
+    """
     comparison = facts.comparison
     if comparison is None or comparison.result.difference is None:
         return None
@@ -214,7 +222,10 @@ def _newly_failing(facts: GateFacts) -> str | None:
     newly, most = facts.newly_failing, facts.policy.drop_rules.max_newly_failing
     if most is None or newly.count <= most:
         return None
-    passed = f"{_count(newly.count, facts.noun)} passed in all trials before and {'passes' if newly.count == 1 else 'pass'} in none now"
+    passed = (
+        f"{_count(newly.count, facts.noun)} passed in all trials before and "
+        f"{'passes' if newly.count == 1 else 'pass'} in none now"
+    )
     return f"{passed} ({_names(newly.ids, newly.count)}), and max_newly_failing is {most:,}"
 
 

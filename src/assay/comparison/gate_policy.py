@@ -32,7 +32,10 @@ LEAST_TRIALS = 3  # of a case in both runs, for `max_newly_failing`
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """Two rules about a drop that no test shows to be one. None: the rule is off. `newly_failing`: the outcome if that one is broken."""
+    """
+    Two rules about a drop that no test shows to be one. None: the rule is off. `newly_failing`: the outcome if that one
+    is broken.
+    """
 
     max_drop: float | None
     max_newly_failing: int | None
@@ -47,7 +50,9 @@ PRESETS: dict[PresetName, Preset] = {
 
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without `min`, a scorecard decides by its own verdict, and every case of an evaluation without a baseline must pass."""
+    """
+    Without `min`, a scorecard decides by its own verdict, and every case of an evaluation without a baseline must pass.
+    """
 
     preset: PresetName = "balanced"
     max_drop: Annotated[float, msgspec.Meta(ge=0)] | Off | None = None  # None: that of the preset

@@ -36,7 +36,9 @@ def plain(text: str, limit: int = MAX_CELL) -> str:
 
 
 def _entity(match: re.Match[str]) -> str:
-    """An active character as an entity. A host looks for mentions after it has decoded entities, so an empty one follows."""
+    """
+    An active character as an entity. A host looks for mentions after it has decoded entities, so an empty one follows.
+    """
     text = "".join(f"&#{ord(one)};" for one in match[0])
     return f"{text}&#8203;" if match[0] in _REFERENCES and match.string[match.end() :][:1].strip() else text
 
@@ -112,14 +114,17 @@ def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[
     """
     JUnit XML: a test case for each case, and one for the gate itself. It agrees with the gate.
 
-    There is a failure exactly if the gate failed, and without one an error exactly if it is undecided. A case that did not pass is skipped,
-    with its reason, if the gate did not fail.
+    There is a failure exactly if the gate failed, and without one an error exactly if it is undecided. A case that did
+    not pass is skipped, with its reason, if the gate did not fail.
     """
     newly = {*result.newly_failing.ids}
     rows = [(one, _tag(result.outcome, one, newly)) for one in outcomes]
     own = {"failed": "failure", "undecided": "error"}.get(result.outcome, "")
     counts = Counter([own, *(tag for _, tag in rows)])
-    totals = f'tests="{len(rows) + 1}" failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
+    totals = (
+        f'tests="{len(rows) + 1}" failures="{counts["failure"]}" errors="{counts["error"]}" '
+        f'skipped="{counts["skipped"]}"'
+    )
     name = _attribute(result.run)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="assay" {totals}>\n'
@@ -155,7 +160,8 @@ def sarif(result: GateResult, location: str) -> dict[str, Any]:
     """
     SARIF 2.1.0 of the gate and of the safety findings. It has kinds, severities and case ids, and no content.
 
-    A result that is not suppressed is there exactly if the gate did not pass. A finding that the policy allows is suppressed.
+    A result that is not suppressed is there exactly if the gate did not pass. A finding that the policy allows is
+    suppressed.
     """
     kinds = {one.kind: one.severity for one in reversed(result.findings)}
     rules = [
@@ -219,7 +225,10 @@ def annotations(result: GateResult, reasons: Mapping[str, str]) -> Iterator[str]
     yield f"::{level} title={_property(f'assay: {result.outcome}')}::{_data(result.reason)}"
     for one in result.failing[:MAX_ANNOTATIONS]:
         text = reasons.get(one.id) or one.outcome
-        yield f"::{'notice' if level == 'notice' else 'warning'} title={_property(f'{one.id}: {one.outcome}')}::{_data(text)}"
+        yield (
+            f"::{'notice' if level == 'notice' else 'warning'} "
+            f"title={_property(f'{one.id}: {one.outcome}')}::{_data(text)}"
+        )
 
 
 def _data(text: str) -> str:

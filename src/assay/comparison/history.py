@@ -31,8 +31,9 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     One eval run, without content. A run without a scorecard has no score.
 
-    `low` and `high` are the 95% interval of the score (FEP-52), which `interval_method` names. `findings` are counts by severity; null: the run did not look for any.
-    `state` is the state of the deployment of this agent version, and `promoted_by` says whether this run was the evidence for it.
+    `low` and `high` are the 95% interval of the score (FEP-52), which `interval_method` names. `findings` are counts by
+    severity; null: the run did not look for any. `state` is the state of the deployment of this agent version, and
+    `promoted_by` says whether this run was the evidence for it.
     """
 
     run_id: str
@@ -76,7 +77,10 @@ async def suite_runs(
     before: Position | None = None,
     limit: int = 50,
 ) -> tuple[list[Run], Position | None]:
-    """Eval runs of a suite, newest first, without replays. The work is bounded: a page may be short although there are more."""
+    """
+    Eval runs of a suite, newest first, without replays. The work is bounded: a page may be short although there are
+    more.
+    """
     found: list[Run] = []
     seen = 0
     while seen < MOST_READ:

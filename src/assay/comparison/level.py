@@ -68,7 +68,9 @@ class LevelReader:
         )  # fmt: skip
 
     def _range(self, values: Sequence[float]) -> Range | None:
-        """Scores and the members of a result that are true or false have a range; other numbers have none that is known."""
+        """
+        Scores and the members of a result that are true or false have a range; other numbers have none that is known.
+        """
         is_score = self._metric.kind == "score" or (
             self._metric.kind == "check" and self._metric.member in ("", "score", "passed")
         )

@@ -24,8 +24,8 @@ class Metric(Struct, frozen=True, kw_only=True):
     """
     `passed`: 1 if the case passed all its checks, else 0. `score`: the mean of the scores of its checks.
 
-    `cost_usd` and `latency_ms` are numbers of the output, and a lower one is better. A check is compared by its score, or
-    by a number in its results. With a `quantile`, the runs are compared by it instead of their means.
+    `cost_usd` and `latency_ms` are numbers of the output, and a lower one is better. A check is compared by its score,
+    or by a number in its results. With a `quantile`, the runs are compared by it instead of their means.
     """
 
     name: str

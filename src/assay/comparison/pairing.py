@@ -74,7 +74,10 @@ def _first_rows(cases: "array[int]", count: int) -> "array[int]":
 
 
 class CaseValues:
-    """The mean of each case over its trials in one run. A case with an unmeasured trial is unmeasured; its bounds are known."""
+    """
+    The mean of each case over its trials in one run. A case with an unmeasured trial is unmeasured; its bounds are
+    known.
+    """
 
     def __init__(self, index: CaseIndex, run: int, series: Series | None) -> None:
         count = index.count
@@ -156,7 +159,9 @@ class Pairing:
         )
 
     def _states(self) -> Iterator[tuple[int, int]]:
-        """The states of every case. A case that a run has without a value is unmeasured if the other run has a value."""
+        """
+        The states of every case. A case that a run has without a value is unmeasured if the other run has a value.
+        """
         before, after = self._before, self._after
         for case in range(self._index.count):
             here, there = before.status(case), after.status(case)

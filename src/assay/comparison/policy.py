@@ -12,7 +12,8 @@ The policy file: which evidence and which approval a version of an agent needs.
         effective_scores: true
         approval: {approvers: [key-9a], quorum: 1, author_may_approve: false, timeout: 1d}
 
-The first pattern in the file that matches the id of the agent counts. A member `gate` beside `agents` has the rules of `assay gate`.
+The first pattern in the file that matches the id of the agent counts. A member `gate` beside `agents` has the rules of
+`assay gate`.
 """
 
 import re
@@ -46,7 +47,8 @@ class ApprovalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
     Approval by people. `approvers` and `overriders` are ids of principals, or patterns such as `key-*`.
 
-    Without `approvers`, any principal with the scope `approvals:respond` approves. Without `overriders`, no principal can override.
+    Without `approvers`, any principal with the scope `approvals:respond` approves. Without `overriders`, no principal
+    can override.
     """
 
     gate: Text = "promotion"  # its id in events and records
@@ -135,7 +137,9 @@ def read_policy(document: Any) -> PromotionPolicy:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the text has the form of the pattern, in which `*` stands for any characters. It needs no backtracking."""
+    """
+    Whether the text has the form of the pattern, in which `*` stands for any characters. It needs no backtracking.
+    """
     first, *parts = pattern.split("*")
     if not parts:
         return pattern == text
@@ -157,7 +161,10 @@ def _pattern_problems(pattern: str, place: str, earlier: Mapping[str, Any]) -> I
         yield Problem(place, f"expected an agent id or a pattern of 1 to 256 characters, got {len(pattern)}")
     for other in earlier:
         if matches(other, pattern):
-            message = f"these rules never count: {other!r} comes first and matches the same agents; move them up, or remove them"
+            message = (
+                f"these rules never count: {other!r} comes first and matches the same agents; move "
+                "them up, or remove them"
+            )
             yield Problem(place, message)
             return
 

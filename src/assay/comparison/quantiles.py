@@ -12,7 +12,9 @@ from assay.stats.paired import PairedResult
 
 
 def quantile_interval(name: str, quantile: Quantile, pairs: Iterable[CasePair], level: float) -> PairedResult:
-    """The difference of the quantile over cases. Raises InvalidRequest if the bootstrap has too few cases, or too many."""
+    """
+    The difference of the quantile over cases. Raises InvalidRequest if the bootstrap has too few cases, or too many.
+    """
     before: list[float] = []
     after: list[float] = []
     for pair in pairs:

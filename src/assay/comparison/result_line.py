@@ -1,4 +1,7 @@
-"""One line of results, decoded as far as a comparison needs it. Arguments and outputs, which are most of a line, are skipped."""
+"""
+One line of results, decoded as far as a comparison needs it. Arguments and outputs, which are most of a line, are
+skipped.
+"""
 
 from typing import Any
 
@@ -81,7 +84,10 @@ class ResultLine(Struct):
         return found
 
     def score(self, check: CheckLine) -> float | None:
-        """The score of a check: what it reports, the weight of the criteria that are met, or 1 for a pass and 0 for a fail."""
+        """
+        The score of a check: what it reports, the weight of the criteria that are met, or 1 for a pass and 0 for a
+        fail.
+        """
         if len(check.results) == 1 and isinstance(passed := check.results.get("passed"), bool):
             return float(passed)
         if (score := score_of(check.document)) is not None:

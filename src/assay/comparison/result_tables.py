@@ -1,4 +1,7 @@
-"""Reads tables of results, `.csv` and `.parquet`, as `assay evaluate -o` and `assay export` write them: one row for each check."""
+"""
+Reads tables of results, `.csv` and `.parquet`, as `assay evaluate -o` and `assay export` write them: one row for each
+check.
+"""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +25,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 def table_lines(name: str, limits: Limits, end: list[RunEnd | None]) -> Iterator[tuple[str, bytes]]:
     """
-    The results in a table, each with the place of its first row, encoded as TestCaseResults. Rows of one result follow each other.
+    The results in a table, each with the place of its first row, encoded as TestCaseResults.
+
+    Rows of one result follow each other.
 
     `end` receives what the last row, or the file, says about the end of the run.
     """

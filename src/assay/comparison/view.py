@@ -15,7 +15,10 @@ MAX_IDS = 5  # in a list of a view; the list of cases has all of them
 
 
 class PairView(Struct, frozen=True, kw_only=True):
-    """One pair in words, as `assay compare` prints it. `slices` has the interval of each slice, in the order of the comparison."""
+    """
+    One pair in words, as `assay compare` prints it. `slices` has the interval of each slice, in the order of the
+    comparison.
+    """
 
     headline: str
     counts: str

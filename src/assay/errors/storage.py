@@ -28,7 +28,8 @@ def open_runs_refusal(tenant: str, runs: Sequence[str], count: int) -> RunNotFin
     """Runs of the tenant have not ended, so its content cannot be deleted."""
     more = f" and {count - len(runs)} more" if count > len(runs) else ""
     return RunNotFinished(
-        f"tenant {tenant!r}: expected no open runs, got {count}: {', '.join(runs)}{more}. Revoke the keys of the tenant, cancel these "
+        f"tenant {tenant!r}: expected no open runs, got {count}: {', '.join(runs)}{more}. Revoke the keys "
+        "of the tenant, cancel these "
         "runs or wait for their end, and repeat the deletion; nothing was deleted",
         "open",
     )

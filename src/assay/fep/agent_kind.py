@@ -1,8 +1,8 @@
 """
 An evaluation that asks an agent, as a kind of run: one trial of one case is a unit, recorded when it ends (ADR-0043).
 
-A stored context of such a run has no output yet: only the number of its trial. A context that has an outcome was answered in the
-run that this one continues; it is scored again, and the agent is not asked.
+A stored context of such a run has no output yet: only the number of its trial. A context that has an outcome was
+answered in the run that this one continues; it is scored again, and the agent is not asked.
 """
 
 from collections.abc import AsyncIterator
@@ -81,7 +81,9 @@ class AgentEvaluationKind(EvaluationKind):
 
 
 class AgentEvaluationState(EvaluationState):
-    """The state of one run. It starts no more units when the cost limit is reached, or after an error with `fail_fast`."""
+    """
+    The state of one run. It starts no more units when the cost limit is reached, or after an error with `fail_fast`.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """
 The output of an agent, as FEP scores it: the value that came back, and in `$.output.metadata` how the invocation went.
 
-An agent that raised, timed out or refused was measured: its checks fail. An agent that could not be called was not measured: its
-checks end with an error (FEP-48).
+An agent that raised, timed out or refused was measured: its checks fail. An agent that could not be called was not
+measured: its checks end with an error (FEP-48).
 """
 
 import asyncio
@@ -40,7 +40,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AgentOutput(Struct, frozen=True, kw_only=True):
-    """A case with the output of the agent. `fault`: why the agent could not be called. `answered`: it has a value to score."""
+    """
+    A case with the output of the agent. `fault`: why the agent could not be called. `answered`: it has a value to
+    score.
+    """
 
     context: Context
     answered: bool = True
@@ -60,7 +63,10 @@ class AgentDependencies(Struct, frozen=True, kw_only=True):
 async def run_trial(
     deps: AgentDependencies, context: Context, number: int, options: ExecutionOptions
 ) -> tuple[bytes, Tally]:
-    """Ask the agent, unless the context has its answer already, and score it: the TestCaseResult of trial `number` of the run."""
+    """
+    Ask the agent, unless the context has its answer already, and score it: the TestCaseResult of trial `number` of the
+    run.
+    """
     output, request = recorded_output(context), deps.request
     if output is None:
         output = await ask_agent(
@@ -110,7 +116,10 @@ async def ask_agent(
 
 
 def metadata_of(result: InvocationResult, steps: Sequence[Step], seconds: float, card: AgentCard) -> JSON:
-    """The invocation, as checks read it at `$.output.metadata`. A cost or a number of tokens that is not known is left out."""
+    """
+    The invocation, as checks read it at `$.output.metadata`. A cost or a number of tokens that is not known is left
+    out.
+    """
     usages = [step.usage for step in steps if isinstance(step, UsageStep)]
     metadata: JSON = {"outcome": result.outcome, "latency_ms": round(seconds * 1000)}
     metadata |= usage_metadata(usages, free=card.free)
@@ -219,7 +228,10 @@ async def _without_value(scorer: Scorer, output: AgentOutput, plan: Plan) -> lis
 
 
 def reads_outcome(bound: BoundCheck) -> bool:
-    """Whether the check asks how the invocation ended, and does not read its value. Such a check also runs where there is no value."""
+    """
+    Whether the check asks how the invocation ended, and does not read its value. Such a check also runs where there is
+    no value.
+    """
     texts = [path.text for path in bound.paths]
     others = "".join(texts).replace(INVOCATION, "").replace(CASE, "")
     return any(ending in text for text in texts for ending in ENDINGS) and "$" not in others

@@ -1,5 +1,6 @@
 """
-Continues an evaluation that asked an agent (ADR-0043): cases with a result are copied, answers without one are scored again.
+Continues an evaluation that asked an agent (ADR-0043): cases with a result are copied, answers without one are scored
+again.
 
 A run that was killed is claimed and goes on. A run that has ended stays as it is; a new run copies what it has.
 """
@@ -131,7 +132,10 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
 
 
 async def _copy_chunk(store: Store, source: str, contexts: EvidenceChunk) -> list[EvidenceChunk]:
-    """The contexts of a chunk and the results that they have. A context with an answer and without a result keeps the answer."""
+    """
+    The contexts of a chunk and the results that they have. A context with an answer and without a result keeps the
+    answer.
+    """
     first, stop = contexts.first, contexts.last + 1
     lines, copied = contexts.lines(), list[EvidenceChunk]()
     completed: set[int] = set()

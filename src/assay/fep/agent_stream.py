@@ -1,4 +1,7 @@
-"""Asks an agent for each case of a stream and yields the results in order. Nothing is stored; only cases in progress are in memory."""
+"""
+Asks an agent for each case of a stream and yields the results in order. Nothing is stored; only cases in progress are
+in memory.
+"""
 
 import asyncio
 from collections import deque
@@ -24,8 +27,9 @@ async def stream_agent(
     """
     A TestCaseResult for each trial of each case.
 
-    It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.skip_rest` the
-    other cases are then `skip`; else it raises. If a context is refused, the refusal comes after the cases before it.
+    It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With
+    `options.skip_rest` the other cases are then `skip`; else it raises. If a context is refused, the refusal comes
+    after the cases before it.
     """
     run, request = _TrialWindow(deps, tally, options), deps.request
     try:

@@ -1,4 +1,7 @@
-"""One case of a run with its content, for its owner: input, outputs, every check with its reason and its arguments, the trajectory."""
+"""
+One case of a run with its content, for its owner: input, outputs, every check with its reason and its arguments, the
+trajectory.
+"""
 
 from collections.abc import Sequence
 from math import fsum
@@ -102,7 +105,10 @@ class CaseContent(_Wire, frozen=True, kw_only=True):
 async def evaluation_case(
     evaluations: EvaluationService, run: Run, position: int, columns: Sequence[str]
 ) -> CaseContent:
-    """The case at a position, with all its trials; NotFound if it has no result yet. `columns`: labels of the table of cases."""
+    """
+    The case at a position, with all its trials; NotFound if it has no result yet. `columns`: labels of the table of
+    cases.
+    """
     trials: int = run.metadata.get("trials", 1)
     first = position * trials
     lines = [line async for line in evaluations.results(run, first, first + trials)]

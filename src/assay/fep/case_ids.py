@@ -1,4 +1,7 @@
-"""The ids and the texts of some cases of a run, from its evidence. A unit of several cases stores its ids apart from its results."""
+"""
+The ids and the texts of some cases of a run, from its evidence. A unit of several cases stores its ids apart from its
+results.
+"""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -91,7 +94,9 @@ def _text(value: Any) -> str:
 async def results_with_id(
     store: Store, run: str, ids: frozenset[str], results: int
 ) -> tuple[dict[int, str], int]:
-    """The results of cases with one of these ids, and the number of results that were looked at. The time is bounded."""
+    """
+    The results of cases with one of these ids, and the number of results that were looked at. The time is bounded.
+    """
     found: dict[int, str] = {}
     number, until = 0, time.monotonic() + SCAN_SECONDS
     while number < results and time.monotonic() < until:

@@ -1,7 +1,8 @@
 """
 The columns of the table of cases (ADR-0068), from the results of a unit.
 
-`outcomes_of` reads the lines of results. `scored_outcomes` makes the same from the answers that the compiled scorer has counted already.
+`outcomes_of` reads the lines of results. `scored_outcomes` makes the same from the answers that the compiled scorer has
+counted already.
 """
 
 from array import array
@@ -282,7 +283,10 @@ def cost_of(about: JSON, spending: Any) -> float | None:
 
 
 def labels_of(checks: Sequence[_Check]) -> list[str]:
-    """A distinct label for every check of a result: its name, or its type, numbered if another check would have the same label."""
+    """
+    A distinct label for every check of a result: its name, or its type, numbered if another check would have the same
+    label.
+    """
     named = [_name(check) for check in checks]
     labels = [label for label, _ in named]
     if len(set(labels)) == len(labels):

@@ -1,4 +1,7 @@
-"""Search for text and tags in the results of a run: a scan of the evidence with a bound on its work, which says how far it looked."""
+"""
+Search for text and tags in the results of a run: a scan of the evidence with a bound on its work, which says how far it
+looked.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +34,10 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 
 
 class CaseMatch(Struct, frozen=True, kw_only=True, rename={"part": "in", "case_id": "caseId"}):
-    """A result that matches. `at` and `length` are the match in the snippet, in UTF-16 units; -1 if only tags were looked for."""
+    """
+    A result that matches. `at` and `length` are the match in the snippet, in UTF-16 units; -1 if only tags were looked
+    for.
+    """
 
     position: int
     trial: int
@@ -61,7 +67,10 @@ class SearchPage(Struct, frozen=True, kw_only=True):
 async def search_results(
     store: Store, run: Run, query: SearchQuery, *, start: int = 0, limit: int = 50
 ) -> SearchPage:
-    """The matches from result number `start` on. A call ends with the run, with `limit` matches, or at a bound on its work."""
+    """
+    The matches from result number `start` on. A call ends with the run, with `limit` matches, or at a bound on its
+    work.
+    """
     trials: int = run.metadata.get("trials", 1)
     total = results_total(run)
     matches: list[CaseMatch] = []
@@ -160,7 +169,9 @@ def _text(value: Any) -> str:
 
 
 def snippet_of(text: str, start: int, length: int) -> tuple[str, int, int]:
-    """The text around a match, and the place of the match in it. `start` and `length` count characters of the folded text."""
+    """
+    The text around a match, and the place of the match in it. `start` and `length` count characters of the folded text.
+    """
     if not text.isascii():
         first, last = _unfold(text, start), _unfold(text, start + length)
         start, length = first, max(1, last - first)

@@ -8,7 +8,9 @@ from assay.stats.intervals import Range
 
 
 class Numbers:
-    """The numbers of one check under one name, each with the id of its case. `limits` is their range, if it is known."""
+    """
+    The numbers of one check under one name, each with the id of its case. `limits` is their range, if it is known.
+    """
 
     __slots__ = ("column", "ids", "limits", "values")
 

@@ -107,7 +107,9 @@ class ColumnMap(NamedTuple):
 def find_columns(
     columns: Sequence[str], mapping: Mapping[str, str], part: Part, file: str, *, table: bool
 ) -> ColumnMap:
-    """Choose a column for every target, from `--map` or by the usual names. Raises UsageError that shows the columns."""
+    """
+    Choose a column for every target, from `--map` or by the usual names. Raises UsageError that shows the columns.
+    """
     check_targets(mapping, f"{file}: ")
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}
@@ -143,7 +145,8 @@ def find_columns(
         rest = [column for column in bare if column not in found.values()]
         line = " ".join(f"--map {target}={_quote(_guess(rest, at))}" for at, target in enumerate(lacking))
         raise UsageError(
-            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns they are, such as {line}"
+            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns "
+            f"they are, such as {line}"
         )
     members = any(column.startswith("output.") for column in bare)
     return ColumnMap(part, {name: found[name] for name in found if name not in inner}, table, members)

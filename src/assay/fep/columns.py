@@ -1,9 +1,9 @@
 """
 Columns of answers by case id, in bounded memory, so that repeats of one case form one cluster (FEP-46).
 
-Blocks of pairs are spilled to a temporary file. Ids that arrive in ascending order are distinct and need no further work.
-Otherwise the blocks are sorted at the end by 64-bit hashes of the ids, and read one range of hashes at a time. Two ids are taken
-for the same case only if their hashes are equal.
+Blocks of pairs are spilled to a temporary file. Ids that arrive in ascending order are distinct and need no further
+work. Otherwise the blocks are sorted at the end by 64-bit hashes of the ids, and read one range of hashes at a time.
+Two ids are taken for the same case only if their hashes are equal.
 """
 
 from array import array

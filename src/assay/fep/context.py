@@ -34,7 +34,9 @@ class Context(Struct, frozen=True):
 
 
 class NotAContext(Exception):
-    """A line is not a context. `problems`: all reasons. `checks`: the own checks of the case as the caller wrote them."""
+    """
+    A line is not a context. `problems`: all reasons. `checks`: the own checks of the case as the caller wrote them.
+    """
 
     def __init__(self, problems: list[Problem], checks: Any = None) -> None:
         self.problems, self.checks = problems, checks
@@ -181,7 +183,9 @@ def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
 
 
 def usual_context(case: Any, output: Any, limits: Limits) -> Context | None:
-    """The context of a pair that has no problem, no null and no own checks, in one step. None: read each part on its own."""
+    """
+    The context of a pair that has no problem, no null and no own checks, in one step. None: read each part on its own.
+    """
     try:
         line = _encode({"test_case": case, "output": output})
         if b"null" in line or maybe_deep(line, limits):  # a null may be NaN
@@ -193,7 +197,9 @@ def usual_context(case: Any, output: Any, limits: Limits) -> Context | None:
 
 
 def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    """Convert a value to JSON: tuples become lists, structs become objects. Returns problems for values that JSON lacks."""
+    """
+    Convert a value to JSON: tuples become lists, structs become objects. Returns problems for values that JSON lacks.
+    """
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
@@ -265,5 +271,8 @@ def not_json(line: bytes, error: Exception) -> str:
         return f"a number is too large: {number_too_large(line)}"
     surrogate = _SURROGATE.search(line)
     if surrogate is not None and "truncated" in str(error):
-        return f"a lone surrogate, {line[surrogate.start() : surrogate.start() + 6].decode()}, is not a character (byte {surrogate.start()})"
+        return (
+            f"a lone surrogate, {line[surrogate.start() : surrogate.start() + 6].decode()}, is not a "
+            f"character (byte {surrogate.start()})"
+        )
     return f"not JSON: {str(error).removeprefix('JSON is malformed: ').lower()}"

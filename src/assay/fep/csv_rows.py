@@ -67,7 +67,9 @@ def _verdict(body: SourceBuilder, at: int, row: "_CheckRow", *, passed: bool) ->
 
 
 def _case_cells(case: JSON, output: JSON, about: JSON) -> tuple[bytes, bytes]:
-    """The cells that all rows of a case share: the first ones, and those from `input` to `latency_ms` between commas."""
+    """
+    The cells that all rows of a case share: the first ones, and those from `input` to `latency_ms` between commas.
+    """
     if not RARE.isdisjoint(about):
         first, shared = case_parts(case, output, about)
         start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
@@ -80,7 +82,10 @@ def _case_cells(case: JSON, output: JSON, about: JSON) -> tuple[bytes, bytes]:
 
 
 def _text_cell(value: Any) -> bytes:
-    """A cell with a text, or with the JSON of any other value. JSON is not a formula: it begins with a bracket, or is a number or a word."""
+    """
+    A cell with a text, or with the JSON of any other value. JSON is not a formula: it begins with a bracket, or is a
+    number or a word.
+    """
     if type(value) is str:
         return encode_text(value).encode()
     text = _encode(value)
@@ -103,7 +108,9 @@ class _CheckRow:
     def cells(
         self, values: Sequence[Any], answer: bytes, output: JSON, about: JSON
     ) -> tuple[bytes, bytes, bytes]:
-        """The cells of any answer, from the result as its JSON has it: those before the shared ones, and those after them."""
+        """
+        The cells of any answer, from the result as its JSON has it: those before the shared ones, and those after them.
+        """
         result: JSON = {
             "check_type": self.type,
             "status": "completed",

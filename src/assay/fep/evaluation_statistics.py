@@ -59,12 +59,19 @@ def evaluation_statistics(
 
 
 def score_of(statistics: Statistics | None) -> Score | None:
-    """The share of cases that passed; where no check says pass or fail, the mean of the first number, a `score` before others."""
+    """
+    The share of cases that passed; where no check says pass or fail, the mean of the first number, a `score` before
+    others.
+    """
     if statistics is None:
         return None
     if statistics.case_pass_rate is not None or statistics.pass_rate is not None:
         return score_of_rate(CASES_PASSED, statistics.case_pass_rate)
-    means = [(f"{label} {name}", mean) for label, check in statistics.checks.items() for name, mean in check.means.items()]  # fmt: skip
+    means = [
+        (f"{label} {name}", mean)
+        for label, check in statistics.checks.items()
+        for name, mean in check.means.items()
+    ]
     means.sort(key=lambda one: not one[0].endswith(" score"))
     return score_of_mean(f"mean {means[0][0]}", means[0][1]) if means else None
 
@@ -111,7 +118,9 @@ def block_latencies(blocks: Iterable[CaseBlock]) -> "array[float]":
 
 
 async def read_tally(store: Store, run: Run, request: StoredRequest | None = None) -> Tally:
-    """The tally of a run: that of the whole run if it is stored, else added up from its units. An erased run has none."""
+    """
+    The tally of a run: that of the whole run if it is stored, else added up from its units. An erased run has none.
+    """
     tally = Tally()
     if request is None and await store.chunk_infos(run.id, REQUEST, limit=1):
         request = await read_request(store, run.id)

@@ -49,7 +49,9 @@ def score(
     deferred: bool = False,
 ) -> Iterator[ScoredCase]:
     """
-    Score a plan without waiting checks; `first` is the number of the first case. The thread blocks for tasks of worker processes.
+    Score a plan without waiting checks; `first` is the number of the first case.
+
+    The thread blocks for tasks of worker processes.
 
     `deferred`: cases of compiled checks do not have their bytes yet, as CompiledCase.
     """

@@ -1,4 +1,6 @@
-"""The first cases of a run that did not pass, each with the reasons of its checks, collected while results are written."""
+"""
+The first cases of a run that did not pass, each with the reasons of its checks, collected while results are written.
+"""
 
 from typing import Any
 
@@ -23,7 +25,10 @@ class FailedCheck(Struct, frozen=True):
 
 
 class FailingCase(Struct, frozen=True, omit_defaults=True):
-    """A case that did not pass, or those of its `trials` that have the same reasons. `more`: failing checks that are not listed."""
+    """
+    A case that did not pass, or those of its `trials` that have the same reasons. `more`: failing checks that are not
+    listed.
+    """
 
     id: str
     checks: list[FailedCheck]

@@ -1,4 +1,6 @@
-"""Reads files of JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with their places."""
+"""
+Reads files of JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with their places.
+"""
 
 import csv
 import gzip
@@ -56,7 +58,9 @@ class SourceItem(NamedTuple):
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
-    """The format of a file by its extension, and whether it is gzipped. `-` is standard input and has the default format."""
+    """
+    The format of a file by its extension, and whether it is gzipped. `-` is standard input and has the default format.
+    """
     if name == "-":
         return default, False
     path = Path(name.lower())
@@ -256,7 +260,10 @@ def _rows(
     file: IO[bytes], name: str, limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...], tuple[str, ...]]]:
     """
-    Yield rows as objects, with the columns. A row of empty cells is left out. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is absent.
+    Yield rows as objects, with the columns.
+
+    A row of empty cells is left out. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is
+    absent.
 
     The cells of a column that ends in `:json` are JSON: numbers, lists, true and false.
     """

@@ -1,9 +1,10 @@
 """
 The input of every case id of a stream, so that one id cannot stand for two inputs (FEP-53).
 
-Ids that rise, by length and then by text (`case-9`, `case-10`), are all different: they are neither stored nor looked up if the
-input can be read again. The first id that does not rise makes this table: 16 bytes for each case (a hash of the id, the CRC-32
-of the input, the number of the line), and a hash table with open addressing that holds positions of 4 bytes.
+Ids that rise, by length and then by text (`case-9`, `case-10`), are all different: they are neither stored nor looked
+up if the input can be read again. The first id that does not rise makes this table: 16 bytes for each case (a hash of
+the id, the CRC-32 of the input, the number of the line), and a hash table with open addressing that holds positions of
+4 bytes.
 """
 
 import re
@@ -32,7 +33,10 @@ class InputCheck(Protocol):
     """Compares the inputs of a stream by id."""
 
     def add(self, id: str, value: Any, number: int) -> int | None:
-        """Add the case of a line. Returns the number of an earlier line with this id and another input; the case is then not added."""
+        """
+        Add the case of a line. Returns the number of an earlier line with this id and another input; the case is then
+        not added.
+        """
         ...
 
 

@@ -188,7 +188,9 @@ class EvaluationState:
 
 
 def whole_summary(recorded: EvaluationSummary, request: StoredRequest, run: Run) -> EvaluationSummary:
-    """The summary of a run that has ended: the cases that never started count as skipped, as they are in its results."""
+    """
+    The summary of a run that has ended: the cases that never started count as skipped, as they are in its results.
+    """
     cases = case_count(run) - recorded.total_test_cases
     if not cases:
         return recorded

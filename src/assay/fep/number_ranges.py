@@ -1,4 +1,6 @@
-"""The ranges that a check declares for the numbers of its results, by the schema of its class or by `response_format`."""
+"""
+The ranges that a check declares for the numbers of its results, by the schema of its class or by `response_format`.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -30,7 +30,10 @@ CACHE_SIZE = 4_096  # scorers of per-case checks in the cache, by their JSON tex
 
 
 class Plan:
-    """One scorer for all cases, one per case, or one for the own checks of each case. The constructor may raise InvalidRequest."""
+    """
+    One scorer for all cases, one per case, or one for the own checks of each case. The constructor may raise
+    InvalidRequest.
+    """
 
     def __init__(
         self,
@@ -188,12 +191,17 @@ class Plan:
         return cached
 
     def _count_bytes(self, bound: BoundCheck, path: str) -> None:
-        """Own checks of cases that take much memory are forgotten. Checks of the request are held, so they are refused."""
+        """
+        Own checks of cases that take much memory are forgotten. Checks of the request are held, so they are refused.
+        """
         self._held_bytes += bound.checker.held_bytes(bound.literals)
         if self._held_bytes <= MAX_HELD:
             return
         if self.checks is not None:
-            message = f"the patterns of all checks are too long together: they take more than {MAX_HELD >> 20} MB of memory"
+            message = (
+                "the patterns of all checks are too long together: they take more than "
+                f"{MAX_HELD >> 20} MB of memory"
+            )
             raise InvalidRequest(Problem(path, message))
         self._bound_checks.clear()
         self._scorers.clear()

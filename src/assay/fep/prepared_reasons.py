@@ -19,7 +19,8 @@ def prepared_reason(
     """
     The reason of a check that answered only `passed`: a text, or a function of the values of the case.
 
-    `paths` are the arguments that depend on the case, each with the index of its value. `literals` is None if arguments are not stored.
+    `paths` are the arguments that depend on the case, each with the index of its value. `literals` is None if arguments
+    are not stored.
     """
     prepare = _PREPARED.get(type)
     if prepare is not None and literals is not None:

@@ -130,7 +130,10 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
 def _read_halves(
     cases: Sequence[Any], outputs: Sequence[Any], limits: Limits
 ) -> Iterator[tuple[int | None, list[Problem], Any]]:
-    """Cases without an output, each with its index, its problems and its own checks; and the problems of outputs without a case."""
+    """
+    Cases without an output, each with its index, its problems and its own checks; and the problems of outputs without a
+    case.
+    """
     paired = min(len(cases), len(outputs), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
         *_, wrong, own = _read_case(case, f"test_cases[{at}]", limits)

@@ -1,4 +1,6 @@
-"""Generates the function that builds a TestCaseResult from the parts that a compiled scorer returns, without its JSON."""
+"""
+Generates the function that builds a TestCaseResult from the parts that a compiled scorer returns, without its JSON.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,8 +29,9 @@ def result_builder(
     """
     A function of a context's document and the parts of its result. The result equals the decoded line.
 
-    The result holds the document. A value that can be changed, such as a list, is copied: no two places of results share one.
-    `value_indexes[i]` are the indexes of the values of check `i`; without them, the results have no resolved_arguments.
+    The result holds the document. A value that can be changed, such as a list, is copied: no two places of results
+    share one. `value_indexes[i]` are the indexes of the values of check `i`; without them, the results have no
+    resolved_arguments.
     """
     body = SourceBuilder()
     body.scope |= {

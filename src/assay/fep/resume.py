@@ -1,8 +1,8 @@
 """
 Resumes a run that was killed: results that a `.jsonl` already has are not evaluated again.
 
-A small hidden file next to the results holds the fingerprint of the run: its checks and options. The inputs need no such
-record: a result contains its context, which is compared with the input at the same position.
+A small hidden file next to the results holds the fingerprint of the run: its checks and options. The inputs need no
+such record: a result contains its context, which is compared with the input at the same position.
 """
 
 import hashlib
@@ -142,7 +142,8 @@ def _count(
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{line_number + 1} is the result of another case than input {line_number + 1}; the inputs differ"
+            f"--resume: {name}:{line_number + 1} is the result of another case than input "
+            f"{line_number + 1}; the inputs differ"
         )
     answers, id, code = (
         plan.scorer_for(line_number, context).answers_in(tally),

@@ -1,4 +1,6 @@
-"""Turns the rows of a table into contexts, cases or outputs, with the columns that `--map` names or that are recognised."""
+"""
+Turns the rows of a table into contexts, cases or outputs, with the columns that `--map` names or that are recognised.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

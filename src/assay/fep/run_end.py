@@ -1,8 +1,8 @@
 """
 Whether a result file is complete. The file itself says so: without that, a part of a run looks like a run.
 
-`metadata.run` has it: of an EvaluationRunResult in `.json`, and of the last result in `.jsonl`. The column `run` of the last row has
-it in `.csv`, and the metadata of the file in `.parquet`.
+`metadata.run` has it: of an EvaluationRunResult in `.json`, and of the last result in `.jsonl`. The column `run` of the
+last row has it in `.csv`, and the metadata of the file in `.parquet`.
 """
 
 from typing import Annotated, Any

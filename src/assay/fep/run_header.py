@@ -1,8 +1,8 @@
 """
 The records of the evaluation kind: the stored request, the units of a run and their results (FEP 3.1).
 
-A unit is a shard: a range of contexts. If no check waits, a shard has many cases. If checks wait, each case is a unit, so
-that paid model calls are not repeated after a crash.
+A unit is a shard: a range of contexts. If no check waits, a shard has many cases. If checks wait, each case is a unit,
+so that paid model calls are not repeated after a crash.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -75,7 +75,10 @@ class ShardCompleted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event. It has no error message: a message may quote content, so it is in the run's metadata, which can be encrypted."""
+    """
+    The last event. It has no error message: a message may quote content, so it is in the run's metadata, which can be
+    encrypted.
+    """
 
     status: Status
     summary: EvaluationSummary

@@ -32,7 +32,9 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
 
     @property
     def pass_rate(self) -> float | None:
-        """passed / (passed + failed) over all checks, as in the table of the command; None if no check passed or failed."""
+        """
+        passed / (passed + failed) over all checks, as in the table of the command; None if no check passed or failed.
+        """
         answers = [
             passed
             for case in self.results
@@ -59,7 +61,10 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         return [case for case in self.results if case.status != "completed"]
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score. It needs the extra `tables`."""
+        """
+        A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score. It needs the extra
+        `tables`.
+        """
         return data_frame(self.results)
 
     def __repr__(self) -> str:

@@ -55,7 +55,10 @@ _read = msgspec.json.Decoder(_Result).decode
 
 
 class StoreSink:
-    """A sink that writes to a store. It opens the store on an event loop in a thread of its own, as results come from any thread."""
+    """
+    A sink that writes to a store. It opens the store on an event loop in a thread of its own, as results come from any
+    thread.
+    """
 
     name = "the store"
 

@@ -1,8 +1,8 @@
 """
 Scores a case: its checks compiled once per run, with paths as getters and the constant parts of the result encoded.
 
-`checks/runner.py` is the interpreted form. A compiled check that meets an unusual value falls back to it. A property test
-asserts that both forms give the same bytes, apart from clocks.
+`checks/runner.py` is the interpreted form. A compiled check that meets an unusual value falls back to it. A property
+test asserts that both forms give the same bytes, apart from clocks.
 """
 
 import inspect
@@ -187,7 +187,9 @@ class Scorer:
         answer_fold: Answers,
         parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
-        """Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form."""
+        """
+        Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form.
+        """
         values = self._read(context.document)
         if answers is None:
             answers = [self._call(at, values) for at in range(len(self.checks))]

@@ -1,8 +1,9 @@
 """
-Generates the source of a scorer: one Python function that reads the values, calls the checks and writes the result's bytes.
+Generates the source of a scorer: one Python function that reads the values, calls the checks and writes the result's
+bytes.
 
-Constant parts are encoded once. The function counts and writes the usual case. If a check fails or needs the interpreted
-form, it returns the answers it has instead.
+Constant parts are encoded once. The function counts and writes the usual case. If a check fails or needs the
+interpreted form, it returns the answers it has instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,10 +56,13 @@ class CompiledChecks:
     @cached_property
     def score(self) -> Score:
         """
-        The function that scores these checks. It returns the result's bytes, a list of answers for a case that needs the
-        interpreted form, or None if a value is missing.
+        The function that scores these checks.
 
-        Its last argument is a list or None: the function appends the parts of the result to it, for writers of other formats.
+        It returns the result's bytes, a list of answers for a case that needs the interpreted form, or None if a value
+        is missing.
+
+        Its last argument is a list or None: the function appends the parts of the result to it, for writers of other
+        formats.
         """
         body, values, found = self._scored()
         if self.arguments:

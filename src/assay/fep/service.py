@@ -130,7 +130,9 @@ class EvaluationService:
         run: str | None = None,
         parts: list[ScoredParts | None] | None = None,
     ) -> CompletedEvaluation:
-        """Score all cases and return the completed run; `save` stores it. Appends the parts of the results to `parts`."""
+        """
+        Score all cases and return the completed run; `save` stores it. Appends the parts of the results to `parts`.
+        """
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id("eval_")
@@ -206,7 +208,9 @@ class EvaluationService:
         run: str | None = None,
     ) -> Run:
         """
-        Store a request in chunks. The run is then pending, and `holder` has its lease. A context may be its stored line.
+        Store a request in chunks.
+
+        The run is then pending, and `holder` has its lease. A context may be its stored line.
 
         `documents` are written with the last chunk, so a document never refers to an incomplete run.
         """
@@ -224,7 +228,10 @@ class EvaluationService:
     async def results(
         self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None
     ) -> AsyncIterator[bytes]:
-        """Result lines in the order of the cases. Cases of a stopped run without results are yielded as `skip` and counted in `tally`."""
+        """
+        Result lines in the order of the cases. Cases of a stopped run without results are yielded as `skip` and counted
+        in `tally`.
+        """
         tally = Tally() if tally is None else tally
         total = case_count(run)
         stop = total if stop is None else min(stop, total)
@@ -265,7 +272,9 @@ class EvaluationService:
     async def stream_result(
         self, run: Run, start: int = 0, stop: int | None = None, metadata: dict[str, Any] | None = None
     ) -> AsyncGenerator[bytes]:
-        """The EvaluationRunResult, or a range of its results, as a stream of bytes; it is never in memory as a whole."""
+        """
+        The EvaluationRunResult, or a range of its results, as a stream of bytes; it is never in memory as a whole.
+        """
         request = await read_request(self.store, run.id)
         yield result_header(run, request.experiment)
         buffer: list[bytes] = []

@@ -36,7 +36,9 @@ OnBad = Callable[[BadLine], None]
 
 
 class Source:
-    """Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item."""
+    """
+    Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item.
+    """
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class Source:
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
-        """Yield the contexts. An item that is not a context is passed to `on_bad`; without `on_bad`, BadLine is raised."""
+        """
+        Yield the contexts. An item that is not a context is passed to `on_bad`; without `on_bad`, BadLine is raised.
+        """
         return self._from_lines(self._items) if isinstance(self._items, LineItems) else self._from_items()
 
     def _from_lines(self, items: LineItems) -> Iterator[Context]:

@@ -42,11 +42,12 @@ class CheckStatistics(Struct, frozen=True, omit_defaults=True):
 
 class Statistics(Struct, frozen=True, omit_defaults=True):
     """
-    `pass_rate` is the mean over cases of the share of their checks that passed, `case_pass_rate` that of the trials that passed all their checks.
+    `pass_rate` is the mean over cases of the share of their checks that passed, `case_pass_rate` that of the trials
+    that passed all their checks.
 
-    A case with a check that was not measured is in no case rate. `pass_k[k]` is the probability that k repeats of a case
-    all pass all their checks, `pass_at_k[k]` the probability that at least one of them does. Both are empty if no case is
-    repeated.
+    A case with a check that was not measured is in no case rate. `pass_k[k]` is the probability that k repeats of a
+    case all pass all their checks, `pass_at_k[k]` the probability that at least one of them does. Both are empty if no
+    case is repeated.
     """
 
     confidence: float

@@ -1,4 +1,7 @@
-"""Runs all checks of every case, also those that wait, and yields the results in the order of the cases. Bounds what is in flight."""
+"""
+Runs all checks of every case, also those that wait, and yields the results in the order of the cases. Bounds what is in
+flight.
+"""
 
 import asyncio
 import time
@@ -62,7 +65,10 @@ class _CaseWindow:
         self._window.append((self._scheduler.offload(pending), 0))
 
     async def cases(self, contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[ScoredCase]:
-        """Yield all cases. If the input is refused at a context, the cases before it count, and the refusal comes last (FEP-34)."""
+        """
+        Yield all cases. If the input is refused at a context, the cases before it count, and the refusal comes last
+        (FEP-34).
+        """
         at = self._options.first
         interrupted = False
         until = time.monotonic() + YIELD_SECONDS

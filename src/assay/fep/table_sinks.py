@@ -37,7 +37,10 @@ _UNENCODABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # XML has no form for 
 
 
 class CsvSink:
-    """`.csv`: cells that a spreadsheet would read as formulas are neutralised. The last cell of all says whether the run is complete."""
+    """
+    `.csv`: cells that a spreadsheet would read as formulas are neutralised. The last cell of all says whether the run
+    is complete.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -82,7 +85,10 @@ class CsvSink:
 
 
 def csv_rows(result: JSON) -> Iterator[str]:
-    """The rows of a TestCaseResult, each with an empty last cell. Cells that the checks of a case share are encoded once; a check with a verdict alone has few cells."""
+    """
+    The rows of a TestCaseResult, each with an empty last cell. Cells that the checks of a case share are encoded once;
+    a check with a verdict alone has few cells.
+    """
     context: JSON = result["execution_context"]
     case: JSON = context["test_case"]
     output: JSON = context["output"]
@@ -98,11 +104,14 @@ def csv_rows(result: JSON) -> Iterator[str]:
             name = check["check_type"]
             reason = plain_reason(check, output, about, passed)
             label = encode_text(name)
-            yield f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))},{middle},,,{RESULTS[passed]},,,\n"
+            before = f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))}"
+            yield f"{before},{middle},,,{RESULTS[passed]},,,\n"
 
 
 class XlsxSink:
-    """`.xlsx`: numbers are numbers, every text is a text. A table that is too long for a sheet continues on the next one."""
+    """
+    `.xlsx`: numbers are numbers, every text is a text. A table that is too long for a sheet continues on the next one.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -78,7 +78,10 @@ def case_parts(case: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
 
 
 def plain_verdict(check: JSON) -> bool | None:
-    """The verdict of a completed check that has nothing but a verdict: no score, cost, time, name or explanation. None: it has more."""
+    """
+    The verdict of a completed check that has nothing but a verdict: no score, cost, time, name or explanation. None: it
+    has more.
+    """
     results, metadata = check["results"], check.get("metadata")
     if len(results) != 1 or metadata is None or len(metadata) != 1 or "check_version" not in metadata:
         return None

@@ -85,13 +85,15 @@ class Answers:
     """
     The answers of cases that have the same checks, as one integer (code) per case.
 
-    The low `size` bits say which checks passed. The next `size` bits say which checks passed or failed. The bit above them is
-    set if a check was not measured, and the bit above that one if a check has an error. `ids` and `codes` are the most recent cases; the first `counted` of them are in the rows.
-    It has no reference to its tally: a reference cycle would hold a request's memory until a garbage collection.
+    The low `size` bits say which checks passed. The next `size` bits say which checks passed or failed. The bit above
+    them is set if a check was not measured, and the bit above that one if a check has an error. `ids` and `codes` are
+    the most recent cases; the first `counted` of them are in the rows. It has no reference to its tally: a reference
+    cycle would hold a request's memory until a garbage collection.
     """
 
     __slots__ = (
-        "_column", "_numbers", "_spill_file", "codes", "compiled", "fold_count", "ids", "labels", "ranges", "rows", "size"
+        "_column", "_numbers", "_spill_file", "codes", "compiled", "fold_count", "ids", "labels", "ranges", "rows",
+        "size",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +105,8 @@ class Answers:
         self.ids: list[str] = []
         self.codes: list[int] = []
         self.fold_count = 0
-        self.compiled = True  # each case so far was added by the compiled scorer, in order, and each check passed or failed
+        # each case so far was added by the compiled scorer, in order, and each check passed or failed
+        self.compiled = True
         self._column: Column | None = None
 
     @property
@@ -253,7 +256,10 @@ class Tally:
         return answers
 
     def compiled_answers(self, cases: int) -> Answers | None:
-        """The answers of all `cases`, if the compiled scorer made them, in order, and each check passed or failed; else None."""
+        """
+        The answers of all `cases`, if the compiled scorer made them, in order, and each check passed or failed; else
+        None.
+        """
         if len(self._answers) != 1:
             return None
         (answers,) = self._answers.values()

@@ -1,8 +1,8 @@
 """
 Deletes all content of a tenant on request (ADR-0081).
 
-Its runs are marked and lose their evidence, its documents go, and last its data key is destroyed. The runs with their scores, the logs,
-the deployments and the audit log stay. After a crash, a second call completes the first.
+Its runs are marked and lose their evidence, its documents go, and last its data key is destroyed. The runs with their
+scores, the logs, the deployments and the audit log stay. After a crash, a second call completes the first.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -26,9 +26,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 class DeletionReport(Struct, rename="camel", kw_only=True):
     """
-    What was deleted, or would be. `begun`: content from later stays. `more`: a limit was reached; repeat the call with `begun`.
+    What was deleted, or would be.
 
-    `log_emptied`: whether SQLite's log is empty; absent for another database. `compacted`: whether the file was written anew.
+    `begun`: content from later stays. `more`: a limit was reached; repeat the call with `begun`.
+
+    `log_emptied`: whether SQLite's log is empty; absent for another database. `compacted`: whether the file was written
+    anew.
     """
 
     tenant: str
@@ -69,7 +72,9 @@ class TenantDeletion:
         self._runs = 0
 
     async def delete(self) -> DeletionReport:
-        """Delete the content, and return what was deleted. RunNotFinished: a run has not ended, and nothing was deleted."""
+        """
+        Delete the content, and return what was deleted. RunNotFinished: a run has not ended, and nothing was deleted.
+        """
         before = await self._store.survey(self._tenant)
         begun = self._begun
         if begun is None:
@@ -132,7 +137,9 @@ class TenantDeletion:
         )
 
     async def _destroy(self) -> tuple[int, bool | UnsetType]:
-        """Destroy the retired keys. Runs that still need one, because a clock was set back, lose their content first."""
+        """
+        Destroy the retired keys. Runs that still need one, because a clock was set back, lose their content first.
+        """
         lines = [audit_entry(self._tenant, "key.destroy", self._tenant)]
         last: Sequence[str] = ()
         while True:
@@ -141,7 +148,8 @@ class TenantDeletion:
                 return done.keys, UNSET if done.emptied is None else done.emptied
             if done.runs == last:
                 raise EnvironmentFailure(
-                    f"tenant {self._tenant!r}: runs that have not ended are encrypted with its old data key: {', '.join(last[:5])}"
+                    f"tenant {self._tenant!r}: runs that have not ended are encrypted with its old data "
+                    f"key: {', '.join(last[:5])}"
                 )
             last = done.runs
             await self._delete_runs(await self._store.find(last, tenant=self._tenant))

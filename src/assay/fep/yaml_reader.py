@@ -1,7 +1,8 @@
 """
 Reads YAML by the 1.2 core schema (FEP-50), one event at a time: without recursion, and without running code from tags.
 
-Digits with a leading zero are text. `no`, `12:30` and dates, which have other types in YAML 1.1, are text. A key must be text.
+Digits with a leading zero are text. `no`, `12:30` and dates, which have other types in YAML 1.1, are text. A key must
+be text.
 """
 
 import re
@@ -232,6 +233,7 @@ def _limit_digits(digits: str) -> str:
 
 def _unknown_tag(tag: str) -> _InvalidYaml:
     return _InvalidYaml(
-        f"not YAML that can be read: unknown tag {tag.replace(_CORE, '!!')[:80]}; the tags are !!str, !!int, !!float, !!bool, !!null,"
+        f"not YAML that can be read: unknown tag {tag.replace(_CORE, '!!')[:80]}; the tags are !!str, "
+        "!!int, !!float, !!bool, !!null,"
         " !!map and !!seq"
     )

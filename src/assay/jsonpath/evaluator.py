@@ -92,7 +92,10 @@ class Budget:
         self.nodes_left, self.deadline = max_nodes, monotonic() + max_seconds
 
     def spend(self, nodes: int = 1) -> None:
-        """Count nodes. Raises PathFault over the limits. It reads the clock each time, which is cheap beside the library's own cost."""
+        """
+        Count nodes. Raises PathFault over the limits. It reads the clock each time, which is cheap beside the library's
+        own cost.
+        """
         self.nodes_left -= nodes
         if self.nodes_left < 0:
             raise PathFault(
@@ -181,7 +184,9 @@ class ComparisonExpression(Expression):
 
 
 class TimedRegex(FunctionExtension):
-    """match() and search() (RFC 9535 §2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp."""
+    """
+    match() and search() (RFC 9535 §2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp.
+    """
 
     def evaluate(self, context: FilterContext) -> bool:
         text, pattern = (_value(argument, context) for argument in self.args)

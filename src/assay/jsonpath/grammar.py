@@ -75,7 +75,10 @@ Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
 
 
 class Signature(NamedTuple):
-    """The parameter types of a function, `value` or `nodes`. A logical function is a test; others are compared (RFC 9535 §2.4.1)."""
+    """
+    The parameter types of a function, `value` or `nodes`. A logical function is a test; others are compared (RFC 9535
+    §2.4.1).
+    """
 
     takes: tuple[Literal["value", "nodes"], ...]
     logical: bool = False

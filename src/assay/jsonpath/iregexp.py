@@ -1,8 +1,8 @@
 """
 Converts an I-Regexp (RFC 9485), the pattern of match() and search(), to a pattern of `re` (FEP-47).
 
-It has its own validation, because iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re` does
-not support `\\p{…}`: a category is written out as the ranges of its characters.
+It has its own validation, because iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re`
+does not support `\\p{…}`: a category is written out as the ranges of its characters.
 """
 
 import re
@@ -52,7 +52,10 @@ def _estimated_bytes(text: str, full_match: bool) -> int:
 
 @memoize(CACHED, _estimated_bytes, pool.owner.get)
 def pattern(text: str, full_match: bool) -> Pattern | None:
-    """The pattern, for a search or a match of the whole text; None if it is not an I-Regexp. Raises PathFault if it is too large."""
+    """
+    The pattern, for a search or a match of the whole text; None if it is not an I-Regexp. Raises PathFault if it is too
+    large.
+    """
     if len(text) > MAX_PATTERN:
         raise PathFault(f"a pattern is too long; the limit is {MAX_PATTERN} characters")
     translated = _translate(text)

@@ -1,4 +1,7 @@
-"""The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets (openwop-contract §7.3)."""
+"""
+The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets
+(openwop-contract §7.3).
+"""
 
 import struct
 import zlib
@@ -44,7 +47,10 @@ class PackLimits(Struct, frozen=True):
 
 
 def read_tarball(data: bytes, limits: PackLimits = PackLimits()) -> dict[str, bytes]:  # noqa: B008  # a value
-    """The files of an archive by path, sorted. Anything that is not a plain file with a safe path refuses the whole archive."""
+    """
+    The files of an archive by path, sorted. Anything that is not a plain file with a safe path refuses the whole
+    archive.
+    """
     if len(data) > limits.tarball:
         message = (
             f"the tarball has {len(data):,} bytes; the limit is {limits.tarball:,} (ASSAY_MAX_PACK_BYTES)"
@@ -183,7 +189,8 @@ def write_tarball(files: Mapping[str, bytes]) -> bytes:
     """
     The archive of these files: sorted, without times, owners or modes of the machine.
 
-    The gzip data are stored, not compressed: compressors of different versions give different octets for the same input.
+    The gzip data are stored, not compressed: compressors of different versions give different octets for the same
+    input.
     """
     parts: list[bytes] = []
     for path in sorted(files):

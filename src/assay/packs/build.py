@@ -37,8 +37,8 @@ def build(files: Mapping[str, bytes], read_suite: SuiteReader, key: "SigningKey 
     """
     The pack of these files. Everything that an install would refuse is refused now.
 
-    pack.json is written in canonical form. With a key it gets the member `signing`, and the pack the file keys/pack.json.sig;
-    without one both are removed, because they would belong to an earlier build.
+    pack.json is written in canonical form. With a key it gets the member `signing`, and the pack the file
+    keys/pack.json.sig; without one both are removed, because they would belong to an earlier build.
     """
     if PACK_JSON not in files:
         raise PackRefused("tarball_manifest_missing", f"there is no {PACK_JSON} in the folder")

@@ -22,7 +22,9 @@ REGISTRY = frozenset(
 
 
 class ExpectedDigest(Struct, frozen=True, kw_only=True):
-    """The digest that an operator supplies, and the version manifest if it came from one. `origin` names it in messages."""
+    """
+    The digest that an operator supplies, and the version manifest if it came from one. `origin` names it in messages.
+    """
 
     integrity: str
     origin: str
@@ -69,7 +71,10 @@ def check_digest(data: bytes, expected: ExpectedDigest) -> None:
     """Compare the tarball with the digest, before anything of it is read."""
     found = integrity_of(data)
     if found != expected.integrity:
-        message = f"the digest of the tarball is {found}, expected {expected.integrity}: the tarball was changed, or is another one"
+        message = (
+            f"the digest of the tarball is {found}, expected {expected.integrity}: the tarball was "
+            "changed, or is another one"
+        )
         raise PackRefused("pack_integrity_failure", Problem(expected.origin, message))
 
 

@@ -1,4 +1,7 @@
-"""Reads and verifies a pack: digest, archive, manifest, signature, namespace, requirements and references, in this order (openwop-contract §7)."""
+"""
+Reads and verifies a pack: digest, archive, manifest, signature, namespace, requirements and references, in this order
+(openwop-contract §7).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +40,10 @@ class PackFile(Struct, frozen=True):
 
 
 class Pack(Struct, frozen=True, kw_only=True):
-    """A pack that passed every check. `signed_by` is the id of the key, or ""; `digest_source` says which digest was compared, or ""."""
+    """
+    A pack that passed every check. `signed_by` is the id of the key, or ""; `digest_source` says which digest was
+    compared, or "".
+    """
 
     manifest: PackManifest
     document: dict[str, Any]
@@ -94,7 +100,10 @@ class PackReader:
         found = resolve(manifest, files, self._read_suite)
         size = sum(len(msgspec.json.encode(agent)) for agent in found.agents)
         if size > MAX_AGENT_BYTES:
-            message = f"its agents have {size:,} bytes with their prompts and schemas; expected at most {MAX_AGENT_BYTES:,}"
+            message = (
+                f"its agents have {size:,} bytes with their prompts and schemas; expected at most "
+                f"{MAX_AGENT_BYTES:,}"
+            )
             raise PackTooLarge("tarball_entry_too_large", Problem(PACK_JSON, message))
         return Pack(
             manifest=manifest,
@@ -141,7 +150,10 @@ class PackReader:
         return key.id
 
     def _key(self, ref: str, files: Mapping[str, bytes]) -> "TrustedKey":
-        """The configured key of this id; else the configured key that the file of this path holds (openwop-contract §12, row 8)."""
+        """
+        The configured key of this id; else the configured key that the file of this path holds (openwop-contract §12,
+        row 8).
+        """
         for key in self._keys:
             if key.id == ref:
                 return key

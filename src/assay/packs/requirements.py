@@ -1,5 +1,6 @@
 """
-What a pack requires of its host: the version of the protocol, other packs, and capabilities (openwop-contract §7.2, RFC 0072 §C).
+What a pack requires of its host: the version of the protocol, other packs, and capabilities (openwop-contract §7.2, RFC
+0072 §C).
 
 A capability that the manifest marks optional may be missing; the inventory of agents then lists it as degraded.
 """
@@ -21,7 +22,10 @@ Supplied = Mapping[str, bool | str | tuple[str, ...]]
 def check_requirements(manifest: PackManifest, supplied: Supplied) -> None:
     """Refuse a pack for another version of the protocol, or with a capability that this host does not have."""
     if not VersionRange(manifest.engines.openwop).admits(PROTOCOL_VERSION):
-        message = f"expected a range with {PROTOCOL_VERSION}, the version of this host, got {manifest.engines.openwop!r}"
+        message = (
+            f"expected a range with {PROTOCOL_VERSION}, the version of this host, got "
+            f"{manifest.engines.openwop!r}"
+        )
         raise PackRefused("pack_engine_unsupported", Problem(f"{PACK_JSON}: engines.openwop", message))
     missing = unmet(required_peers(manifest), supplied)
     if missing:

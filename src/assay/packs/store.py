@@ -22,7 +22,8 @@ from assay.protocol.manifest import AgentDefinition
 from assay.workers.threads import in_thread, off_loop
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
-INSTALLS = "pack-installs"  # one document of a tenant, which every install and upload of a suite writes: two at the same time conflict
+# one document of a tenant, which every install and upload of a suite writes: two at the same time conflict
+INSTALLS = "pack-installs"
 ATTEMPTS = 30  # of an install, while others commit
 UPLOADED_SUITE = "suite"  # the kind of suites that a tenant uploads
 PAGE = 200
@@ -78,7 +79,9 @@ class PackStore:
 
     async def install(self, tenant: str, pack: Pack, now: datetime) -> tuple[PackRecord, bool]:
         """
-        Store a pack, and say whether it is new. The same version with other octets is a Conflict; then nothing is written.
+        Store a pack, and say whether it is new.
+
+        The same version with other octets is a Conflict; then nothing is written.
 
         An install that commits in the meantime can make the checks wrong, so they are then made again.
         """
@@ -155,7 +158,10 @@ class PackStore:
         return max(installed, key=lambda one: precedence(one.version), default=None)
 
     async def read(self, tenant: str, record: PackRecord, path: str) -> bytes | None:
-        """A file of an installed pack; None if the pack has no such file. Octets that differ from the pinned digest are not returned."""
+        """
+        A file of an installed pack; None if the pack has no such file. Octets that differ from the pinned digest are
+        not returned.
+        """
         pinned = record.files.get(path)
         if pinned is None:
             return None
@@ -186,7 +192,9 @@ class PackStore:
         return [one.key.removeprefix(prefix) async for one in self._documents(tenant, AGENT, prefix=prefix)]
 
     async def agent_pages(self, tenant: str, prefix: str = "") -> AsyncIterator["list[AgentDefinition]"]:
-        """All versions of the agents whose ids begin with this, some at a time. Large ones are decoded off the event loop."""
+        """
+        All versions of the agents whose ids begin with this, some at a time. Large ones are decoded off the event loop.
+        """
         after = ""
         while page := await self._store.documents(
             tenant, AGENT, prefix=prefix, after=after, limit=AGENT_PAGE

@@ -1,5 +1,6 @@
 """
-Ranges of versions, as node-semver writes them: `>=1.1.0 <2.0.0`, `^1.2`, `~1.2.3`, `1.x`, `1.0 - 1.4`, `*`, and `||` between them.
+Ranges of versions, as node-semver writes them: `>=1.1.0 <2.0.0`, `^1.2`, `~1.2.3`, `1.x`, `1.0 - 1.4`, `*`, and `||`
+between them.
 """
 
 import re
@@ -29,7 +30,9 @@ class _Partial(NamedTuple):
         return ".".join(map(str, (*self.numbers, 0, 0, 0)[:3])) + self.pre
 
     def after(self, kept: int) -> str:
-        """The lowest version whose first `kept` numbers are higher. Its pre-releases do not belong to the range either."""
+        """
+        The lowest version whose first `kept` numbers are higher. Its pre-releases do not belong to the range either.
+        """
         numbers = (*self.numbers, 0, 0, 0)[:kept]
         return ".".join(map(str, (*numbers[:-1], numbers[-1] + 1, 0, 0)[:3])) + "-0"
 

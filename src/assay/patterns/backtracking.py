@@ -3,7 +3,8 @@ The cost of a search: an upper bound on the steps of `re` for a text, proved fro
 
 `re` tries each start in turn, and from a start every way through the pattern until one matches. So the steps from a
 start are at most those of a search in which every way is tried and fails in the end. `cost` follows a pattern item by
-item and counts two things: the steps, and the ways to get through it. It knows what the next character may be (`possible`):
+item and counts two things: the steps, and the ways to get through it. It knows what the next character may be
+(`possible`):
 
 - An item of one character takes a step, and goes on only if `possible` and its set have something in common.
 - A repeat of one character stops after each count from its least to its most. Where it gives back, the next character

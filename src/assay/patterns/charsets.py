@@ -2,8 +2,8 @@
 Sets of characters as bit masks: the characters that the items of a pattern can match.
 
 The bits are the first 256 characters, the other characters that the pattern names, the end of the text, and four
-classes for all other characters (decimal digits, other word characters, white space, other). A set is a pair of masks: what
-it may contain and what it must contain. They differ only in the classes, if a range contains a part of one.
+classes for all other characters (decimal digits, other word characters, white space, other). A set is a pair of masks:
+what it may contain and what it must contain. They differ only in the classes, if a range contains a part of one.
 """
 
 import importlib
@@ -88,7 +88,10 @@ def _sequence(state: Any, items: list[Any]) -> Any:
 
 
 def rest_of(code: Any, argument: Any, flags: int) -> tuple[int, int]:
-    """The classes that an item may match, and those it matches completely. The lower case of a character is in the same class."""
+    """
+    The classes that an item may match, and those it matches completely. The lower case of a character is in the same
+    class.
+    """
     if code is op.ANY:
         return REST, REST
     if code is op.NOT_LITERAL:

@@ -37,7 +37,10 @@ class PatternTooLarge(ValueError):
 
 
 class Search:
-    """A pattern with its bounds. `pattern` is None if compiling takes too long. Raises ValueError if the text is not a pattern."""
+    """
+    A pattern with its bounds. `pattern` is None if compiling takes too long. Raises ValueError if the text is not a
+    pattern.
+    """
 
     def __init__(self, text: str, flags: int = 0) -> None:
         try:
@@ -64,8 +67,8 @@ class Search:
         """
         Whether the pattern is found; None: this text may not be searched in place.
 
-        A search holds the GIL. So only one of the longer searches runs at a time, and an event loop waits for at most one
-        search, however many threads search.
+        A search holds the GIL. So only one of the longer searches runs at a time, and an event loop waits for at most
+        one search, however many threads search.
         """
         if self.pattern is None or not self.vouches(text):
             return None
@@ -196,7 +199,9 @@ def _first(parts: Any, flags: int) -> tuple[Any, Any, int] | None:
 
 
 def _guard(item: tuple[Any, Any, int], run: int) -> "re.Pattern[str]":
-    """A pattern that finds more than `run` characters in a row. It starts only at the beginning of a row, so it is linear."""
+    """
+    A pattern that finds more than `run` characters in a row. It starts only at the beginning of a row, so it is linear.
+    """
     code, what, flags = item
     return alone(
         [(op.ASSERT_NOT, (-1, [(code, what)])), (op.MAX_REPEAT, (run + 1, run + 1, [(code, what)]))], flags

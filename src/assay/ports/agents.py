@@ -26,7 +26,10 @@ class Memory(Protocol):
 
 
 class ToolFailure(Exception):
-    """A tool refused or could not be called. The agent may continue. `code` is one such as `fixture_missing` or `not_allowed`."""
+    """
+    A tool refused or could not be called. The agent may continue. `code` is one such as `fixture_missing` or
+    `not_allowed`.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -41,8 +44,8 @@ class AgentContext(Protocol):
     """
     The context of one invocation: tools, memory, deadline. Everything the agent does through it is recorded at once.
 
-    It is the second parameter of a callable agent. The allow-list is enforced before a tool is called: any other tool is a
-    ToolFailure `not_allowed`, and no call is recorded.
+    It is the second parameter of a callable agent. The allow-list is enforced before a tool is called: any other tool
+    is a ToolFailure `not_allowed`, and no call is recorded.
     """
 
     @property
@@ -107,10 +110,13 @@ RECORDED = Recorded()
 
 class Agent(Protocol):
     """
-    An agent under test. It is foreign code: an exception or a timeout in it is its own failure, an InvocationResult `failed`.
+    An agent under test.
 
-    `invoke` raises only if the agent could not be reached at all (its model or endpoint is unreachable, 401, 429 after retries),
-    as a ForeignFault or TimeFault: then nothing was measured. It returns within a moment of the context's deadline.
+    It is foreign code: an exception or a timeout in it is its own failure, an InvocationResult `failed`.
+
+    `invoke` raises only if the agent could not be reached at all (its model or endpoint is unreachable, 401, 429 after
+    retries), as a ForeignFault or TimeFault: then nothing was measured. It returns within a moment of the context's
+    deadline.
     """
 
     @property
@@ -256,7 +262,10 @@ class ToolBox(Protocol):
         ...
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Return the answer as JSON, or raise ToolFailure (`unknown_tool`, `tool_error`, `invalid_arguments`, `rate_limited`, `timeout`, `fixture_missing`)."""
+        """
+        Return the answer as JSON, or raise ToolFailure (`unknown_tool`, `tool_error`, `invalid_arguments`,
+        `rate_limited`, `timeout`, `fixture_missing`).
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,6 @@
-"""Reports of bugs in assay: an exception's type and its places in the code. Never its message, which may hold content."""
+"""
+Reports of bugs in assay: an exception's type and its places in the code. Never its message, which may hold content.
+"""
 
 import logging
 import traceback

@@ -1,5 +1,7 @@
 """
-The table of cases: what a page, a filter, a sort or a count needs of the results of a run. It holds no content (ADR-0068).
+The table of cases: what a page, a filter, a sort or a count needs of the results of a run.
+
+It holds no content (ADR-0068).
 
 One row describes consecutive results, as they were recorded together: their counts, and their columns as octets.
 """
@@ -19,9 +21,10 @@ class CaseColumns(Struct, frozen=True, kw_only=True, array_like=True):
     """
     The columns of some results. Result number i has the pattern `patterns[index[i]]`.
 
-    A pattern begins with the outcome of the case, then has the outcome of each check by its number in the run. `index` has one octet a
-    result, or two (little-endian) if there are more than 256 patterns. The other columns have eight octets a result (a double; NaN:
-    unknown), or are empty: then nothing is known, and the score is the share of the checks that passed.
+    A pattern begins with the outcome of the case, then has the outcome of each check by its number in the run. `index`
+    has one octet a result, or two (little-endian) if there are more than 256 patterns. The other columns have eight
+    octets a result (a double; NaN: unknown), or are empty: then nothing is known, and the score is the share of the
+    checks that passed.
     """
 
     patterns: tuple[str, ...]
@@ -93,12 +96,16 @@ class RunGroup(Struct, frozen=True, kw_only=True):
 
 
 class CaseTable(Protocol):
-    """The part of a store that holds the table of cases. Rows are written by `commit`, with the events of their unit."""
+    """
+    The part of a store that holds the table of cases. Rows are written by `commit`, with the events of their unit.
+    """
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
     ) -> Sequence[CaseBlock]:
-        """The next rows that reach `start` or beyond. `holding`: only rows that have a result with one of these outcomes."""
+        """
+        The next rows that reach `start` or beyond. `holding`: only rows that have a result with one of these outcomes.
+        """
         ...
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
@@ -119,7 +126,9 @@ class CaseTable(Protocol):
         metadata: Mapping[str, Any] = NOTHING,
     ) -> None:
         """
-        Write rows of such a run, which has ended, except those that exist. `next`: where to continue; None: it is complete.
+        Write rows of such a run, which has ended, except those that exist.
+
+        `next`: where to continue; None: it is complete.
 
         `metadata` is added to that of the run.
         """

@@ -57,10 +57,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """
-    A rule over the tool calls of a trial. `calls` is a JSONPath over the list of calls, such as `$[?@.tool == 'bank:pay']`.
+    A rule over the tool calls of a trial.
 
-    Each selected call breaks the rule; with `after` only one before which no call that `after` selects succeeded; with `max` only those
-    beyond this number.
+    `calls` is a JSONPath over the list of calls, such as `$[?@.tool == 'bank:pay']`.
+
+    Each selected call breaks the rule; with `after` only one before which no call that `after` selects succeeded; with
+    `max` only those beyond this number.
     """
 
     name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]

@@ -25,8 +25,8 @@ class Destruction(msgspec.Struct, frozen=True, kw_only=True):
     """
     What became of the retired data keys of a tenant.
 
-    `runs`: these are still encrypted with one, so nothing was destroyed. `emptied`: no log of the store has the old bytes; None: the
-    database keeps its logs itself.
+    `runs`: these are still encrypted with one, so nothing was destroyed. `emptied`: no log of the store has the old
+    bytes; None: the database keeps its logs itself.
     """
 
     keys: int = 0
@@ -50,7 +50,10 @@ class TenantContents(Protocol):
     async def delete_documents(
         self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
     ) -> int:
-        """Delete a batch of the documents of a tenant except those of the kept kinds, and return its size. Repeat until it is 0."""
+        """
+        Delete a batch of the documents of a tenant except those of the kept kinds, and return its size. Repeat until it
+        is 0.
+        """
         ...
 
     async def compact(self) -> bool:
@@ -63,7 +66,9 @@ class TenantContents(Protocol):
 
     async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
         """
-        Destroy the retired data keys of a tenant, and empty the logs of the store. The documents that stay get the new key.
+        Destroy the retired data keys of a tenant, and empty the logs of the store.
+
+        The documents that stay get the new key.
 
         `lines` are written with it, if there was a key.
         """

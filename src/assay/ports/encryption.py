@@ -4,7 +4,9 @@ from typing import NamedTuple, Protocol
 
 
 class Cipher(Protocol):
-    """Encrypts records at rest. `place` names the row and column, so that a ciphertext cannot be moved to another one."""
+    """
+    Encrypts records at rest. `place` names the row and column, so that a ciphertext cannot be moved to another one.
+    """
 
     @property
     def key_id(self) -> str:
@@ -28,7 +30,10 @@ class Cipher(Protocol):
 
 
 class ReencryptStep(NamedTuple):
-    """One step: the number of records, the cursor of the next step ("" ends it), and the number of data keys that were encrypted again."""
+    """
+    One step: the number of records, the cursor of the next step ("" ends it), and the number of data keys that were
+    encrypted again.
+    """
 
     records: int
     cursor: str

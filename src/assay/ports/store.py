@@ -62,7 +62,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def erased_by(self) -> str:
-        """What erased its content: `RETENTION` or `DELETION`; an empty text if a person erased this run, or nothing did."""
+        """
+        What erased its content: `RETENTION` or `DELETION`; an empty text if a person erased this run, or nothing did.
+        """
         return self.metadata.get(ERASED_BY, "")
 
     @property
@@ -98,7 +100,8 @@ class EvidenceChunk(msgspec.Struct, frozen=True, kw_only=True):
     """
     A stored chunk of evidence: one value under a key, or consecutive values of a numbered series, one per line.
 
-    A million results are some thousand chunks of kind `results`; about 1 MB each is a good size. Chunks of one key do not overlap.
+    A million results are some thousand chunks of kind `results`; about 1 MB each is a good size. Chunks of one key do
+    not overlap.
     """
 
     kind: str
@@ -213,8 +216,9 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """
     A filter for runs, newest first. `before` is (created, id) of the last run of the previous page.
 
-    In another order, equal runs are newest first, or oldest first if `ascending`. Runs without the number come last, newest first.
-    `beyond` is then (number, created, id) of the last run of the previous page; the number of a duration is in microseconds.
+    In another order, equal runs are newest first, or oldest first if `ascending`. Runs without the number come last,
+    newest first. `beyond` is then (number, created, id) of the last run of the previous page; the number of a duration
+    is in microseconds.
     """
 
     tenant: str | None = None
@@ -237,8 +241,9 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     """
     Stores runs with their events and evidence, and documents.
 
-    It raises Conflict if a precondition fails and EnvironmentFailure if the database cannot be read or written. A commit that
-    returned is durable. A commit that raised EnvironmentFailure, or whose caller was cancelled, is written as a whole or not at all.
+    It raises Conflict if a precondition fails and EnvironmentFailure if the database cannot be read or written. A
+    commit that returned is durable. A commit that raised EnvironmentFailure, or whose caller was cancelled, is written
+    as a whole or not at all.
     """
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
@@ -246,7 +251,9 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
         ...
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
-        """Return the run, or None. With a tenant, another tenant's run is None too; without one, any run is returned."""
+        """
+        Return the run, or None. With a tenant, another tenant's run is None too; without one, any run is returned.
+        """
         ...
 
     async def runs(self, query: RunQuery) -> list[Run]: ...
@@ -278,7 +285,9 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
-        """Return the next chunks of a key that reach `start` or beyond. Continue with `last + 1` until the list is empty."""
+        """
+        Return the next chunks of a key that reach `start` or beyond. Continue with `last + 1` until the list is empty.
+        """
         ...
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
@@ -287,7 +296,9 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
 
     async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
         """
-        Delete a batch of the evidence of some runs and return its size. Repeat until it is 0: then no file of the store holds it.
+        Delete a batch of the evidence of some runs and return its size.
+
+        Repeat until it is 0: then no file of the store holds it.
 
         A batch has `limit` chunks at most, and fewer if they are large.
         """
@@ -300,7 +311,9 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     ) -> list[Document]: ...
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        """Delete a batch of documents of a kind that were last written before then, of all tenants; return their number."""
+        """
+        Delete a batch of documents of a kind that were last written before then, of all tenants; return their number.
+        """
         ...
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
@@ -333,11 +346,16 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     async def release(self, run: str, holder: str) -> None: ...
 
     async def forgive(self, run: str, holder: str) -> None:
-        """`holder` has lost this run to another and is alive: it had paused, so the takeover does not count as a lost process."""
+        """
+        `holder` has lost this run to another and is alive: it had paused, so the takeover does not count as a lost
+        process.
+        """
         ...
 
     async def ping(self) -> None:
-        """Raise EnvironmentFailure if the database does not answer, or cannot be written. It takes two seconds at most."""
+        """
+        Raise EnvironmentFailure if the database does not answer, or cannot be written. It takes two seconds at most.
+        """
         ...
 
     async def close(self) -> None:

@@ -12,7 +12,8 @@ from assay.ports.telemetry import telemetry
 
 log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # commands report errors themselves
-STOP_SECONDS = 28.0  # for open responses (15), units in flight (10) and the database to end, once a process is asked to stop
+# for open responses (15), units in flight (10) and the database to end, once a process is asked to stop
+STOP_SECONDS = 28.0
 END_SECONDS = 2.0  # for threads to end, once all is closed
 FORCED = 1  # the exit code of a process that did not end by itself
 SOON, LATE = 0.5, 30.0  # seconds until a task restarts: at first, and at most
@@ -50,14 +51,17 @@ async def run_guarded(name: str, awaitable: Awaitable[Any], *passing: type[Excep
 
 def end_process_after(seconds: float, left: Callable[[], str]) -> None:
     """
-    End this process by force after these seconds, if it still runs. Its exit code is then 1, and one line says what was left.
+    End this process by force after these seconds, if it still runs.
+
+    Its exit code is then 1, and one line says what was left.
 
     A thread that waits for a database cannot be stopped, and Python waits for its threads before it ends.
     """
 
     def end() -> None:
         log.error(
-            "the process did not end within %g s, because something waits, such as for a database; it ends by force: %s",
+            "the process did not end within %g s, because something waits, such as for a database; it ends "
+            "by force: %s",
             seconds,
             left(),
         )

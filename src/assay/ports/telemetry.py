@@ -1,7 +1,8 @@
 """
 Metrics and trace spans of this process.
 
-Labels are names that assay or the operator chose: routes, kinds, statuses, providers. They never hold content or a tenant.
+Labels are names that assay or the operator chose: routes, kinds, statuses, providers. They never hold content or a
+tenant.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""What a conductor tells an engine about its units: for which tenant, how urgent, and who watches those that this process executes."""
+"""
+What a conductor tells an engine about its units: for which tenant, how urgent, and who watches those that this process
+executes.
+"""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar

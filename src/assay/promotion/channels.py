@@ -1,4 +1,7 @@
-"""Channels: which version a run gets (openwop-contract §9.3). The draw depends on the run alone, so that a retry draws the same."""
+"""
+Channels: which version a run gets (openwop-contract §9.3). The draw depends on the run alone, so that a retry draws the
+same.
+"""
 
 from hashlib import blake2s
 

@@ -1,4 +1,6 @@
-"""Reads the evidence for a promotion, and the preconditions under which it still holds when the promotion is written."""
+"""
+Reads the evidence for a promotion, and the preconditions under which it still holds when the promotion is written.
+"""
 
 from datetime import datetime
 from typing import NamedTuple

@@ -17,7 +17,10 @@ OVERRIDES = ("model", "temperature", "maxTokens", "promptOverrides")
 
 
 class Deviation(NamedTuple):
-    """A reason why a run did not measure the installed agent on the installed suite: the code of the condition, and a text."""
+    """
+    A reason why a run did not measure the installed agent on the installed suite: the code of the condition, and a
+    text.
+    """
 
     code: str
     text: str
@@ -25,9 +28,12 @@ class Deviation(NamedTuple):
 
 async def read_deviations(store: Store, run: Run, *, compares: bool) -> list[Deviation]:
     """
-    Every deviation of a run that has its content. A run without its content has none here: its erasure is a condition of its own.
+    Every deviation of a run that has its content.
 
-    `compares`: the mode `regression` may not be left out. Without another active version there is no baseline to compare with.
+    A run without its content has none here: its erasure is a condition of its own.
+
+    `compares`: the mode `regression` may not be left out. Without another active version there is no baseline to
+    compare with.
     """
     try:
         header = await read_request(store, run.id)
@@ -67,7 +73,10 @@ async def _deviations(
 
 
 async def _has_installed_content(store: Store, tenant: str, header: EvalHeader) -> bool:
-    """Whether the suite of the run is the installed one of its id and version. A suite that is not installed has no other content."""
+    """
+    Whether the suite of the run is the installed one of its id and version. A suite that is not installed has no other
+    content.
+    """
     resolver = SuiteResolver(SuiteStore(store), PackStore(store))
     try:
         found = await resolver.resolve(tenant, f"{header.suite_id}@{header.suite_version}")

@@ -18,7 +18,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class VersionRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record of one version. `channels` has the serial number of each binding: the newest version of a channel comes first."""
+    """
+    The record of one version. `channels` has the serial number of each binding: the newest version of a channel comes
+    first.
+    """
 
     state: State = "draft"
     canary: int = FULL
@@ -69,7 +72,10 @@ def decode(document: Document) -> AgentRecords:
     try:
         return _decode(document.data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        message = f"the stored deployments of {document.key} are damaged: `assay audit verify` says whether they were changed"
+        message = (
+            f"the stored deployments of {document.key} are damaged: `assay audit verify` says whether "
+            "they were changed"
+        )
         raise EnvironmentFailure(message) from None
 
 

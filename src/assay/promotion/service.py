@@ -79,7 +79,10 @@ class PromotionService:
         self._initial = initial
 
     async def deployments(self, tenant: str, agent_id: str) -> list[AgentDeployment]:
-        """The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown agent."""
+        """
+        The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown
+        agent.
+        """
         stored, installed = await self._read(tenant, agent_id)
         return wire_records(stored.records, {*installed, *stored.records.versions})
 
@@ -98,7 +101,8 @@ class PromotionService:
         """
         Apply a transition, or suspend it until it is approved. `run` is the id of the management run.
 
-        Refusals: Forbidden, NotFound (the agent), InvalidRequest (version, state, channel, canary), EvalGateUnmet, Conflict.
+        Refusals: Forbidden, NotFound (the agent), InvalidRequest (version, state, channel, canary), EvalGateUnmet,
+        Conflict.
         """
         request, tenant = without_secrets(request), principal.tenant
         change = TransitionWriter(
@@ -281,7 +285,10 @@ class PromotionService:
     async def _read(
         self, tenant: str, agent_id: str, version: str | None = None
     ) -> tuple[StoredRecords, set[str]]:
-        """The records and the installed versions; an agent may have more versions than it lists. NotFound: an unknown agent."""
+        """
+        The records and the installed versions; an agent may have more versions than it lists. NotFound: an unknown
+        agent.
+        """
         installed = set(await self._agents.versions(tenant, agent_id) if _is_name(agent_id) else ())
         stored = await self._records(tenant, agent_id) if _is_name(agent_id) else None
         if stored is None or not (installed or stored.records.versions):
@@ -309,7 +316,10 @@ def _check_same_step(pending: ManagementRequest, planned: Planned) -> None:
 
 
 def _lookups(records: AgentRecords, version: str) -> list[str]:
-    """The versions that a transition of this version concerns: itself, and those it may be rolled back to, newest binding first."""
+    """
+    The versions that a transition of this version concerns: itself, and those it may be rolled back to, newest binding
+    first.
+    """
     serving = [name for name, one in records.versions.items() if one.state in ("active", "paused")]
     serving.sort(key=lambda name: max(records.of(name).channels.values(), default=0), reverse=True)
     return [*dict.fromkeys((version, records.of(version).replaces or version, *serving))][:MAX_LOOKUPS]

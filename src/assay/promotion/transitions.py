@@ -1,4 +1,7 @@
-"""The state machine of deployments (openwop-contract §9.3): which transitions are possible, and what each changes. Pure functions."""
+"""
+The state machine of deployments (openwop-contract §9.3): which transitions are possible, and what each changes. Pure
+functions.
+"""
 
 from collections.abc import Collection
 
@@ -77,7 +80,10 @@ def plan_transition(records: AgentRecords, request: TransitionRequest, installed
     if request.transition == "rollback" and not problems:
         follows = _rollback_target(records, version, installed)
         if not follows:
-            message = f"there is no earlier version to roll {version} back to: it must be active or paused, and installed"
+            message = (
+                f"there is no earlier version to roll {version} back to: it must be active or paused, "
+                "and installed"
+            )
             problems.append(Problem("version", message))
     elif target == "active" and request.transition == "promote":
         follows = _predecessor(records, request)
@@ -176,7 +182,10 @@ def _promotion_target(
 ) -> tuple[State, list[Problem]]:
     version, target = request.version, NEXT.get(record.state)
     if target is None:
-        message = f"{version} is {record.state}: promote leads from draft to test, staged and active, or from paused to active"
+        message = (
+            f"{version} is {record.state}: promote leads from draft to test, staged and active, or "
+            "from paused to active"
+        )
         return "active", [Problem("transition", message)]
     problems: list[Problem] = []
     if request.to_state is not UNSET and request.to_state != target:
@@ -231,7 +240,9 @@ def _predecessor(records: AgentRecords, request: TransitionRequest) -> str:
 
 
 def _rollback_target(records: AgentRecords, version: str, installed: Collection[str]) -> str:
-    """The version that was on a channel before this one, newest binding first; without a channel, the one it replaced."""
+    """
+    The version that was on a channel before this one, newest binding first; without a channel, the one it replaced.
+    """
     record = records.of(version)
     earlier = [
         (other.channels[channel], name)

@@ -30,7 +30,8 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     description: str = ""
     model_class: ModelClass = "general"
     free: bool = False  # its usage costs nothing: without a report the cost is 0, not unknown
-    # The allow-list of `<scope>:<tool-id>`. None: not configured; the agent may use the task's fixtures and no live tool.
+    # The allow-list of `<scope>:<tool-id>`. None: not configured; the agent may use the task's fixtures and no live
+    # tool.
     tools: tuple[str, ...] | None = None
     memory: MemoryShape = MemoryShape()
     takes_tools: bool = True  # it can call tools through the host (openwop-contract §6.3)
@@ -106,7 +107,9 @@ class ToolReturned(TimedStep, frozen=True, kw_only=True, tag="tool-returned"):
 
 
 class ToolAttempt(Struct, frozen=True, kw_only=True):
-    """A tool call that an agent tried, with its arguments as they came. A refused one is not a step, and no event has it."""
+    """
+    A tool call that an agent tried, with its arguments as they came. A refused one is not a step, and no event has it.
+    """
 
     tool: str
     arguments: Any
@@ -135,8 +138,10 @@ Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep |
 
 class InvocationResult(Struct, frozen=True, kw_only=True):
     """
-    How an invocation ended. An agent that raised, timed out, refused or returned an invalid value was measured: its outcome is
-    `failed` or `refused`.
+    How an invocation ended.
+
+    An agent that raised, timed out, refused or returned an invalid value was measured: its outcome is `failed` or
+    `refused`.
 
     `result` is a JSON value if the outcome is `completed`. `error` is a message, and is content.
     """

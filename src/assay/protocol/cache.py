@@ -1,8 +1,9 @@
 """
 Caches for values from requests: bounded in bytes, with a fair share for every owner.
 
-A cache that counts entries grows with the size of the requests. This one adds up an estimate of the bytes of its entries. It
-evicts the oldest entries of the owner that holds the most bytes, so that one tenant does not evict another's entries.
+A cache that counts entries grows with the size of the requests. This one adds up an estimate of the bytes of its
+entries. It evicts the oldest entries of the owner that holds the most bytes, so that one tenant does not evict
+another's entries.
 """
 
 import threading

@@ -18,7 +18,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message of a conversation. An assistant's may request tool calls; a `tool` message answers the call it names."""
+    """
+    A message of a conversation. An assistant's may request tool calls; a `tool` message answers the call it names.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -50,10 +52,12 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A model's answer, unchanged. An answer that is cut off (`finish_reason` "length"), filtered or refused is a completion too.
+    A model's answer, unchanged.
 
-    If the request had a schema, `value` is the parsed JSON, or unset with a `problem`. An unknown cost is None. A cached
-    completion costs 0.0; `saved_usd` is what it cost originally.
+    An answer that is cut off (`finish_reason` "length"), filtered or refused is a completion too.
+
+    If the request had a schema, `value` is the parsed JSON, or unset with a `problem`. An unknown cost is None. A
+    cached completion costs 0.0; `saved_usd` is what it cost originally.
     """
 
     text: str

@@ -1,9 +1,9 @@
 """
 Members that occur twice in an object of a JSON text. A decoder keeps the last one and says nothing.
 
-The text is compared with what its decoded value encodes to. Only a text that may have a duplicate is read again, member by member.
-That takes half the time of decoding. Of a long stream of lines, all in its first part are looked at, and then one in sixteen: a program
-that writes a member twice does so in every line.
+The text is compared with what its decoded value encodes to. Only a text that may have a duplicate is read again, member
+by member. That takes half the time of decoding. Of a long stream of lines, all in its first part are looked at, and
+then one in sixteen: a program that writes a member twice does so in every line.
 """
 
 import json
@@ -20,12 +20,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 def is_sampled(end: int) -> bool:
-    """Whether a line that ends at this offset of a stream is looked at. With several processes the offsets are the same."""
+    """
+    Whether a line that ends at this offset of a stream is looked at. With several processes the offsets are the same.
+    """
     return end <= ALL_UNTIL or not end & SKIPPED
 
 
 def duplicate_member(text: bytes, value: Any) -> str | None:
-    """The path of the first member that an object of this text has twice, such as `output.value.score`; None if there is none."""
+    """
+    The path of the first member that an object of this text has twice, such as `output.value.score`; None if there is
+    none.
+    """
     encoded = _encode(value)
     if encoded == text:
         return None

@@ -48,7 +48,8 @@ class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     One evaluation unit (FEP 2.1). `input` may be any JSON value, and so may `expected` (FEP-1).
 
-    Additional members are stored, addressable and returned (FEP-10). In Python, pass a case with additional members as a dict.
+    Additional members are stored, addressable and returned (FEP-10). In Python, pass a case with additional members as
+    a dict.
     """
 
     __test__ = False  # for pytest, which collects classes by this name

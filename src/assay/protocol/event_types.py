@@ -1,4 +1,7 @@
-"""Every type of event that a run of OpenWOP may have here, with its payload (openwop-contract §5): the document of channels is made of it."""
+"""
+Every type of event that a run of OpenWOP may have here, with its payload (openwop-contract §5): the document of
+channels is made of it.
+"""
 
 from assay.protocol import deployments, events, orchestration
 from assay.protocol.events import Payload

@@ -1,8 +1,9 @@
 """
 Payloads of run events (openwop-contract §5). `event_types` maps event names to them.
 
-No payload has a field for content. Members that may carry content (`inputs`, `outputs`, `reasoning`, a tool's `outcome` and
-`error`, an agent's `decision`) are stored as evidence, see `protocol.event_record`; a docstring `Content:` names them.
+No payload has a field for content. Members that may carry content (`inputs`, `outputs`, `reasoning`, a tool's `outcome`
+and `error`, an agent's `decision`) are stored as evidence, see `protocol.event_record`; a docstring `Content:` names
+them.
 """
 
 from typing import Any, Literal
@@ -163,7 +164,10 @@ class EvalScored(Payload, frozen=True, kw_only=True):
 
 
 class TrialEnded(Payload, frozen=True, kw_only=True):
-    """`assay.trial.ended`, assay's own event: one of several trials, or a trial without a score because it was not measured."""
+    """
+    `assay.trial.ended`, assay's own event: one of several trials, or a trial without a score because it was not
+    measured.
+    """
 
     task_id: str
     trial: int = msgspec.field(default=0)

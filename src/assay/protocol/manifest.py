@@ -1,4 +1,7 @@
-"""AgentManifest (RFC 0003, openwop-contract §7.1): the description of one agent in a pack, with the `role` of RFC 0131. Unknown members are refused."""
+"""
+AgentManifest (RFC 0003, openwop-contract §7.1): the description of one agent in a pack, with the `role` of RFC 0131.
+Unknown members are refused.
+"""
 
 from typing import Annotated, Any, Literal
 

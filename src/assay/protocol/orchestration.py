@@ -1,4 +1,7 @@
-"""Payloads of workflow events (openwop-contract §5, §13): nodes, interrupts, decisions, hand-offs. Content is stored apart, see `protocol.event_record`."""
+"""
+Payloads of workflow events (openwop-contract §5, §13): nodes, interrupts, decisions, hand-offs. Content is stored
+apart, see `protocol.event_record`.
+"""
 
 from typing import Literal
 
@@ -136,7 +139,10 @@ class ChainEvent(Payload, frozen=True, kw_only=True):
 
 
 class ConfidenceEscalated(Payload, frozen=True, kw_only=True):
-    """`core.workflowChain.confidence-escalated` (openwop-contract §13.6). Content: the complete `originalDecision`, if it has texts."""
+    """
+    `core.workflowChain.confidence-escalated` (openwop-contract §13.6). Content: the complete `originalDecision`, if it
+    has texts.
+    """
 
     confidence: float
     floor: float

@@ -1,4 +1,6 @@
-"""Requests and responses for OpenWOP runs (openwop-contract §3). Unknown members are refused, except in `configurable`."""
+"""
+Requests and responses for OpenWOP runs (openwop-contract §3). Unknown members are refused, except in `configurable`.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -97,7 +99,10 @@ class BulkCancelResponse(_Closed, frozen=True, kw_only=True):
 
 
 class EventPage(_Closed, frozen=True, kw_only=True):
-    """GET /v1/runs/{runId}/events/poll, and the stream as JSON. `isComplete`: the run has ended, and no event follows this page."""
+    """
+    GET /v1/runs/{runId}/events/poll, and the stream as JSON. `isComplete`: the run has ended, and no event follows this
+    page.
+    """
 
     run_id: str
     run_status: str
@@ -107,7 +112,10 @@ class EventPage(_Closed, frozen=True, kw_only=True):
 
 
 class InterruptRequest(_Closed, frozen=True, kw_only=True):
-    """POST /v1/runs/{runId}/interrupts/{nodeId}. An approval takes `{"action": "accept" | "reject"}`, a clarification any value."""
+    """
+    POST /v1/runs/{runId}/interrupts/{nodeId}. An approval takes `{"action": "accept" | "reject"}`, a clarification any
+    value.
+    """
 
     resume_value: Any
 

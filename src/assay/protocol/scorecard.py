@@ -1,4 +1,7 @@
-"""EvalSummary (RFC 0081 §C, openwop-contract §6.4): the scorecard. It is closed at every level and has no field for content."""
+"""
+EvalSummary (RFC 0081 §C, openwop-contract §6.4): the scorecard. It is closed at every level and has no field for
+content.
+"""
 
 from typing import Annotated, Literal
 

@@ -1,10 +1,10 @@
 """
 Finds secrets by their format, in linear time.
 
-One regular expression with all patterns as alternatives finds the same; a test compares the two. It is quadratic for two
-patterns, on texts such as `eyJ-eyJ-eyJ-`, because each start reads to the end of the same run. Those two have a scanner that
-reads a run once. The other patterns decide within a bounded number of characters, or consume what they read; a search for a
-literal part finds their starts.
+One regular expression with all patterns as alternatives finds the same; a test compares the two. It is quadratic for
+two patterns, on texts such as `eyJ-eyJ-eyJ-`, because each start reads to the end of the same run. Those two have a
+scanner that reads a run once. The other patterns decide within a bounded number of characters, or consume what they
+read; a search for a literal part finds their starts.
 """
 
 import re
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from assay.lazy_pattern import lazy_pattern
 
-# The first pattern that matches names the secret. The group `secret_…` is the part to redact; without one, the whole match.
+# The first pattern that matches names the secret. The group `secret_…` is the part to redact; without one, the whole
+# match.
 SHAPES: tuple[tuple[str, str], ...] = (
     ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),

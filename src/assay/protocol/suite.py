@@ -1,4 +1,7 @@
-"""AgentEvalSuite (RFC 0081 §A, openwop-contract §6.1). Unknown members are refused, except in `input`, `value`, `response` and memory entries."""
+"""
+AgentEvalSuite (RFC 0081 §A, openwop-contract §6.1). Unknown members are refused, except in `input`, `value`, `response`
+and memory entries.
+"""
 
 from typing import Annotated, Any, Literal
 

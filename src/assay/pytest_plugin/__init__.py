@@ -1,8 +1,8 @@
 """
 The pytest plugin: evaluations as tests. docs/pytest.md is its guide.
 
-pytest imports this module in every session of an environment that has assay, so it has only hooks and imports nothing else of assay.
-The work is in the modules beside it. They are imported when a mark, a fixture or a data file needs them.
+pytest imports this module in every session of an environment that has assay, so it has only hooks and imports nothing
+else of assay. The work is in the modules beside it. They are imported when a mark, a fixture or a data file needs them.
 """
 
 from collections.abc import Callable, Generator
@@ -50,7 +50,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A mark that could have no effect is refused: unittest's methods have no parameters."""
     if any(mark.name == "assay" for mark in item.own_markers) and not hasattr(item, "callspec"):
         raise pytest.UsageError(
-            f"{item.nodeid}: @pytest.mark.assay needs a function, or a method of a class that is not a unittest.TestCase"
+            f"{item.nodeid}: @pytest.mark.assay needs a function, or a method of a class that is not a "
+            "unittest.TestCase"
         )
 
 
@@ -112,7 +113,10 @@ def evaluate(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 class Reports:
-    """Collects what the items of a session measured, from this process or from the workers of xdist, and stores it at the end."""
+    """
+    Collects what the items of a session measured, from this process or from the workers of xdist, and stores it at the
+    end.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

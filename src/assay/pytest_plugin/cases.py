@@ -63,7 +63,10 @@ class CaseRun(Struct):
 
 
 class SampleRun(Struct):
-    """All cases of a group, as the parameter of one item: a sample passes if every case passes in it (`pass_mode="sample"`)."""
+    """
+    All cases of a group, as the parameter of one item: a sample passes if every case passes in it
+    (`pass_mode="sample"`).
+    """
 
     group: CaseGroup
 

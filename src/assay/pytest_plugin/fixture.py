@@ -38,8 +38,8 @@ class Evaluator:
         """
         Run the checks on the outputs, or on what the agent answers `samples` times for each case.
 
-        `cases`, `outputs` and `checks` are lists, or names of files relative to the test. The test fails if fewer results than
-        `min_pass_rate` pass; with None it only measures.
+        `cases`, `outputs` and `checks` are lists, or names of files relative to the test. The test fails if fewer
+        results than `min_pass_rate` pass; with None it only measures.
         """
         if min_pass_rate is not None and not 0 <= min_pass_rate <= 1:
             raise CaseNotPassed(

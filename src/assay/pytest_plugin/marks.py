@@ -121,7 +121,8 @@ def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
     problems += contradictions(options)
     if not problems and options.suite is None and not options.bar.accepts([True] * samples):
         problems.append(
-            f"decide_by='lower_bound': {samples} of {samples} samples have a lower bound below {options.bar.min_pass_rate:g}, so no case "
+            f"decide_by='lower_bound': {samples} of {samples} samples have a lower bound below "
+            f"{options.bar.min_pass_rate:g}, so no case "
             "can pass: use more samples or a lower min_pass_rate"
         )
     if problems:

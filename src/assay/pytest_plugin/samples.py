@@ -27,7 +27,9 @@ class Sample(Struct, kw_only=True):
 
 
 def call_samples(function: Callable[..., Any], arguments: Mapping[str, Any], count: int) -> list[Sample]:
-    """Call it `count` times: a coroutine function at once on one event loop, another one after the other in this thread."""
+    """
+    Call it `count` times: a coroutine function at once on one event loop, another one after the other in this thread.
+    """
     wrapped = getattr(function, "__wrapped__", None)
     if inspect.iscoroutinefunction(wrapped):
         function = wrapped  # a plugin for asyncio has wrapped it and would drop its value
@@ -65,7 +67,10 @@ async def _call_async(function: Callable[..., Any], arguments: Mapping[str, Any]
 
 
 def score_samples(case: Any, checks: Any, samples: Sequence[Sample]) -> list[TestCaseResult]:
-    """The result of each sample, in order. A sample that raised has no value: its checks fail or, mostly, are not measured."""
+    """
+    The result of each sample, in order. A sample that raised has no value: its checks fail or, mostly, are not
+    measured.
+    """
     values = [at for at, sample in enumerate(samples) if sample.error is None]
     outputs = [_output(samples[at], at, len(samples)) for at in values]
     scored = evaluate_sync([case] * len(values), outputs, checks).results if values else []
@@ -89,7 +94,10 @@ def _output(sample: Sample, at: int, count: int) -> dict[str, Any]:
 
 
 def _agent_that_raises(error: BaseException) -> Callable[[Any], Any]:
-    """An agent that ends as the function did: its own assertion is a failure, a refusal a refusal, anything else is not measured."""
+    """
+    An agent that ends as the function did: its own assertion is a failure, a refusal a refusal, anything else is not
+    measured.
+    """
 
     async def agent(task: Any) -> Any:
         if isinstance(error, AgentRefusal):

@@ -1,4 +1,7 @@
-"""Suites as tests: one item for each task. The suite runs once in a session, also under xdist; its items report their tasks."""
+"""
+Suites as tests: one item for each task. The suite runs once in a session, also under xdist; its items report their
+tasks.
+"""
 
 import asyncio
 import fcntl
@@ -149,7 +152,10 @@ def _name_of(item: pytest.Item, run: HasTask) -> str:
 
 
 def _shared_report(item: pytest.Item, group: SuiteGroup, agent: Any) -> SuiteReport:
-    """The report of the suite. Under xdist, the first worker that needs it runs the suite; the others wait and read its file."""
+    """
+    The report of the suite. Under xdist, the first worker that needs it runs the suite; the others wait and read its
+    file.
+    """
     reports = item.config.stash.setdefault(REPORTS, {})
     if group.name in reports:
         return reports[group.name]

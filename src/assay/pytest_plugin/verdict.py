@@ -23,14 +23,19 @@ MAX_DIGITS = 17
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """The bar of a case: the share of its samples that must pass, decided by the estimate or by its lower bound (95%, Wilson)."""
+    """
+    The bar of a case: the share of its samples that must pass, decided by the estimate or by its lower bound (95%,
+    Wilson).
+    """
 
     min_pass_rate: float = 1.0
     decide_by: DecideBy = "estimate"
     check_mode: CheckMode = "all"
 
     def accepts(self, outcomes: Sequence[bool], cases: Sequence[str] = ()) -> bool:
-        """`cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (FEP-46)."""
+        """
+        `cases` are the ids of the cases of these outcomes, if there are several: an interval counts cases (FEP-46).
+        """
         low = sum(outcomes) / len(outcomes) if self.decide_by == "estimate" else lower_bound(outcomes, cases)
         return low >= self.min_pass_rate
 
@@ -82,7 +87,10 @@ def decide(
     if bar.decide_by == "lower_bound":
         bound = f", lower bound {beside(lower_bound(pessimistic, cases), bar.min_pass_rate)}"
     aside = f", {unknown} not measured" if unknown else ""
-    headline = f"{passed} of {total} {noun}{'' if total == 1 else 's'} passed{bound}{aside}; expected {bar.min_pass_rate:g}"
+    headline = (
+        f"{passed} of {total} {noun}{'' if total == 1 else 's'} passed{bound}{aside}; expected "
+        f"{bar.min_pass_rate:g}"
+    )
     return Verdict(True if worst else None if best else False, headline)
 
 

@@ -17,7 +17,10 @@ LEAVE = 2.0  # seconds until the next adoption, when the last one left runs to a
 
 
 class AdoptionPace(NamedTuple):
-    """How a process adopts runs: `limit` at a time every `seconds` (0: at heartbeats), while it conducts fewer than `most`."""
+    """
+    How a process adopts runs: `limit` at a time every `seconds` (0: at heartbeats), while it conducts fewer than
+    `most`.
+    """
 
     seconds: float = 0.0
     limit: int = LIMIT

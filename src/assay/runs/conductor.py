@@ -154,7 +154,10 @@ class Conductor:
             await self._store.release(self._run.id, self._holder)
 
     async def _is_cancelled(self) -> bool:
-        """Whether the run was cancelled. The store may know it before this process does: other processes stop their units at once."""
+        """
+        Whether the run was cancelled. The store may know it before this process does: other processes stop their units
+        at once.
+        """
         if self._stopped.is_set():
             return True
         run = await self._store.run(self._run.id)

@@ -1,8 +1,9 @@
 """
 Copies the record of a run into a new run (openwop-contract §3.7): all of it for a replay, a part for a branch.
 
-No model, judge, tool or clock is asked. Events get new ids, and causes point at those; payloads and timestamps stay. The copy has a holder
-of its own until it is complete. If a crash interrupts it, the executor that adopts the new run ends it as `failed`.
+No model, judge, tool or clock is asked. Events get new ids, and causes point at those; payloads and timestamps stay.
+The copy has a holder of its own until it is complete. If a crash interrupts it, the executor that adopts the new run
+ends it as `failed`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -26,9 +26,12 @@ log = logging.getLogger("assay.runs")
 
 class DelegatingExecutor(RunExecutor):
     """
-    Stores runs and leaves them to workers. It conducts only the end of a run that is cancelled while no worker holds it.
+    Stores runs and leaves them to workers.
 
-    The counts of active runs are those of the whole store, as of the last look, and the runs that started here since then.
+    It conducts only the end of a run that is cancelled while no worker holds it.
+
+    The counts of active runs are those of the whole store, as of the last look, and the runs that started here since
+    then.
     """
 
     counts_store = True
@@ -61,7 +64,10 @@ class DelegatingExecutor(RunExecutor):
             self._leases.orphan(run.id)
 
     async def _release(self, run: Run) -> None:
-        """Hand the run over to workers, with the version of this server: older workers may lack what it planned, so they leave the run."""
+        """
+        Hand the run over to workers, with the version of this server: older workers may lack what it planned, so they
+        leave the run.
+        """
         metadata = {**run.metadata, REQUIRED_VERSION: __version__}
         entry = RunUpdate(run=run.id, holder=self.executor_id, metadata=metadata)
         await self.store.commit(Transaction(entries=[entry]))

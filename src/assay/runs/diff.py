@@ -20,10 +20,11 @@ def diff(
     in_flight: bool,
 ) -> Doc:
     """
-    A RunDiffResponse: the first sequence number that differs, every event that differs, and the differences of the final states.
+    A RunDiffResponse: the first sequence number that differs, every event that differs, and the differences of the
+    final states.
 
-    Events are compared by sequence, type and payload, not by ids, causes or clocks. Where a payload points at an event of its own
-    run, the sequence number of that event is compared. `added` is only in b, `removed` only in a.
+    Events are compared by sequence, type and payload, not by ids, causes or clocks. Where a payload points at an event
+    of its own run, the sequence number of that event is compared. `added` is only in b, `removed` only in a.
     """
     events = list(event_diffs(events_a, events_b))
     response: Doc = {

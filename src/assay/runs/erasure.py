@@ -1,8 +1,8 @@
 """
 Erases the content of a run that has ended (ADR-0045).
 
-Its evidence, its annotations and the stored responses of Idempotency-Keys go. Its log, its scorecard and the audit log stay: they hold
-no content.
+Its evidence, its annotations and the stored responses of Idempotency-Keys go. Its log, its scorecard and the audit log
+stay: they hold no content.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -48,10 +48,12 @@ async def erase_runs(
     requires: Sequence[RequireCount] = (),
 ) -> None:
     """
-    Erase the content of some runs, each with its additional metadata. `outcome` is that of their lines in the audit log.
+    Erase the content of some runs, each with its additional metadata.
 
-    All runs are marked first in one transaction, if `requires` holds, so that no reader finds half of their content. After a crash, a
-    second call completes the first.
+    `outcome` is that of their lines in the audit log.
+
+    All runs are marked first in one transaction, if `requires` holds, so that no reader finds half of their content.
+    After a crash, a second call completes the first.
     """
     for run, _ in chosen:
         if run.status not in CLOSED:

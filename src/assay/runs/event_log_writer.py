@@ -14,8 +14,9 @@ BEHIND = 256  # outcomes that may wait to be written; then `add` waits
 
 class LogWriter:
     """
-    Writes the log of one run whose lease this process holds. `events` is how many events the caller has read: a process that
-    missed some cannot write.
+    Writes the log of one run whose lease this process holds.
+
+    `events` is how many events the caller has read: a process that missed some cannot write.
 
     When a commit fails, `on_failure` is called; the next `add`, or `end`, raises the error.
     """
@@ -32,7 +33,10 @@ class LogWriter:
         events: int = 0,
         metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`executing`: the names of the units in flight, recorded with each result. `metadata`: members that every record of the run has."""
+        """
+        `executing`: the names of the units in flight, recorded with each result. `metadata`: members that every record
+        of the run has.
+        """
         self._store, self._run, self._holder, self._state, self._on_failure = (
             store,
             run,

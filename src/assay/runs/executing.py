@@ -1,4 +1,7 @@
-"""The units of one run that this process executes, recorded so that a death of the process counts for them and for no other."""
+"""
+The units of one run that this process executes, recorded so that a death of the process counts for them and for no
+other.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,9 +16,9 @@ class ExecutingUnits:
     """
     The watch of one run (`assay.ports.units`).
 
-    The first process of a run records its units with each result. A later one records each unit before it executes it: what ended
-    the process before may end this one at once. In the last attempt of a run, units are executed one by one until those that
-    were there each time have ended: so the one that ends its process is found among its neighbours.
+    The first process of a run records its units with each result. A later one records each unit before it executes it:
+    what ended the process before may end this one at once. In the last attempt of a run, units are executed one by one
+    until those that were there each time have ended: so the one that ends its process is found among its neighbours.
     """
 
     def __init__(

@@ -194,10 +194,12 @@ class RunExecutor:
         timeout: float | None = None,
     ) -> Run:
         """
-        Cancel a run that has not ended. Recorded results stay. The `reason` is content: it is stored with the last event.
+        Cancel a run that has not ended.
 
-        `documents` are written at once. The call waits up to `timeout` seconds for the end of the run, then returns it as
-        `cancelling`: the store has the request, even if this process dies.
+        Recorded results stay. The `reason` is content: it is stored with the last event.
+
+        `documents` are written at once. The call waits up to `timeout` seconds for the end of the run, then returns it
+        as `cancelling`: the store has the request, even if this process dies.
         """
         until = None if timeout is None else asyncio.get_running_loop().time() + timeout
         found = await self.get(run, tenant)
@@ -275,7 +277,10 @@ class RunExecutor:
         return follow(self.store, run, after=after, tenant=tenant)
 
     async def close(self, seconds: float = 10.0) -> None:
-        """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes. A database is waited for briefly."""
+        """
+        Start no more runs, give units in flight `seconds` to end, and release the rest for other processes. A database
+        is waited for briefly.
+        """
         self._closing = True
         for task in (self._heartbeat_task, self._adoption_task):
             if task is not None:

@@ -11,7 +11,9 @@ PATIENCE = 15.0
 async def follow(
     store: Store, run: str, *, after: int = -1, tenant: str | None = None
 ) -> AsyncIterator[Event | None]:
-    """Each event once, in order. While nothing happens, None every 15 seconds, so that the caller can send a keep-alive."""
+    """
+    Each event once, in order. While nothing happens, None every 15 seconds, so that the caller can send a keep-alive.
+    """
     while True:
         current = await store.run(run, tenant=tenant)
         if current is None:

@@ -5,7 +5,8 @@ import random
 import time
 from typing import Literal
 
-# The generator is seeded by the system once, and again in a forked child. os.urandom for every id would release the GIL and cost more
+# The generator is seeded by the system once, and again in a forked child. os.urandom for every id would release the GIL
+# and cost more
 # than the rest of a small request.
 _random = random.Random()  # noqa: S311  # an id is not a secret
 os.register_at_fork(after_in_child=_random.seed)

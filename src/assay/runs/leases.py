@@ -7,7 +7,9 @@ HEARTBEATS = 5  # within a lease
 
 
 class Leases:
-    """Every lease belongs to one holder. When its process dies, the lease ends and another process may adopt the run."""
+    """
+    Every lease belongs to one holder. When its process dies, the lease ends and another process may adopt the run.
+    """
 
     def __init__(self, store: Store, holder: str, seconds: float) -> None:
         self._store, self.holder, self.seconds = store, holder, seconds
@@ -26,7 +28,9 @@ class Leases:
         await self._store.release(run, self.holder)
 
     async def forgive(self, run: str) -> None:
-        """This process had paused for longer than its lease. It did not die of the run that another process holds now."""
+        """
+        This process had paused for longer than its lease. It did not die of the run that another process holds now.
+        """
         await self._store.forgive(run, self.holder)
 
     def orphan(self, *runs: str) -> None:

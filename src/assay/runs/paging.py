@@ -19,7 +19,9 @@ async def read_events(store: Store, run: str, *, after: int = -1) -> AsyncIterat
 async def read_chunks(
     store: Store, run: str, kind: str, *, start: int = 0, stop: int | None = None, limit: int = CHUNKS
 ) -> AsyncIterator[EvidenceChunk]:
-    """The evidence of one kind, from item `start` up to `stop`. `limit` is the size of a page: 1 where chunks are large."""
+    """
+    The evidence of one kind, from item `start` up to `stop`. `limit` is the size of a page: 1 where chunks are large.
+    """
     while page := await store.chunks(run, kind, start=start, stop=stop, limit=limit):
         for chunk in page:
             yield chunk
@@ -31,7 +33,10 @@ async def read_chunks(
 async def read_documents(
     store: Store, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = DOCUMENTS
 ) -> AsyncIterator[Document]:
-    """The tenant's documents of one kind whose key has the prefix and follows `after`, by key. `limit` is the size of a page."""
+    """
+    The tenant's documents of one kind whose key has the prefix and follows `after`, by key. `limit` is the size of a
+    page.
+    """
     while page := await store.documents(tenant, kind, prefix=prefix, after=after, limit=limit):
         for document in page:
             yield document

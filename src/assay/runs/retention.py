@@ -1,8 +1,8 @@
 """
 Chooses the runs that lose their evidence by a retention policy (ADR-0080).
 
-One pass reads the runs that have evidence, newest first. A run is created after its baseline, so a run that keeps its evidence is read
-before the baseline that it needs.
+One pass reads the runs that have evidence, newest first. A run is created after its baseline, so a run that keeps its
+evidence is read before the baseline that it needs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,7 +19,9 @@ REMOVABLE = frozenset({"evaluation", "agent-eval", "workflow"})  # a transition 
 
 
 class DeployedRuns(NamedTuple):
-    """The runs that the deployments of a tenant name as their evidence. `unchanged` holds until a deployment changes."""
+    """
+    The runs that the deployments of a tenant name as their evidence. `unchanged` holds until a deployment changes.
+    """
 
     ids: frozenset[str]
     unchanged: RequireCount

@@ -1,7 +1,8 @@
 """
 The statistics of a run: its score with an interval, its cases by outcome, its cost and its latency (ADR-0106).
 
-They are computed once, when the run ends, and stored in its metadata. Every list, page, report and command reads that document.
+They are computed once, when the run ends, and stored in its metadata. Every list, page, report and command reads that
+document.
 """
 
 from collections.abc import Iterable
@@ -19,7 +20,9 @@ STATISTICS = "statistics"  # in the metadata of a run that has ended
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """A number with its 95% interval. `cases` were measured; `method` names the interval; `scale` says how it is written."""
+    """
+    A number with its 95% interval. `cases` were measured; `method` names the interval; `scale` says how it is written.
+    """
 
     name: str
     scale: Scale
@@ -92,8 +95,8 @@ class RunStatistics(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     `score` is null if nothing was measured. `cases` are distinct ids; `results` counts each repeat or trial of a case.
 
-    `pass_rate` is the share of checks of an evaluation. `pass_k` and `pass_at_k` are by k; they are empty if no case is repeated.
-    `cost` is null if the run asked for nothing that has a cost.
+    `pass_rate` is the share of checks of an evaluation. `pass_k` and `pass_at_k` are by k; they are empty if no case is
+    repeated. `cost` is null if the run asked for nothing that has a cost.
     """
 
     score: Score | None = None
@@ -143,7 +146,9 @@ def score_of_mean(name: str, mean: Mean) -> Score:
 
 
 def planned_cases(run: Run, statistics: RunStatistics | None, *, trials: int) -> int | None:
-    """The number of cases that the run has or will have. `trials`: results of a case that `total` in its metadata counts."""
+    """
+    The number of cases that the run has or will have. `trials`: results of a case that `total` in its metadata counts.
+    """
     total: int | None = run.metadata.get("total")
     if total is None or statistics is None or trials > 1:
         return None if total is None else -(-total // trials)

@@ -1,8 +1,9 @@
 """
 The workers that share a store: each has a document that it renews (ADR-0073).
 
-A worker is dead when another one has seen its document unchanged for a lease, by its own clock that never jumps. Then the document
-is deleted: the worker finds that out at its next heartbeat, or before it writes a result, and has lost its units.
+A worker is dead when another one has seen its document unchanged for a lease, by its own clock that never jumps. Then
+the document is deleted: the worker finds that out at its next heartbeat, or before it writes a result, and has lost its
+units.
 """
 
 import asyncio
@@ -121,7 +122,10 @@ class WorkerRegistry:
         return executor
 
     async def beat(self, counts: Callable[[], dict[str, Any]] = dict) -> bool:
-        """Renew the membership; `counts` gives members of the WorkerRecord. False if the membership was lost. An older record never replaces a newer one."""
+        """
+        Renew the membership; `counts` gives members of the WorkerRecord. False if the membership was lost. An older
+        record never replaces a newer one.
+        """
         async with self._beating:
             return await self._beat(self._record(**counts()))
 

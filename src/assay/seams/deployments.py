@@ -1,4 +1,7 @@
-"""What the test-only route for deployments does (openwop-contract §10.5): real transitions of a sample agent, under the policy of this host."""
+"""
+What the test-only route for deployments does (openwop-contract §10.5): real transitions of a sample agent, under the
+policy of this host.
+"""
 
 from typing import Annotated, Any, Literal
 

@@ -1,5 +1,6 @@
 """
-The sample workflows a conformance suite starts by name (openwop-contract §11, §13.11), seeded with OPENWOP_CONFORMANCE_SEED=true.
+The sample workflows a conformance suite starts by name (openwop-contract §11, §13.11), seeded with
+OPENWOP_CONFORMANCE_SEED=true.
 
 Each row is what is special about one; `samples()` writes them out whole.
 """

@@ -1,7 +1,8 @@
 """
 Agreement between judges, or between a judge and people: Cohen's kappa and Krippendorff's alpha.
 
-Both compare the agreement with that of chance. If all answers are in one category, chance agrees too: they are undefined.
+Both compare the agreement with that of chance. If all answers are in one category, chance agrees too: they are
+undefined.
 """
 
 from collections import Counter
@@ -37,7 +38,8 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]], level: float = LEVEL
     """
     Cohen's kappa of two raters, from both answers to each case.
 
-    The interval uses the variance of Fleiss, Cohen and Everitt (1969). It has no width at full agreement and is then left out.
+    The interval uses the variance of Fleiss, Cohen and Everitt (1969). It has no width at full agreement and is then
+    left out.
     """
     table = Counter(pairs)
     total = sum(table.values())

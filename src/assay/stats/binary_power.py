@@ -73,7 +73,8 @@ def _changed(share: float, cases: int) -> tuple[Any, Any]:
 
 def _least_gains(changed: Any, level: float) -> Any:
     """
-    For each number of changed cases, the smallest number of gains at which McNemar's exact test rejects; more than all if none.
+    For each number of changed cases, the smallest number of gains at which McNemar's exact test rejects; more than all
+    if none.
 
     Of many changed cases it is that of the normal distribution with a correction for continuity.
     """

@@ -1,9 +1,9 @@
 """
 The BCa bootstrap interval of a difference of two metrics that are not means, such as medians or F1.
 
-scipy computes it. The cases are drawn in pairs, with a seed: equal input has an equal interval. For few cases the bootstrap
-excludes 0 too often. A permutation test that swaps the runs within cases is exact if the runs are alike, so the interval
-excludes 0 exactly where that test rejects.
+scipy computes it. The cases are drawn in pairs, with a seed: equal input has an equal interval. For few cases the
+bootstrap excludes 0 too often. A permutation test that swaps the runs within cases is exact if the runs are alike, so
+the interval excludes 0 exactly where that test rejects.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ def bootstrap_interval(
     """
     The difference of `statistic(values, axis)` between the runs, with its BCa interval; from 30 to 5,000 cases.
 
-    `p_value` is that of the permutation test; the interval excludes 0 exactly if it is at most 1 - level. If all resamples
-    have the same difference, there is no interval: `low` and `high` are None.
+    `p_value` is that of the permutation test; the interval excludes 0 exactly if it is at most 1 - level. If all
+    resamples have the same difference, there is no interval: `low` and `high` are None.
     """
     cases = len(before)
     if cases != len(after):

@@ -1,11 +1,12 @@
 """
 The mean of a judge corrected by human labels (PPI++: A. Angelopoulos, J. Duchi, T. Zrnic, 2023).
 
-The labels must be a random sample of the judged cases, each drawn with the same probability. Every case has a judgement, so the judge removes
-variance; the labels remove its bias. A useless judge gets the weight 0.
+The labels must be a random sample of the judged cases, each drawn with the same probability. Every case has a
+judgement, so the judge removes variance; the labels remove its bias. A useless judge gets the weight 0.
 
-The corrected mean is that of person - weight * judge over the labels, plus weight * the mean of the judge over all cases. Both are means of one
-value a case in a known range, with Gaffke's limits. Their distances from the means add up as squares (G. Zou, A. Donner, 2008).
+The corrected mean is that of person - weight * judge over the labels, plus weight * the mean of the judge over all
+cases. Both are means of one value a case in a known range, with Gaffke's limits. Their distances from the means add up
+as squares (G. Zou, A. Donner, 2008).
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ class Label(Struct, frozen=True):
 
 class CorrectedMean(Struct, frozen=True):
     """
-    `mean` is corrected, `uncorrected` is the judge's own. `bias` is judge minus person, over the labels. Each has its 95% limits.
+    `mean` is corrected, `uncorrected` is the judge's own.
+
+    `bias` is judge minus person, over the labels. Each has its 95% limits.
 
     `weight` is the share of the judge's information that is used (lambda).
     """
@@ -87,7 +90,9 @@ def _limits(values: Sequence[float], limits: Range) -> tuple[float, float, float
 
 
 def _best_weight(labels: Sequence[Label]) -> float:
-    """Covariance of person and judge over the variance of the judge, from 0 to 1. 0 if the judge always says the same."""
+    """
+    Covariance of person and judge over the variance of the judge, from 0 to 1. 0 if the judge always says the same.
+    """
     people = fsum(one.human for one in labels) / len(labels)
     machine = fsum(one.judged for one in labels) / len(labels)
     spread = fsum((one.judged - machine) ** 2 for one in labels)

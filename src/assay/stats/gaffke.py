@@ -1,14 +1,15 @@
 """
-Gaffke's interval for the mean of independent values in a known range (N. Gaffke, Three test statistics for a nonparametric
-one-sided hypothesis on the mean of a nonnegative variable, 2005; E. Learned-Miller and P. Thomas, 2020).
+Gaffke's interval for the mean of independent values in a known range (N. Gaffke, Three test statistics for a
+nonparametric one-sided hypothesis on the mean of a nonnegative variable, 2005; E. Learned-Miller and P. Thomas, 2020).
 
-With uniform random weights D that sum to 1, the lower limit is the 2.5% quantile of D₀·0 + D₁x₁ + … + Dₙxₙ on the scale from 0
-to 1; the upper limit mirrors it. For values of 0 and 1 it is Clopper and Pearson's interval. It never has zero width, never leaves
-the range, and needs no assumption about the values.
+With uniform random weights D that sum to 1, the lower limit is the 2.5% quantile of D₀·0 + D₁x₁ + … + Dₙxₙ on the scale
+from 0 to 1; the upper limit mirrors it. For values of 0 and 1 it is Clopper and Pearson's interval. It never has zero
+width, never leaves the range, and needs no assumption about the values.
 
-The weights are exponential variables divided by their sum, so the sum is at most t exactly if Y = Σ (xᵢ - t)·Eᵢ is at most 0. The
-probability of that is an integral of exp(K(s)) / s along a vertical line, K being the cumulant function of Y. The line goes
-through the saddle point, where the integrand is smooth. The trapezoidal rule on the scale of sinh then has errors below 1e-6.
+The weights are exponential variables divided by their sum, so the sum is at most t exactly if Y = Σ (xᵢ - t)·Eᵢ is at
+most 0. The probability of that is an integral of exp(K(s)) / s along a vertical line, K being the cumulant function of
+Y. The line goes through the saddle point, where the integrand is smooth. The trapezoidal rule on the scale of sinh then
+has errors below 1e-6.
 """
 
 from bisect import bisect_left
@@ -52,7 +53,8 @@ def count_values(values: Iterable[float], low: float = 0.0, high: float = 1.0) -
     """
     The number of cases with each value, in bounded memory, whatever the order of the values is.
 
-    More than MAX_DISTINCT values are divided between the two ends of their cell, so that the mean stays and the spread never shrinks.
+    More than MAX_DISTINCT values are divided between the two ends of their cell, so that the mean stays and the spread
+    never shrinks.
     """
     counts = Counter[float]()
     cells: _Cells | None = None
@@ -109,7 +111,9 @@ def _lower_limit(nodes: Nodes) -> float:
 
 
 class _Tilt(NamedTuple):
-    """The saddle point of Y for one t. `r_star` is Barndorff-Nielsen's approximation of the normal quantile of P(Y <= 0)."""
+    """
+    The saddle point of Y for one t. `r_star` is Barndorff-Nielsen's approximation of the normal quantile of P(Y <= 0).
+    """
 
     t: float
     reference: float  # -1 / s
@@ -121,7 +125,10 @@ class _Tilt(NamedTuple):
 
 
 def _tilt(nodes: Nodes, log_distance: float) -> _Tilt:
-    """The saddle point of the t to which weights in proportion to 1 / (x + distance) lead. A larger distance gives a larger t."""
+    """
+    The saddle point of the t to which weights in proportion to 1 / (x + distance) lead. A larger distance gives a
+    larger t.
+    """
     distance = exp(log_distance)
     weights = [many / (value + distance) for value, many in nodes]
     t = sum([weight * value for weight, (value, _) in zip(weights, nodes, strict=True)]) / sum(weights)

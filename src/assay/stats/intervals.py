@@ -1,7 +1,8 @@
 """
 The interval of a number of one run (FEP-52). A case with all its answers and repeats has one value.
 
-- A rate of one answer a case has Wilson's interval. Scores of one answer a case are such a rate if every one of them is 0 or 1.
+- A rate of one answer a case has Wilson's interval. Scores of one answer a case are such a rate if every one of them is
+  0 or 1.
 - Any other number with a known range is the mean of one value a case, and has Gaffke's interval.
 - A number without a known range has the interval of Student's t from MIN_T_CASES cases on. Below, there are too few.
 """
@@ -39,8 +40,8 @@ class Rate(Struct, frozen=True):
     """
     A share with its 95% interval. `of` is the number of answers, `cases` the number of cases.
 
-    With one answer a case it is the share of the cases, and `method` is `wilson`. Otherwise it is the mean over the cases of their own
-    shares, and `method` is `gaffke`.
+    With one answer a case it is the share of the cases, and `method` is `wilson`. Otherwise it is the mean over the
+    cases of their own shares, and `method` is `gaffke`.
     """
 
     rate: float
@@ -53,10 +54,13 @@ class Rate(Struct, frozen=True):
 
 class Mean(Struct, frozen=True):
     """
-    The mean over cases of their own means, with its 95% interval. `of` is the number of answers, `cases` the number of cases.
+    The mean over cases of their own means, with its 95% interval.
 
-    `method` is `gaffke` for numbers with a known range (`wilson` for single answers of 0 and 1), else `t`. The limits are None for `too-few`,
-    fewer than MIN_T_CASES cases without a known range, and for `none`: the numbers are all equal, or their squares exceed a float.
+    `of` is the number of answers, `cases` the number of cases.
+
+    `method` is `gaffke` for numbers with a known range (`wilson` for single answers of 0 and 1), else `t`. The limits
+    are None for `too-few`, fewer than MIN_T_CASES cases without a known range, and for `none`: the numbers are all
+    equal, or their squares exceed a float.
     """
 
     mean: float
@@ -71,8 +75,8 @@ def wilson(rate: float, size: float) -> tuple[float, float]:
     """
     Wilson's score interval of a rate of `size` answers. Without answers it is (0, 1).
 
-    Where one alone of 10 to 17 passed or failed, it would exclude 1% and 99%, which would then be in the interval too rarely. There the
-    outer limit is that of Brown, Cai and DasGupta (2001).
+    Where one alone of 10 to 17 passed or failed, it would exclude 1% and 99%, which would then be in the interval too
+    rarely. There the outer limit is that of Brown, Cai and DasGupta (2001).
     """
     if size == 0:
         return 0.0, 1.0

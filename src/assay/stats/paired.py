@@ -11,7 +11,8 @@ method gives the interval:
 - all differences equal: no method can estimate their spread. The interval then bounds the share of cases that could
   differ from those seen. It needs `span`, the largest difference that one case can have.
 
-The interval excludes 0 exactly if the test rejects (`agreeing_limits`), so cases that did not change never turn a verdict.
+The interval excludes 0 exactly if the test rejects (`agreeing_limits`), so cases that did not change never turn a
+verdict.
 """
 
 from array import array
@@ -35,10 +36,10 @@ class PairedResult(Struct, frozen=True):
     """
     The mean difference of `n` cases, the second run minus the first, with its interval.
 
-    `low` and `high` are None if there is no interval: without cases, if too few cases cannot bound the difference, or if
-    the squares of the differences are beyond the range of a float.
-    `p_value` is at most 1 - level exactly if the interval excludes 0. `mcnemar_p` is the same number, and is set if each
-    case passes or fails once. `adjusted_p` is set by `holm`.
+    `low` and `high` are None if there is no interval: without cases, if too few cases cannot bound the difference, or
+    if the squares of the differences are beyond the range of a float. `p_value` is at most 1 - level exactly if the
+    interval excludes 0. `mcnemar_p` is the same number, and is set if each case passes or fails once. `adjusted_p` is
+    set by `holm`.
     """
 
     before: float | None
@@ -182,8 +183,9 @@ def agreeing_limits(estimate: float, limits: Limits | None, p_value: float, leve
     """
     The limits, which exclude 0 exactly if the test of no difference rejects at this level.
 
-    Where it does not reject, they are extended to 0. Where it rejects and they include 0, the nearer one becomes that of the
-    test-based interval (O. Miettinen, American Journal of Epidemiology 103, 1976). So do both if there were none.
+    Where it does not reject, they are extended to 0. Where it rejects and they include 0, the nearer one becomes that
+    of the test-based interval (O. Miettinen, American Journal of Epidemiology 103, 1976). So do both if there were
+    none.
     """
     alpha = 1 - level
     if p_value > alpha * (1 + 1e-9):
@@ -230,7 +232,9 @@ def _student(sample: PairedSample, level: float) -> Limits | None:
 
 def _equal_differences(sample: PairedSample, level: float) -> Limits | None:
     """
-    All n cases differ by d. At this level, a share of at most 1 - ((1 - level) / 2)^(1/n) of all cases can be unlike them.
+    All n cases differ by d.
+
+    At this level, a share of at most 1 - ((1 - level) / 2)^(1/n) of all cases can be unlike them.
 
     Each of those can differ by `span` in either direction. Without a span there are no limits.
     """

@@ -139,8 +139,8 @@ def smallest_sign_flip_effect(
     The true mean difference that sign flips show with the power, for differences like those of a normal distribution.
 
     With one pattern in the tail, all differences must have one sign. With more patterns, the effect is that of t at the
-    level that sign flips attain, increased by 20% / patterns: the simulated power is then at least the one that was asked for.
-    None if no pattern is rare enough.
+    level that sign flips attain, increased by 20% / patterns: the simulated power is then at least the one that was
+    asked for. None if no pattern is rare enough.
     """
     patterns = floor((1 - level) / 2 * 2**cases * (1 + 1e-12))
     if not patterns:

@@ -8,7 +8,10 @@ from assay.stats.intervals import Rate, Shares, mean_share
 
 
 def pass_at_k(cases: Shares, k: int) -> Rate | None:
-    """The probability that at least one of k trials of a case passes: 1 - C(n - c, k) / C(n, k) for c of n. None without cases."""
+    """
+    The probability that at least one of k trials of a case passes: 1 - C(n - c, k) / C(n, k) for c of n. None without
+    cases.
+    """
     return _rate(cases, k, lambda passed, trials: comb(trials, k) - comb(trials - passed, k), "pass@k")
 
 

@@ -1,15 +1,16 @@
 """
 The sign-flip permutation test of a mean difference, and the interval that it gives for few cases.
 
-`sign_flip_p` is the test of no difference. If the runs are alike, each case that changed is as likely to have changed the
-other way. Cases that did not change have no part in it. It is exact if all changes are equally large (McNemar's exact
-test) and for up to 20 changed cases. Beyond, random flips with a fixed seed estimate it, and three standard errors of
-the estimate are added: the luck of the seed raises no alarm.
+`sign_flip_p` is the test of no difference. If the runs are alike, each case that changed is as likely to have changed
+the other way. Cases that did not change have no part in it. It is exact if all changes are equally large (McNemar's
+exact test) and for up to 20 changed cases. Beyond, random flips with a fixed seed estimate it, and three standard
+errors of the estimate are added: the luck of the seed raises no alarm.
 
-`SignFlip` has the means that the test accepts. Under a true mean m, each difference minus m is as likely as its negative. The one-sided p of m is the share of the
-sign changes that give a sum at least as large. Flipping a set of cases gives such a sum exactly if the mean of the
-set is at most m. The limits are therefore order statistics of the means of all sets (J. A. Hartigan, Using subsample
-values as typical values, 1969). They need no search and no random numbers.
+`SignFlip` has the means that the test accepts. Under a true mean m, each difference minus m is as likely as its
+negative. The one-sided p of m is the share of the sign changes that give a sum at least as large. Flipping a set of
+cases gives such a sum exactly if the mean of the set is at most m. The limits are therefore order statistics of the
+means of all sets (J. A. Hartigan, Using subsample values as typical values, 1969). They need no search and no random
+numbers.
 """
 
 from collections.abc import Sequence
@@ -101,7 +102,9 @@ def _exact_p(steps: Any) -> float:
 
 
 def _share_as_large(sizes: Any, counts: Any, total: float) -> tuple[float, int]:
-    """The share of random flips whose sum is at least `total`, and their number. The changes themselves are one of them."""
+    """
+    The share of random flips whose sum is at least `total`, and their number. The changes themselves are one of them.
+    """
     np = numpy()
     rng = np.random.default_rng(SEED)
     order = np.argsort(-(sizes**2) * counts, kind="stable")

@@ -12,7 +12,8 @@ def tost_p(sample: PairedSample, margin: float) -> float | None:
     """
     The p of a difference of at least `margin` in either direction. None if it cannot be computed.
 
-    It is below a exactly if the interval at the level 1 - 2a is within the margin. A verdict at 95% therefore has a = 0.025.
+    It is below a exactly if the interval at the level 1 - 2a is within the margin. A verdict at 95% therefore has a =
+    0.025.
     """
     if not margin > 0:
         raise ValueError(f"margin: expected a number above 0, got {margin:g}")

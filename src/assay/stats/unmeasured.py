@@ -79,9 +79,10 @@ def _corner_limits(
     The limits of t with some unmeasured cases at their largest difference and the others at their least.
 
     The lower limit is concave in each difference and the upper one convex, because a spread widens the interval. The
-    extremes are therefore corners, and not always those where all cases move the same way. With the largest middle first,
-    the corners are those with the largest sum of squares for their sum. No other corner is above the lines between them,
-    so points on these lines bound the corners of ranges of unlike widths. Ranges of equal width need no points between.
+    extremes are therefore corners, and not always those where all cases move the same way. With the largest middle
+    first, the corners are those with the largest sum of squares for their sum. No other corner is above the lines
+    between them, so points on these lines bound the corners of ranges of unlike widths. Ranges of equal width need no
+    points between.
     """
     np = numpy()
     ordered = np.array(sorted(ranges, key=sum, reverse=True), dtype=float)

@@ -1,5 +1,7 @@
 """
-Processes and threads for work that may take long, shared fairly between owners. Processes are reused, killable and bounded in number.
+Processes and threads for work that may take long, shared fairly between owners.
+
+Processes are reused, killable and bounded in number.
 
     pool.py           `submit(Batch(…))` returns a Future with one outcome per item
     process_pool.py   the processes, and whose turn it is

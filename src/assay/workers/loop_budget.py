@@ -1,8 +1,8 @@
 """
 Limits the time for which an event loop reads a request in place.
 
-A pattern of sixty characters takes `re` up to 40 ms to compile, and a request has a thousand checks; a request of 18 kB has
-thousands of problems. So `spend` looks at the clock before each check and each problem. Past the deadline it raises
+A pattern of sixty characters takes `re` up to 40 ms to compile, and a request has a thousand checks; a request of 18 kB
+has thousands of problems. So `spend` looks at the clock before each check and each problem. Past the deadline it raises
 `OverBudget`, and the caller does the work again in a thread.
 """
 

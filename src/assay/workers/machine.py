@@ -7,7 +7,9 @@ ROOT = Path("/")
 
 
 def available_cores(root: Path = ROOT) -> int:
-    """The cores of the machine, of the CPU mask of this process, or of its cgroup quota: the smallest number, 1 at least."""
+    """
+    The cores of the machine, of the CPU mask of this process, or of its cgroup quota: the smallest number, 1 at least.
+    """
     try:
         cores = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # not on every system
@@ -51,7 +53,10 @@ def _quota(folder: Path) -> float | None:
 
 
 def _cgroups(root: Path) -> list[Path]:
-    """The folders of the cgroups of this process and of those above it, versions 1 and 2. A container sees its own as the root."""
+    """
+    The folders of the cgroups of this process and of those above it, versions 1 and 2. A container sees its own as the
+    root.
+    """
     base = root / "sys/fs/cgroup"
     folders = dict.fromkeys([base, base / "cpu", base / "memory"])
     for line in _text(root / "proc/self/cgroup").splitlines():

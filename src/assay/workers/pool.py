@@ -1,9 +1,9 @@
 """
 The worker processes of this host: `submit(Batch(…))` from any thread or event loop.
 
-Owners (usually tenants) take turns, one slice of a batch at a time. One owner can hold all workers but one, so its queue
-delays another owner by at most the time limit of one item. A process starts when a batch finds no free worker. It ends
-after a minute without work, or when the pool is closed.
+Owners (usually tenants) take turns, one slice of a batch at a time. One owner can hold all workers but one, so its
+queue delays another owner by at most the time limit of one item. A process starts when a batch finds no free worker. It
+ends after a minute without work, or when the pool is closed.
 """
 
 import atexit
@@ -43,9 +43,12 @@ def owner_scope(by: str) -> Generator[None]:
 
 class Batch:
     """
-    Items for one task: "module:function". The function is called with `common` and returns a function from item to answer.
+    Items for one task: "module:function".
 
-    `seconds` limits the processor time of one item. A worker imports the function by name, so it must be at module level.
+    The function is called with `common` and returns a function from item to answer.
+
+    `seconds` limits the processor time of one item. A worker imports the function by name, so it must be at module
+    level.
     """
 
     def __init__(

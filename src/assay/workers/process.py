@@ -38,8 +38,9 @@ class Process:
         """
         Yield one outcome per item, in order. If there are fewer outcomes than items, send the rest again.
 
-        `wall_seconds` is the time limit of one item; the default is enough for the order's processor time on a busy machine. After
-        an item that is late, the process is killed. If the process dies by itself, the outcome is a fault.
+        `wall_seconds` is the time limit of one item; the default is enough for the order's processor time on a busy
+        machine. After an item that is late, the process is killed. If the process dies by itself, the outcome is a
+        fault.
         """
         seconds = order.seconds or 0.0
         limit = seconds * PATIENCE + MARGIN if wall_seconds is None else wall_seconds
@@ -70,7 +71,9 @@ class Process:
         return code
 
     def kill(self) -> None:
-        """Kill the process from another thread and do not start it again. The thread that reads its replies sees its end."""
+        """
+        Kill the process from another thread and do not start it again. The thread that reads its replies sees its end.
+        """
         with self._lock:
             self._killed, process = True, self._process
         if process is not None:

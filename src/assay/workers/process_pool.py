@@ -1,4 +1,7 @@
-"""A pool of worker processes, with a thread for each. `pool.py` has the one of this host, and makes it for the first batch."""
+"""
+A pool of worker processes, with a thread for each. `pool.py` has the one of this host, and makes it for the first
+batch.
+"""
 
 import threading
 from collections import Counter, OrderedDict, deque

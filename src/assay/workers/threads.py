@@ -1,10 +1,10 @@
 """
 The way from an event loop to a thread: `off_loop` by size, `in_place` by time, `in_thread` always.
 
-Owners (usually tenants) take turns, one call at a time, and one owner has at most a share of the threads. So the calls of one
-owner delay another by at most one call, however many wait. The threads share the GIL: more of them are not faster, and each
-keeps the event loop waiting for up to the switch interval. A call must not hold the GIL for long: it reads a large value in
-parts, and refuses one that has too many elements before it is read.
+Owners (usually tenants) take turns, one call at a time, and one owner has at most a share of the threads. So the calls
+of one owner delay another by at most one call, however many wait. The threads share the GIL: more of them are not
+faster, and each keeps the event loop waiting for up to the switch interval. A call must not hold the GIL for long: it
+reads a large value in parts, and refuses one that has too many elements before it is read.
 """
 
 import asyncio
@@ -110,10 +110,12 @@ async def off_loop(size: int, call: Callable[[], T]) -> T:
 
 async def in_place(call: Callable[[], T], size: int = 0, seconds: float = SECONDS) -> T:
     """
-    The result of `call`, which reads a request of `size` bytes: here, or from a thread if it is large or takes too long.
+    The result of `call`, which reads a request of `size` bytes: here, or from a thread if it is large or takes too
+    long.
 
-    Past `seconds` the call is given up where it calls `spend`, and made again in a thread; so it must change nothing before. For
-    the next second the owner's calls go to a thread at once: otherwise many requests would each take those seconds here.
+    Past `seconds` the call is given up where it calls `spend`, and made again in a thread; so it must change nothing
+    before. For the next second the owner's calls go to a thread at once: otherwise many requests would each take those
+    seconds here.
     """
     owner, now = pool.owner.get(), time.monotonic()
     if size > LARGE or _penalties.get(owner, now) > now:

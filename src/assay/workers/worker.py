@@ -1,8 +1,8 @@
 """
 The loop inside a worker process: it reads an order and writes one reply per item.
 
-The kernel enforces the limits, so they hold even if the task never returns to Python or the parent has died: `seconds` of
-processor time per item, and the memory of the whole process.
+The kernel enforces the limits, so they hold even if the task never returns to Python or the parent has died: `seconds`
+of processor time per item, and the memory of the whole process.
 """
 
 import importlib
@@ -30,7 +30,10 @@ Task = Callable[[bytes], bytes]
 
 
 class Order(msgspec.Struct, array_like=True):
-    """`task` is "module:function". The function is called with `common`; it returns a function that is called with each item."""
+    """
+    `task` is "module:function". The function is called with `common`; it returns a function that is called with each
+    item.
+    """
 
     task: str
     common: bytes

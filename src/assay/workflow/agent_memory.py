@@ -1,7 +1,8 @@
 """
 What the agents of a scope remember across runs (openwop-contract §13.7): an append-only journal, read as of a moment.
 
-The rows are documents of the tenant, by scope, reference and moment. They are written in the transaction of the step that made them.
+The rows are documents of the tenant, by scope, reference and moment. They are written in the transaction of the step
+that made them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,10 @@ class MemoryWrite(Struct, frozen=True, kw_only=True):
 
 
 class AsOf(Struct, frozen=True, kw_only=True):
-    """The point of view of a reader: a run, before one of its steps, at a moment. Later writes of other runs are not visible."""
+    """
+    The point of view of a reader: a run, before one of its steps, at a moment. Later writes of other runs are not
+    visible.
+    """
 
     run: str
     step: int

@@ -1,4 +1,7 @@
-"""The cache key of a model call (openwop-contract §13.9, `openwop-semantic-request-v2`): it covers all that changes the outcome."""
+"""
+The cache key of a model call (openwop-contract §13.9, `openwop-semantic-request-v2`): it covers all that changes the
+outcome.
+"""
 
 from collections.abc import Mapping
 from hashlib import sha256

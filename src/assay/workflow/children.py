@@ -59,7 +59,8 @@ def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
     """
     Start a child run, wait for it, and take its outputs.
 
-    Each hand-off event is caused by the one before. Outputs are harvested, attested, verified and approved, and only then merged.
+    Each hand-off event is caused by the one before. Outputs are harvested, attested, verified and approved, and only
+    then merged.
     """
     began = _chain(execution, spec, "dispatch.began", spec.cause)
     inputs = {
@@ -130,8 +131,8 @@ def _take_outputs(
     may = verdict in (None, "pass") or not spec.gating
     if may and spec.approve:
         answer = yield from approval(
-            execution, spec.node, "The output of a child run", run, about="outputs", seconds=spec.expires, cause=carrier,
-            actions=("accept", "edit-accept", "reject"), outputs=harvest,
+            execution, spec.node, "The output of a child run", run, about="outputs", seconds=spec.expires,
+            cause=carrier, actions=("accept", "edit-accept", "reject"), outputs=harvest,
         )  # fmt: skip
         may = answer.is_accepted
         if answer.action == "edit-accept":

@@ -1,7 +1,8 @@
 """
 Critics give a verdict on a result: an agent, or checks by the key of their criterion (an `llm_judge` is one).
 
-A critic that gives no verdict counts as a `fail` (openwop-contract §8.2): it crashed, ran out of time, or gave an invalid answer.
+A critic that gives no verdict counts as a `fail` (openwop-contract §8.2): it crashed, ran out of time, or gave an
+invalid answer.
 """
 
 import asyncio
@@ -34,7 +35,10 @@ SECONDS = 60.0
 
 
 class CriticAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A critic agent's answer. Its `target`, if present, must be the one in the request. Its `criteria` may be keys of its own."""
+    """
+    A critic agent's answer. Its `target`, if present, must be the one in the request. Its `criteria` may be keys of its
+    own.
+    """
 
     verdict: Verdict
     target: str | UnsetType = UNSET

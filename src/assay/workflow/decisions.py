@@ -1,4 +1,7 @@
-"""The decisions of a supervisor (`orchestrator-decision.schema.json`, openwop-contract §8.5). Each is recorded once, before its effects (CO-1)."""
+"""
+The decisions of a supervisor (`orchestrator-decision.schema.json`, openwop-contract §8.5). Each is recorded once,
+before its effects (CO-1).
+"""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -58,7 +61,9 @@ def read_decision(value: Any) -> dict[str, Any]:
 def decide(
     execution: Execution, node: str, agent: str, decision: dict[str, Any], agent_keys: Collection[str] = ()
 ) -> None:
-    """Record a decision before anything it causes, and start a turn. `agent_keys` are criteria of the supervisor's own."""
+    """
+    Record a decision before anything it causes, and start a turn. `agent_keys` are criteria of the supervisor's own.
+    """
     if execution.supervisor and agent != execution.supervisor:
         what = f"the supervisor of this run is {execution.supervisor}, not {agent}"
         raise RunStopped("validation_error", what, node=node)
@@ -80,7 +85,10 @@ def decide(
 def pending(
     execution: Execution, node: str, *, gating: bool = False, seconds: float | None = None
 ) -> Steps[dict[str, Any]]:
-    """The decision to carry out. If its confidence is too low, a person approves it first. A question is put to a person here."""
+    """
+    The decision to carry out. If its confidence is too low, a person approves it first. A question is put to a person
+    here.
+    """
     decision = execution.decision
     if decision is None:
         raise RunStopped("no_pending_decision", "there is no decision to carry out", node=node)
@@ -102,7 +110,10 @@ def pending(
 
 
 def floor_of(execution: Execution) -> float:
-    """The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (openwop-contract §13.6)."""
+    """
+    The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (openwop-contract
+    §13.6).
+    """
     own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in execution.workflow.nodes)
     return max(FLOOR, *own)
 
@@ -110,7 +121,10 @@ def floor_of(execution: Execution) -> float:
 def _escalate(
     execution: Execution, node: str, decision: dict[str, Any], min_confidence: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
-    """A person approves a decision below the floor before anything is dispatched, or replaces it, which starts another turn."""
+    """
+    A person approves a decision below the floor before anything is dispatched, or replaces it, which starts another
+    turn.
+    """
     escalated = ConfidenceEscalated(
         confidence=decision["confidence"],
         floor=min_confidence,

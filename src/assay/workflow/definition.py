@@ -1,4 +1,6 @@
-"""The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (openwop-contract §13.3)."""
+"""
+The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (openwop-contract §13.3).
+"""
 
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,8 @@
 """
 The effects that a workflow requests, and their results. Between two effects it only computes.
 
-A run is a function of its definition, its request and these results. Replaying the recorded results restores it, event by event.
+A run is a function of its definition, its request and these results. Replaying the recorded results restores it, event
+by event.
 """
 
 from datetime import datetime
@@ -27,7 +28,10 @@ class Delay(Effect, frozen=True, kw_only=True, tag="delay"):
 
 
 class Wait(Effect, frozen=True, kw_only=True, tag="wait"):
-    """Waits for a person: the run rests. `about` is what the person decides. After `deadline` no answer counts as a rejection."""
+    """
+    Waits for a person: the run rests. `about` is what the person decides. After `deadline` no answer counts as a
+    rejection.
+    """
 
     kind: Literal["approval", "clarification", "low-confidence"]
     interrupt: str
@@ -85,7 +89,9 @@ AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | A
 
 
 class EffectError(Struct, frozen=True):
-    """An effect that failed. `message` has no content; `reason` may have some, and only the owner of the run sees it."""
+    """
+    An effect that failed. `message` has no content; `reason` may have some, and only the owner of the run sees it.
+    """
 
     code: str
     message: str

@@ -28,7 +28,9 @@ async def fork(
     overlay: Mapping[str, Any] | None = None,
 ) -> Run:
     """
-    Start the fork. A replay takes the results from the record of its source; it calls a model only if that answer is not stored.
+    Start the fork.
+
+    A replay takes the results from the record of its source; it calls a model only if that answer is not stored.
 
     A branch takes the steps that end before `from_seq`, then goes on with the options of the overlay.
     """
@@ -44,7 +46,10 @@ async def fork_request(
     from_seq: int | None,
     overlay: Mapping[str, Any] | None,
 ) -> WorkflowRequest:
-    """The request of the fork. It refuses, in this order: invalid options, a `fromSeq` out of range, a source that is erased."""
+    """
+    The request of the fork. It refuses, in this order: invalid options, a `fromSeq` out of range, a source that is
+    erased.
+    """
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
     start = _validate(source, mode, from_seq, options)

@@ -1,4 +1,6 @@
-"""What a verdict gates (RFC 0090 §B, openwop-contract §8.2), and when a run has reached its goal (openwop-contract §8.5)."""
+"""
+What a verdict gates (RFC 0090 §B, openwop-contract §8.2), and when a run has reached its goal (openwop-contract §8.5).
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -34,9 +36,11 @@ def is_below(confidence: float | None, minimum: float | None) -> bool:
 
 def goal_satisfied(status: str, decision: Mapping[str, Any] | None, verdict: Verdict | None = None) -> bool:
     """
-    Whether a run reached its goal: it completed, its last decision did not give up, and its last verdict, if it has one, is a pass.
+    Whether a run reached its goal: it completed, its last decision did not give up, and its last verdict, if it has
+    one, is a pass.
 
-    A `terminate` with any `met: false` gives up, however the run ended. A workflow without a supervisor reaches its goal when it completes.
+    A `terminate` with any `met: false` gives up, however the run ended. A workflow without a supervisor reaches its
+    goal when it completes.
     """
     if status != "completed" or verdict not in (None, "pass"):
         return False

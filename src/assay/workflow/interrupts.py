@@ -56,7 +56,10 @@ def approval(
     cause: str | None = None,
     **members: Any,
 ) -> Steps[WaitAnswer]:
-    """Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `members` is what the person sees."""
+    """
+    Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `members` is what the person
+    sees.
+    """
     data: dict[str, Any]
     if unsure is None:
         data = {

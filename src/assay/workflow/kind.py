@@ -1,4 +1,7 @@
-"""Workflows as a kind of run: restored by replaying its steps, continued step by step, at rest while it waits for a person."""
+"""
+Workflows as a kind of run: restored by replaying its steps, continued step by step, at rest while it waits for a
+person.
+"""
 
 import asyncio
 from collections import deque
@@ -194,7 +197,9 @@ class WorkflowState:
         return self._advance(msgspec.structs.replace(result, value=redact(result.value)))
 
     def _advance(self, result: Result) -> UnitOutcome:
-        """One step: its events, their content and the step record. Secrets are removed before (openwop-contract §6.5)."""
+        """
+        One step: its events, their content and the step record. Secrets are removed before (openwop-contract §6.5).
+        """
         replayer = self.replayer
         effect, number = replayer.effect, replayer.step
         assert effect is not None

@@ -1,4 +1,7 @@
-"""Model calls of workflows (openwop-contract §13.4, §13.9): the conformance mock, a provider's model, or a stored answer by its cache key."""
+"""
+Model calls of workflows (openwop-contract §13.4, §13.9): the conformance mock, a provider's model, or a stored answer
+by its cache key.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""Redaction of the content of events, where a large value is searched for secrets once and not in every event that repeats it."""
+"""
+Redaction of the content of events, where a large value is searched for secrets once and not in every event that repeats
+it.
+"""
 
 from typing import Any
 

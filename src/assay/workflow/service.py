@@ -205,8 +205,9 @@ class WorkflowService:
         self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
     ) -> Run:
         """
-        Take a person's answer to a run that waits. The first answer counts; a later one, or one after the deadline, is a Conflict.
-        `documents` are written with it.
+        Take a person's answer to a run that waits.
+
+        The first answer counts; a later one, or one after the deadline, is a Conflict. `documents` are written with it.
 
         An approval takes `{"action": "accept" | "reject"}`, a clarification any value.
         """

@@ -1,4 +1,7 @@
-"""The phases of the execution model that this host supports (openwop-contract §1.1, §13.1). Discovery and the tests read this table."""
+"""
+The phases of the execution model that this host supports (openwop-contract §1.1, §13.1). Discovery and the tests read
+this table.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -65,7 +68,10 @@ PHASES: tuple[Callable[[HostInfo], Advertised | None], ...] = (
 
 
 def execution_model(host: HostInfo) -> dict[str, Any]:
-    """`multiAgent.executionModel`: the highest N for which phases 1 to N hold, and what they advertise. The verifier is always advertised."""
+    """
+    `multiAgent.executionModel`: the highest N for which phases 1 to N hold, and what they advertise. The verifier is
+    always advertised.
+    """
     version, advertised = 0, verifier(host) or {}
     for phase in PHASES:
         if (members := phase(host)) is None:

@@ -1,4 +1,7 @@
-"""The criterion keys that events may hold (openwop-contract §8.1): a closed vocabulary, because an agent's own key may be any text."""
+"""
+The criterion keys that events may hold (openwop-contract §8.1): a closed vocabulary, because an agent's own key may be
+any text.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +23,8 @@ def event_keys(
     """
     The keys for an event, in order, each once.
 
-    `loop_keys` are the keys of the loop, `agent_keys` those that the agent's settings declare. Any other becomes `undeclared`.
+    `loop_keys` are the keys of the loop, `agent_keys` those that the agent's settings declare. Any other becomes
+    `undeclared`.
     """
     return tuple(dict.fromkeys(event_key(key, loop_keys, agent_keys) for key in keys))
 

@@ -1,4 +1,7 @@
-"""Attacks that ask for an action: a tool that the agent does not have, too many calls, or output that a reader's program executes."""
+"""
+Attacks that ask for an action: a tool that the agent does not have, too many calls, or output that a reader's program
+executes.
+"""
 
 from assay.agenteval.attacks.attack import Attack
 

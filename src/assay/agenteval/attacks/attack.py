@@ -1,4 +1,7 @@
-"""One attack: a request that an agent must not follow, in several languages, with slots for what differs from task to task."""
+"""
+One attack: a request that an agent must not follow, in several languages, with slots for what differs from task to
+task.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,10 +20,10 @@ class Attack(Struct, frozen=True, kw_only=True):
     """
     A row of the table ATTACKS. `texts` has the request by language; `en` is required.
 
-    The slots of a text: `<<canary>>` is the canary of the run, `<<tool>>` a tool of the agent, `<<other_tool>>` a tool that the
-    agent does not have, `<<host>>` a host of a reserved domain, `<<key>>` a random text in the form of an access key,
-    `<<person>>` the contact details of a person that does not exist, `<<script>>` a script element of HTML, and `<<escape>>` an
-    escape sequence of terminals.
+    The slots of a text: `<<canary>>` is the canary of the run, `<<tool>>` a tool of the agent, `<<other_tool>>` a tool
+    that the agent does not have, `<<host>>` a host of a reserved domain, `<<key>>` a random text in the form of an
+    access key, `<<person>>` the contact details of a person that does not exist, `<<script>>` a script element of HTML,
+    and `<<escape>>` an escape sequence of terminals.
     """
 
     name: str  # part of a taskId

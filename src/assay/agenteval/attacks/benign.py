@@ -1,4 +1,7 @@
-"""Ordinary tasks for an agent that brings none. Any answer fits them: only findings, and an agent that fails, lower their score."""
+"""
+Ordinary tasks for an agent that brings none. Any answer fits them: only findings, and an agent that fails, lower their
+score.
+"""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
 """
-Writes an adversarial suite from ordinary tasks: every attack in every form, each in a place and on a task that the seed chooses.
+Writes an adversarial suite from ordinary tasks: every attack in every form, each in a place and on a task that the seed
+chooses.
 
 The same suite, agent, kinds and seed give the same tasks. Nothing is random, and no model is called.
 """
@@ -54,7 +55,9 @@ def attack_suite(
     judge: bool = False,
 ) -> GeneratedSuite:
     """
-    The adversarial suite of an ordinary one. `card` describes the agent, if it is known: its tools, its memory, its task schema.
+    The adversarial suite of an ordinary one.
+
+    `card` describes the agent, if it is known: its tools, its memory, its task schema.
 
     Attacks of a kind that only a judge sees take part with `judge`.
     """
@@ -193,7 +196,9 @@ class _Generator:
 
 
 def task_id_of(attack: Attack, place: str, transform: Transform, base: str) -> str:
-    """`llm01-code-word-memory-base64-return-window`. A long id of the ordinary task is cut, and gets a part of its hash."""
+    """
+    `llm01-code-word-memory-base64-return-window`. A long id of the ordinary task is cut, and gets a part of its hash.
+    """
     prefix = f"{attack.owasp}-{attack.name}-{place}-{transform.name}-"
     room = LONGEST_ID - len(prefix)
     if len(base) > room:

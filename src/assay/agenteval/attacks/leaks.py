@@ -1,4 +1,7 @@
-"""Attacks that ask for what an agent must not tell: its instructions, keys, personal data, or data in a link to another host."""
+"""
+Attacks that ask for what an agent must not tell: its instructions, keys, personal data, or data in a link to another
+host.
+"""
 
 from assay.agenteval.attacks.attack import UNTRUSTED, Attack
 

@@ -1,4 +1,6 @@
-"""Where an attack stands in a task: the input, a document in the input, the answer of a tool, or the memory of the agent."""
+"""
+Where an attack stands in a task: the input, a document in the input, the answer of a tool, or the memory of the agent.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,8 +31,8 @@ def with_attack(task: EvalTask, place: Place, text: str, card: AgentCard | None 
     """
     The task with the attack in this place, or None if the task has no such place.
 
-    An attack on an input stands in its longest text that the agent's task schema lets grow. A tool's answer gets one more member, so that the
-    others keep their meaning. Memory gets one more entry.
+    An attack on an input stands in its longest text that the agent's task schema lets grow. A tool's answer gets one
+    more member, so that the others keep their meaning. Memory gets one more entry.
     """
     if place == "input":
         return _in_input(task, f"\n\n{text}", card)

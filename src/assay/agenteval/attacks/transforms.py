@@ -1,4 +1,7 @@
-"""The forms of an attack: encodings, languages and role play. A canary stays readable in every form, so that a run can replace it."""
+"""
+The forms of an attack: encodings, languages and role play. A canary stays readable in every form, so that a run can
+replace it.
+"""
 
 import base64
 import codecs
@@ -18,7 +21,8 @@ class Transform(Struct, frozen=True, kw_only=True):
     """
     A row of the table TRANSFORMS.
 
-    A lossy transform leaves slots as they are: a tool has no name in leetspeak. Any other encodes everything but the canary.
+    A lossy transform leaves slots as they are: a tool has no name in leetspeak. Any other encodes everything but the
+    canary.
     """
 
     name: str  # part of a taskId

@@ -19,9 +19,11 @@ T = TypeVar("T")
 
 class CallableAgent:
     """
-    Calls a Python function. Its return value is the result, or an InvocationResult; an exception is its failure, and
-    AgentRefusal its refusal. NotMeasured, or a connection error of an HTTP client, means that it could not be measured. A synchronous function runs in a thread, and its context is synchronous too:
-    `ctx.tool("shop:orders", id=17)` without `await`.
+    Calls a Python function.
+
+    Its return value is the result, or an InvocationResult; an exception is its failure, and AgentRefusal its refusal.
+    NotMeasured, or a connection error of an HTTP client, means that it could not be measured. A synchronous function
+    runs in a thread, and its context is synchronous too: `ctx.tool("shop:orders", id=17)` without `await`.
     """
 
     system_prompt: str | None = None

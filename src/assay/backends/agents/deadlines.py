@@ -14,7 +14,9 @@ MOMENT = 0.5  # seconds to clean up after a deadline
 async def with_deadline(
     context: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
 ) -> InvocationResult:
-    """Await an invocation; at its deadline the result is `failed`. A task that ignores its cancellation is left behind."""
+    """
+    Await an invocation; at its deadline the result is `failed`. A task that ignores its cancellation is left behind.
+    """
     left = min(context.remaining_seconds, math.inf if seconds is None else seconds)
     task = asyncio.ensure_future(work)
     try:

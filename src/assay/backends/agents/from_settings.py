@@ -147,7 +147,8 @@ class ConfiguredAgents:
         card = manifest.card()
         if agent_id and card.agent_id != agent_id:
             raise UsageError(
-                f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {config.target}"
+                f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in "
+                f"{config.target}"
             )
         told: dict[str, Any] = {
             name: getattr(config, name)

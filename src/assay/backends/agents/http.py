@@ -39,8 +39,9 @@ class HttpAgent:
     """
     POSTs `{task, invocationId, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
 
-    A 500, 400 or 422, and an invalid 2xx, are the agent's own failure. If the agent is unreachable, forbidden or throttled, the
-    request is repeated unless the agent has called back already; then it is a fault, and nothing was measured.
+    A 500, 400 or 422, and an invalid 2xx, are the agent's own failure. If the agent is unreachable, forbidden or
+    throttled, the request is repeated unless the agent has called back already; then it is a fault, and nothing was
+    measured.
     """
 
     system_prompt: str | None = None

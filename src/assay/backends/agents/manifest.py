@@ -30,9 +30,12 @@ Choose = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 class ManifestAgent:
     """
-    Calls its model, executes the requested tool calls, and repeats. A failure of the model is a fault: nothing was measured.
+    Calls its model, executes the requested tool calls, and repeats.
 
-    `choose` returns the model when it is first needed. With memory, the prompt lists the entries and the agent may write.
+    A failure of the model is a fault: nothing was measured.
+
+    `choose` returns the model when it is first needed. With memory, the prompt lists the entries and the agent may
+    write.
     """
 
     def __init__(

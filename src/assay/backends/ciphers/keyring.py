@@ -1,8 +1,8 @@
 """
 AES-256-GCM with a key ring: the first key encrypts, all keys decrypt (FEP 6.4).
 
-A ciphertext is `salt (16) | nonce (12) | ciphertext | tag (16)`. Every process encrypts with its own key, derived from the
-ring's key and a random salt drawn at its start, and counts its nonces: no nonce is used twice.
+A ciphertext is `salt (16) | nonce (12) | ciphertext | tag (16)`. Every process encrypts with its own key, derived from
+the ring's key and a random salt drawn at its start, and counts its nonces: no nonce is used twice.
 """
 
 import base64

@@ -21,7 +21,8 @@ class CachedEmbedder:
     """
     An Embedder before which a cache stands.
 
-    `cached` says that nothing was sent, and then it cost 0.0; `saved_usd` is what the texts that were not sent cost once.
+    `cached` says that nothing was sent, and then it cost 0.0; `saved_usd` is what the texts that were not sent cost
+    once.
     """
 
     def __init__(self, inner: Embedder, cache: DiskCache, provider: Provider) -> None:

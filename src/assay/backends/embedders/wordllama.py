@@ -71,7 +71,8 @@ def _embed(texts: Sequence[str], dimensions: int | None) -> tuple[tuple[tuple[fl
     """
     The mean of each text's token vectors, zeros for a text without any; and how many tokens there were.
 
-    As wordllama's own `embed`, except that it pads every text of a batch to the longest one and holds all of it at once.
+    As wordllama's own `embed`, except that it pads every text of a batch to the longest one and holds all of it at
+    once.
     """
     model = _load()
     table = model.embedding[:, :dimensions]

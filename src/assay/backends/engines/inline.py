@@ -6,7 +6,9 @@ from assay.ports.units import Perform, watched
 
 
 class InlineEngine:
-    """Runs `perform(work, unit)` for one unit at a time. A unit is drawn after the result of the one before was taken."""
+    """
+    Runs `perform(work, unit)` for one unit at a time. A unit is drawn after the result of the one before was taken.
+    """
 
     def __init__(self, perform: Perform) -> None:
         self._perform = watched(perform)

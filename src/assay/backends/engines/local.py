@@ -10,7 +10,9 @@ from assay.ports.units import Perform, watched
 
 class LocalEngine:
     """
-    Runs `perform(work, unit)` on this event loop, with `concurrency` units in flight. A unit is drawn only when it can start.
+    Runs `perform(work, unit)` on this event loop, with `concurrency` units in flight.
+
+    A unit is drawn only when it can start.
 
     A place that becomes free is taken before results are handed out: the caller may need time for each of them.
     """

@@ -72,7 +72,9 @@ def key_of(kind: str, provider: Provider, **parts: Any) -> str:
 
 class CachedModel:
     """
-    A model that answers from the cache if it can. Such an answer is `cached`, costs 0.0, and has the original cost in `saved_usd`.
+    A model that answers from the cache if it can.
+
+    Such an answer is `cached`, costs 0.0, and has the original cost in `saved_usd`.
 
     An answer that was cut off, filtered, refused, not JSON or not accepted is not stored: another call may do better.
     """

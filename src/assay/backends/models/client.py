@@ -64,8 +64,8 @@ class ProviderClient:
         Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
 
         Two clocks: `queue_timeout` runs in line, before the first attempt and after every 429; the deadline runs
-        elsewhere. A retry keeps its ticket, so it goes before later calls. Raises TimeFault, ForeignFault or its subclass
-        Rejected.
+        elsewhere. A retry keeps its ticket, so it goes before later calls. Raises TimeFault, ForeignFault or its
+        subclass Rejected.
         """
         loop = asyncio.get_running_loop()
         gate, wire = self._state(loop)

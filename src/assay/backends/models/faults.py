@@ -68,7 +68,8 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
 def queue_timeout_fault(provider: Provider) -> Fault:
     """The fault of a call that got no slot in time."""
     return TimeFault(
-        f"provider {provider.name!r}: the call waited {provider.queue_timeout:.3g} s in the queue; raise its queue_timeout,"
+        f"provider {provider.name!r}: the call waited {provider.queue_timeout:.3g} s in the queue; raise "
+        "its queue_timeout,"
         " max_concurrency or requests_per_minute"
     )
 

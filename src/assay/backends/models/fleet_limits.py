@@ -1,9 +1,9 @@
 """
 Divides the limits of a provider among all workers. Each worker has a part, and a 429 to one worker slows all workers.
 
-A worker publishes a part before it uses it (`claim`). Then it reads the parts of all workers, and uses its own only if their sum is at most the
-limit (`grant`). A part that shrinks stays published until the requests in flight fit into the smaller one. So the sum never exceeds the limit,
-in whatever order workers read and write.
+A worker publishes a part before it uses it (`claim`). Then it reads the parts of all workers, and uses its own only if
+their sum is at most the limit (`grant`). A part that shrinks stays published until the requests in flight fit into the
+smaller one. So the sum never exceeds the limit, in whatever order workers read and write.
 """
 
 import asyncio
@@ -39,7 +39,9 @@ Reports = Mapping[str, Mapping[str, ProviderReport]]  # by worker and provider
 
 
 class Gates:
-    """The limiters of one process, by the name of their provider. Those of a worker admit nothing until they have a part."""
+    """
+    The limiters of one process, by the name of their provider. Those of a worker admit nothing until they have a part.
+    """
 
     def __init__(self) -> None:
         self._gates: dict[str, WeakSet[AdaptiveLimiter]] = {}
@@ -51,7 +53,10 @@ class Gates:
             gate.share(self._news)
 
     def share(self, news: Callable[[], None] | None) -> None:
-        """Share the limits of later limiters with other processes. A limiter calls `news` when a request needs a part, or after a 429."""
+        """
+        Share the limits of later limiters with other processes. A limiter calls `news` when a request needs a part, or
+        after a 429.
+        """
         self._news = news
 
     def items(self) -> Mapping[str, list[AdaptiveLimiter]]:
@@ -81,7 +86,10 @@ class FleetLimits:
         self._gates.share(None)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until a limiter has news, or until these seconds are over. Without limiters, wait for news without a timeout."""
+        """
+        Wait until a limiter has news, or until these seconds are over. Without limiters, wait for news without a
+        timeout.
+        """
         try:
             async with asyncio.timeout(seconds if self._gates.items() else None):
                 await self._news.wait()
@@ -91,7 +99,9 @@ class FleetLimits:
             self._news.clear()
 
     def report(self) -> dict[str, ProviderReport]:
-        """The reports for other workers, by provider. The part in a report is at least the part that this worker uses."""
+        """
+        The reports for other workers, by provider. The part in a report is at least the part that this worker uses.
+        """
         reports = dict[str, ProviderReport]()
         for name, gates in self._gates.items().items():
             slots, rate = self._parts.get(name, (0, 0.0))
@@ -107,7 +117,9 @@ class FleetLimits:
 
     def claim(self, me: str, reports: Reports, seconds: float) -> bool:
         """
-        Choose the parts of this worker from the reports of all workers. True if `report` has changed, so that it must be published.
+        Choose the parts of this worker from the reports of all workers.
+
+        True if `report` has changed, so that it must be published.
 
         `seconds` is a time that all workers agree on. The slots rotate by it.
         """
@@ -199,7 +211,10 @@ def _others(me: str, name: str, reports: Reports) -> list[ProviderReport]:
 
 
 def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTimes | None = None) -> None:
-    """Give the limiters of one provider in this process equal parts. If the provider limits the rate, a rate of 0 admits nothing."""
+    """
+    Give the limiters of one provider in this process equal parts. If the provider limits the rate, a rate of 0 admits
+    nothing.
+    """
     limited = _whole(gates)[1] > 0
     slots = 0 if limited and not rate else slots
     for at, gate in enumerate(gates):
@@ -208,7 +223,9 @@ def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTi
 
 def _send_times(rate: float, whole: float, at: int, workers: int, seconds: float) -> SendTimes | None:
     """
-    The times at which this worker may send, if its rate is below one request a second. The times of all workers are spread evenly.
+    The times at which this worker may send, if its rate is below one request a second.
+
+    The times of all workers are spread evenly.
 
     Without them, all workers could send their first request at the same time.
     """

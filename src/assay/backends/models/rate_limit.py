@@ -21,11 +21,11 @@ PROBING = 0.1  # how much slower it goes from where it failed
 def adjust(rate: RequestRate, event: Literal["answered", "throttled"], ceiling: RequestRate) -> RequestRate:
     """
     Half of the rate when throttled, and a quarter of the slots: from 64 to one in three attempts, which every call may
-    make (`max_retries`). Half of the slots where they are near the last failure. Never less than one slot; back by a slot
-    for each round of answers.
+    make (`max_retries`). Half of the slots where they are near the last failure. Never less than one slot; back by a
+    slot for each round of answers.
 
-    One slot below where it last failed it goes on at a tenth of that. A rate comes back by a fiftieth of its ceiling with
-    each answer; one that was never set stays infinite.
+    One slot below where it last failed it goes on at a tenth of that. A rate comes back by a fiftieth of its ceiling
+    with each answer; one that was never set stays infinite.
     """
     if event == "throttled":
         part = 2 if rate.slots > rate.failed - 1 else 4
@@ -53,7 +53,10 @@ def spacing(next_slot: float, now: float, rate: float) -> tuple[float, float]:
 
 
 class SendTimes(NamedTuple):
-    """The moments at which a request may be sent: every `gap` seconds, first in `first` seconds, at most `late` seconds late."""
+    """
+    The moments at which a request may be sent: every `gap` seconds, first in `first` seconds, at most `late` seconds
+    late.
+    """
 
     gap: float
     first: float

@@ -1,5 +1,6 @@
 """
-A script in a file (`kind = "scripted"`): what a model says when, so that an agent or a judge runs without a key, the same every time.
+A script in a file (`kind = "scripted"`): what a model says when, so that an agent or a judge runs without a key, the
+same every time.
 
     {"replies": [
       {"when": "order 17", "turn": 1, "call": [{"tool": "shop:orders", "arguments": {"id": 17}}]},
@@ -7,8 +8,8 @@ A script in a file (`kind = "scripted"`): what a model says when, so that an age
       {"say": "I do not know."}
     ]}
 
-The first that fits is said: `when` is a phrase, or several, that the conversation holds (its system message aside), `turn`
-how often it has been asked in it. `say` is a text or a JSON value, `fail` a failure of the provider.
+The first that fits is said: `when` is a phrase, or several, that the conversation holds (its system message aside),
+`turn` how often it has been asked in it. `say` is a text or a JSON value, `fail` a failure of the provider.
 """
 
 from pathlib import Path

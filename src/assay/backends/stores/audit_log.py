@@ -85,7 +85,9 @@ def _new(connection: Connection, tenant: str) -> LaneHead:
 
 
 def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:
-    """Whether a row has valid types: SQLite accepts any type in any column, and both databases accept an impossible time."""
+    """
+    Whether a row has valid types: SQLite accepts any type in any column, and both databases accept an impossible time.
+    """
     conditions = [table.c.at.between(0, LAST)] if "at" in table.c else []
     if connection.dialect.name == "sqlite":
         kinds = {Text: "text", BigInteger: "integer", LargeBinary: "blob"}

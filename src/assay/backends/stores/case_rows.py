@@ -1,4 +1,6 @@
-"""The table of cases in a database: rows by run and number, their sums, and the runs of older versions that lack them."""
+"""
+The table of cases in a database: rows by run and number, their sums, and the runs of older versions that lack them.
+"""
 
 from collections.abc import Sequence
 from importlib import import_module

@@ -30,8 +30,8 @@ class Checkpoints:
     """
     Checkpoints for one writer. Pages that could not be written stay in the log for the next checkpoint.
 
-    During commits a checkpoint is never complete, and the log only grows. Once it is long, the writer's thread itself writes the
-    few remaining pages; the next commit then restarts the log.
+    During commits a checkpoint is never complete, and the log only grows. Once it is long, the writer's thread itself
+    writes the few remaining pages; the next commit then restarts the log.
     """
 
     def __init__(self, engine: Engine, *, growth: int = GROWN, limit: int = LONG) -> None:

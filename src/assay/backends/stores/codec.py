@@ -1,4 +1,6 @@
-"""Encodes records for the database: compresses evidence and documents, and encrypts all content if there is a cipher."""
+"""
+Encodes records for the database: compresses evidence and documents, and encrypts all content if there is a cipher.
+"""
 
 import threading
 from collections.abc import Iterable
@@ -54,8 +56,8 @@ class RecordCodec:
     """
     Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off.
 
-    A record of a tenant is encrypted with the data key of the tenant, one without a tenant with the newest key of the host. Records of
-    databases before the schema version 0005 are encrypted with a key of the host.
+    A record of a tenant is encrypted with the data key of the tenant, one without a tenant with the newest key of the
+    host. Records of databases before the schema version 0005 are encrypted with a key of the host.
     """
 
     def __init__(
@@ -160,11 +162,13 @@ class RecordCodec:
         key = self._keys.find(id) if self._keys else None
         if key is not None and key.destroyed is not None:
             return EnvironmentFailure(
-                f"the content of its tenant was deleted on {key.destroyed:%Y-%m-%d}, and its data key {id!r} was destroyed; "
+                f"the content of its tenant was deleted on {key.destroyed:%Y-%m-%d}, and its data key "
+                f"{id!r} was destroyed; "
                 "to remove the record too, run `assay delete --all --tenant NAME` again"
             )
         return EnvironmentFailure(
-            f"it is encrypted with the data key {id!r} of a tenant, and the table tenant_keys of this database lacks that key"
+            f"it is encrypted with the data key {id!r} of a tenant, and the table tenant_keys of this "
+            "database lacks that key"
         )
 
 

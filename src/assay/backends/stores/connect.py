@@ -94,7 +94,8 @@ def with_snapshots(engine: Engine) -> Engine:
     return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-# A process that hangs inside a transaction blocks others no longer than this. The operator's own settings take precedence.
+# A process that hangs inside a transaction blocks others no longer than this. The operator's own settings take
+# precedence.
 _TIMEOUTS = """
     SELECT set_config(name, value, false)
     FROM (VALUES ('lock_timeout', '500ms'), ('idle_in_transaction_session_timeout', '2s'), ('statement_timeout', '30s'))
@@ -128,7 +129,10 @@ def _postgres(url: URL, connections: int) -> Engine:
 
 
 class RetryPolicy:
-    """Retries temporary failures for `seconds`, then raises DatabaseUnavailable. Other failures are EnvironmentFailures at once."""
+    """
+    Retries temporary failures for `seconds`, then raises DatabaseUnavailable. Other failures are EnvironmentFailures at
+    once.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -1,8 +1,8 @@
 """
 The data keys of tenants (ADR-0081): random keys that the store has encrypted with a key of the host.
 
-A transaction that writes reads the key of each tenant again and locks it. So after a key is retired, no transaction encrypts with it.
-A reader looks again after `FRESH` seconds.
+A transaction that writes reads the key of each tenant again and locks it. So after a key is retired, no transaction
+encrypts with it. A reader looks again after `FRESH` seconds.
 """
 
 import secrets

@@ -1,8 +1,8 @@
 """
 Group commit: transactions that arrive during a commit are written together in the next one.
 
-A thread writes. For SQLite, the event loop itself writes transactions that only create runs and need no reads, if the thread is
-idle and the lock is free: otherwise loop and thread would wait for the GIL longer than the write takes.
+A thread writes. For SQLite, the event loop itself writes transactions that only create runs and need no reads, if the
+thread is idle and the lock is free: otherwise loop and thread would wait for the GIL longer than the write takes.
 """
 
 import asyncio
@@ -128,7 +128,9 @@ class GroupCommitter:
         return True
 
     def _more_comes(self) -> bool:
-        """Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper."""
+        """
+        Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper.
+        """
         added, self._arrivals = len(self._queue) > self._arrivals, len(self._queue)
         self._looks += 1
         if added and self._looks <= LOOKS:
@@ -235,7 +237,8 @@ class GroupCommitter:
         """
         Answer the callers. What is locked, or what the database did not answer, is retried until its time limit.
 
-        The thread does not wait for the database meanwhile: a request behind an executor's transaction has a shorter time limit.
+        The thread does not wait for the database meanwhile: a request behind an executor's transaction has a shorter
+        time limit.
         """
         done: list[tuple[_Task, Any]] = []
         now = time.monotonic()

@@ -9,12 +9,15 @@ from sqlalchemy import Dialect, Table
 from assay.backends.stores.row_values import Row
 from assay.backends.stores.tables import audit_heads
 
-# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
+# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a
+# while.
 TOGETHER = (64, *range(32, 0, -1))
 
 
 class Insertion:
-    """Statements in the driver's syntax with the order of their values: SQLAlchemy would cost as much as SQLite itself."""
+    """
+    Statements in the driver's syntax with the order of their values: SQLAlchemy would cost as much as SQLite itself.
+    """
 
     def __init__(self, table: Table, dialect: Dialect) -> None:
         quote = dialect.identifier_preparer.quote

@@ -13,7 +13,9 @@ from assay.errors import UsageError
 SCRIPTS = Path(__file__).parent / "migrations"
 
 VERSION_TABLE = """
-    CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))
+    CREATE TABLE alembic_version (
+        version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+    )
 """  # as Alembic creates it
 
 _LOCK = 0x6173736179  # "assay"

@@ -53,7 +53,9 @@ class DatabasePing:
 
     async def wait(self, answer: asyncio.Future[T]) -> T:
         """
-        Wait for an answer of the database. A request that has waited for a while asks for a sign of life, and gives up without one.
+        Wait for an answer of the database.
+
+        A request that has waited for a while asks for a sign of life, and gives up without one.
 
         So a database that hangs is noticed like one that is gone, and a slow one is waited for.
         """

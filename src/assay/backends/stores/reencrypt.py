@@ -1,7 +1,8 @@
 """
 Encrypts a store with the newest key, or decrypts it, in steps. Each step is a transaction, so it can stop anywhere.
 
-Records get the data key of their tenant, unless they have one; then each data key is encrypted with the newest key of the host.
+Records get the data key of their tenant, unless they have one; then each data key is encrypted with the newest key of
+the host.
 """
 
 from typing import Any
@@ -72,7 +73,10 @@ class Reencryption:
         self._codec.keys.prepare(connection, {row.tenant for row in rows}, self._clock.now())
 
     def _rewrap(self, connection: Connection, rows: list[Row[Any]]) -> int:
-        """Encrypt data keys with the newest key of the host. To turn encryption off, delete them: nothing has them any more."""
+        """
+        Encrypt data keys with the newest key of the host. To turn encryption off, delete them: nothing has them any
+        more.
+        """
         if not self._codec.key_id:
             ids = [row.id for row in rows]
             connection.execute(delete(tenant_keys).where(tenant_keys.c.id.in_(ids)))

@@ -1,8 +1,8 @@
 """
 Pages of runs through the indexes that begin with tenant, kind and status.
 
-One such triple is a *branch*: a range of the index in the order of the page. A store has few of them, whatever the number of its runs.
-The database reads the beginning of each branch and merges them.
+One such triple is a *branch*: a range of the index in the order of the page. A store has few of them, whatever the
+number of its runs. The database reads the beginning of each branch and merges them.
 """
 
 from collections.abc import Callable, Iterable
@@ -78,7 +78,9 @@ def place_of(query: RunQuery) -> tuple[int, str] | None:
 
 
 def _is_range(query: RunQuery) -> bool:
-    """Whether the page is a range of an index by time, or, for all tenants, of the index of runs that have not ended."""
+    """
+    Whether the page is a range of an index by time, or, for all tenants, of the index of runs that have not ended.
+    """
     if query.tenant is None and query.statuses is not None and not query.statuses & CLOSED:
         return True
     return all(value is None for value in (query.kind, query.kinds, query.statuses, query.passed))

@@ -1,8 +1,8 @@
 """
 Lists of runs: pages in any order, counts and groups.
 
-The work for a page does not depend on the number of runs (ADR-0090). A filter by kind, status or verdict, and an order by a number,
-are answered by `run_branches`. Everything else is a range of one index.
+The work for a page does not depend on the number of runs (ADR-0090). A filter by kind, status or verdict, and an order
+by a number, are answered by `run_branches`. Everything else is a range of one index.
 """
 
 from typing import Any
@@ -69,7 +69,10 @@ def group_runs(connection: Connection, codec: RecordCodec, query: RunQuery) -> l
 
 
 def _in_order(connection: Connection, codec: RecordCodec, query: RunQuery) -> list[str]:
-    """The ids of a page in the order of a number. It reads all runs that match: those of one name, or of very many tenants."""
+    """
+    The ids of a page in the order of a number. It reads all runs that match: those of one name, or of very many
+    tenants.
+    """
     where, number, limit = _conditions(codec, query), _NUMBERS[query.order], query.limit
     ids: list[str] = []
     value, place = query.beyond and query.beyond[0], None

@@ -9,5 +9,6 @@ DATA_KEY = "@"  # begins the id of a data key of a tenant; no key of a host has 
 UNIT_SCHEMA = "assay_units"  # of the tables of DBOS, in the database of the store
 MARKER_TENANT, MARKER_KIND = "", "seal"  # of the documents that name the keys of an encrypted store
 
-# the condition of the index `runs_open`, as a text without parameters: a partial index serves only queries that contain it
+# the condition of the index `runs_open`, as a text without parameters: a partial index serves only queries that contain
+# it
 OPEN_RUNS = "status IN ('pending', 'running', 'cancelling', 'paused', 'waiting-approval', 'waiting-input', 'waiting-external')"

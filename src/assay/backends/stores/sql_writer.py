@@ -126,8 +126,8 @@ class SqlWriter:
         """
         Write transactions that need no reads; None: nothing was written, and `write` must wait or report why.
 
-        It takes the lock first: compression and encryption for nothing are what two processes would do most of the time.
-        `lock_busy` says whether another process has it.
+        It takes the lock first: compression and encryption for nothing are what two processes would do most of the
+        time. `lock_busy` says whether another process has it.
         """
         now = self._clock.now()
         known: dict[str, Run] = {}

@@ -2,8 +2,9 @@
 """
 A SQLite store for short commands: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
 
-It answers the common questions, and writes what a run of this process writes (`sqlite_writer.py`). For everything else, after any
-error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
+It answers the common questions, and writes what a run of this process writes (`sqlite_writer.py`). For everything else,
+after any error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it
+too.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ _PRAGMAS = (  # as those of connect.py
     "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864; PRAGMA wal_autocheckpoint=16000;"
     "PRAGMA secure_delete=ON;"
 )
-# A run that commits more, or more bytes of evidence, continues with the whole store: its writer has a thread and groups commits.
+# A run that commits more, or more bytes of evidence, continues with the whole store: its writer has a thread and groups
+# commits.
 COMMITS = 200
 COMMIT_BYTES = 4 * 1024 * 1024
 
@@ -61,7 +63,8 @@ def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) 
     """
     The store at this address. A missing file is created.
 
-    None if only the whole store can open it: it is older, encrypted, of another program or not SQLite, or a test uses failpoints.
+    None if only the whole store can open it: it is older, encrypted, of another program or not SQLite, or a test uses
+    failpoints.
     """
     match = _ADDRESS.match(address)
     if match is None or match[1] == ":memory:":
@@ -351,7 +354,8 @@ class LightStore:
         if query.before is not None:
             condition("(created, id) < (?, ?)", stamp(query.before[0]), query.before[1])
         rows = self._rows(
-            f"SELECT * FROM runs {'WHERE ' if where else ''}{' AND '.join(where)} ORDER BY created DESC, id DESC LIMIT ?",
+            f"SELECT * FROM runs {'WHERE ' if where else ''}{' AND '.join(where)} ORDER BY created DESC, id "
+            "DESC LIMIT ?",
             (*values, query.limit),
         )
         return [read_run(row, self._codec) for row in rows]

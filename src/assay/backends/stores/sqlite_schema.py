@@ -1,4 +1,7 @@
-"""The newest schema as text, to create a file of SQLite without SQLAlchemy. A test compares it with the tables of `tables.py`."""
+"""
+The newest schema as text, to create a file of SQLite without SQLAlchemy. A test compares it with the tables of
+`tables.py`.
+"""
 
 import os
 import sqlite3
@@ -55,7 +58,9 @@ def make_private(file: str) -> None:
 
 
 def create_schema(connection: sqlite3.Connection) -> None:
-    """Create all tables, unless there is a table. Of two processes that start at once, the second finds nothing to do."""
+    """
+    Create all tables, unless there is a table. Of two processes that start at once, the second finds nothing to do.
+    """
     connection.execute("PRAGMA journal_mode=WAL").close()
     connection.execute("BEGIN IMMEDIATE")
     try:

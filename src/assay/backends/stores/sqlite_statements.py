@@ -1,5 +1,8 @@
 # ruff: noqa: S608  # the parts of statements are constants here; values are parameters
-"""The statements that write to SQLite, as text. It needs no SQLAlchemy. A test compares them with what SQLAlchemy makes of the tables."""
+"""
+The statements that write to SQLite, as text. It needs no SQLAlchemy. A test compares them with what SQLAlchemy makes of
+the tables.
+"""
 
 COLUMNS = {  # of the tables that a transaction writes
     "runs": (

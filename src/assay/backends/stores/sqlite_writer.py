@@ -1,5 +1,7 @@
 # ruff: noqa: S608  # the parts of statements are constants here; values are parameters
-"""Writes one transaction at a time to SQLite, by Python's `sqlite3`. `transactions.py` has the rules, as for every store."""
+"""
+Writes one transaction at a time to SQLite, by Python's `sqlite3`. `transactions.py` has the rules, as for every store.
+"""
 
 import sqlite3
 from collections.abc import Generator, Iterable, Sequence
@@ -123,7 +125,10 @@ class LightWriter:
 
     def _count(self, required: RequireCount) -> int:
         number = "coalesce(sum(version), 0)" if required.versions else "count(*)"
-        statement = f"SELECT {number} FROM documents WHERE tenant = ? AND kind = ? AND key >= ? AND substr(key, 1, ?) = ?"
+        statement = (
+            f"SELECT {number} FROM documents WHERE tenant = ? AND kind = ? AND key >= ? AND "
+            "substr(key, 1, ?) = ?"
+        )
         prefix = required.prefix
         row = self._connection.execute(
             statement, (required.tenant, required.kind, prefix, len(prefix), prefix)

@@ -73,7 +73,9 @@ def survey(connection: Connection, tenant: str) -> TenantContent:
 
 
 def retire(connection: Connection, tenant: str, clock: Callable[[], datetime]) -> datetime:
-    """Retire the key of a tenant, and return when. A transaction that writes locks it, so all that used it are committed."""
+    """
+    Retire the key of a tenant, and return when. A transaction that writes locks it, so all that used it are committed.
+    """
     mine = tenant_keys.c.tenant == tenant, tenant_keys.c.retired.is_(None)
     connection.execute(select(tenant_keys.c.id).where(*mine).with_for_update()).all()
     if open_runs := _open_runs(connection, tenant):
@@ -133,8 +135,8 @@ def rewrite_keys(connection: Connection) -> None:
     """
     Write the table of keys anew in a SQLite file.
 
-    SQLite writes zeros over a row that it deletes, but not over copies that a reorganization of the page has left. It writes zeros over
-    pages that it gives up.
+    SQLite writes zeros over a row that it deletes, but not over copies that a reorganization of the page has left. It
+    writes zeros over pages that it gives up.
     """
     if connection.dialect.name != "sqlite":
         return

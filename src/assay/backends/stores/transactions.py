@@ -190,7 +190,10 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
 
 
 def add_loss(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """The losses after a holder died. Only the units that it executed can have ended it; if it executed none, nothing changes."""
+    """
+    The losses after a holder died. Only the units that it executed can have ended it; if it executed none, nothing
+    changes.
+    """
     executing, losses = metadata.get(EXECUTING), metadata.get(LOSSES, {})
     before = losses.get(ANY_UNIT, 0)
     if executing is None:
@@ -201,7 +204,10 @@ def add_loss(metadata: Mapping[str, Any]) -> dict[str, int]:
 def claim_leases(
     runs: Iterable[Run], holder: str, now: datetime, seconds: float
 ) -> tuple[list[Run], list[Run]]:
-    """The runs whose leases restart, because they were granted in the future, and the free runs with leases for the holder."""
+    """
+    The runs whose leases restart, because they were granted in the future, and the free runs with leases for the
+    holder.
+    """
     runs = list(runs)
     ahead = [run for run in runs if lease_ahead(run, holder, now)]
     free_runs = [run for run in runs if run not in ahead and free(run, holder, now)]
@@ -294,8 +300,8 @@ def _create(entry: RunUpdate, creation: CreateRun, existing: Run | None, now: da
         raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
     leased = now + timedelta(seconds=creation.seconds) if creation.holder else None
     return Run(
-        id=entry.run, tenant=creation.tenant, kind=creation.kind, name=creation.name, created=now, holder=creation.holder, leased=leased,
-        granted=now if creation.holder else None,
+        id=entry.run, tenant=creation.tenant, kind=creation.kind, name=creation.name, created=now,
+        holder=creation.holder, leased=leased, granted=now if creation.holder else None,
     )  # fmt: skip
 
 
@@ -350,7 +356,10 @@ def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
 
 
 def _metadata(run: Run, entry: RunUpdate, *, held: bool) -> dict[str, Any]:
-    """The metadata after an update. Only an active run has executed units and losses; a death of unknown units counts until an event."""
+    """
+    The metadata after an update. Only an active run has executed units and losses; a death of unknown units counts
+    until an event.
+    """
     metadata = run.metadata if entry.metadata is None else entry.metadata
     executing = run.metadata.get(EXECUTING) if entry.executing is None else list(entry.executing)
     losses: dict[str, int] | None = run.metadata.get(LOSSES)

@@ -16,7 +16,9 @@ from assay.protocol.agents import ToolSpec
 
 class ConfiguredTools:
     """
-    Live tools by their ids. A tool of `[mcp.shop]` is `shop:<tool>` without further words; `[tools]` may give it another id.
+    Live tools by their ids.
+
+    A tool of `[mcp.shop]` is `shop:<tool>` without further words; `[tools]` may give it another id.
     """
 
     def __init__(

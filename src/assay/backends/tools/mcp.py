@@ -29,7 +29,9 @@ CONNECTION_CLOSED = types.CONNECTION_CLOSED
 
 class Session:
     """
-    An open session. One task opens, holds and closes it: the task group of the SDK must be left by the task that entered it, and calls
+    An open session.
+
+    One task opens, holds and closes it: the task group of the SDK must be left by the task that entered it, and calls
     come from anywhere.
     """
 

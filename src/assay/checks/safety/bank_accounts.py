@@ -1,4 +1,6 @@
-"""IBANs: two letters of a country, two check digits, and as many characters as that country has, in any case and grouping."""
+"""
+IBANs: two letters of a country, two check digits, and as many characters as that country has, in any case and grouping.
+"""
 
 import re
 from collections.abc import Iterator

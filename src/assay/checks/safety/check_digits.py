@@ -1,4 +1,6 @@
-"""Check digits of account and identity numbers, by python-stdnum. The library is loaded when a number is first checked."""
+"""
+Check digits of account and identity numbers, by python-stdnum. The library is loaded when a number is first checked.
+"""
 
 from functools import cache
 from importlib import import_module
@@ -22,7 +24,10 @@ def _numbers(module: str) -> _Numbers:
 
 
 def is_iban(number: str) -> bool:
-    """The check digits and the form of its country; the digits that some countries add inside an account number do not count."""
+    """
+    The check digits and the form of its country; the digits that some countries add inside an account number do not
+    count.
+    """
     iban = import_module("stdnum.iban")
     return bool(iban.is_valid(number, check_country=False))
 

@@ -106,7 +106,10 @@ class DataExfiltration(Detector):
 
 
 def exfiltration_spans(text: str, words: frozenset[str], allowed: frozenset[str]) -> Iterator[Span]:
-    """Start, end and rule of every link that carries data. Links in Markdown code do not count: a renderer shows them as text."""
+    """
+    Start, end and rule of every link that carries data. Links in Markdown code do not count: a renderer shows them as
+    text.
+    """
     text = without_code(text)
     series: dict[tuple[str, str, str], list[Link]] = {}
     for link in find_links(text):
@@ -173,7 +176,9 @@ def _is_prose(name: str, value: str, link: Link) -> bool:
 
 
 def _carries(link: Link, parts: list[tuple[str, str]], words: frozenset[str]) -> bool:
-    """Whether the link has data of the input. The words of a question may return in a search, or in the path of a page."""
+    """
+    Whether the link has data of the input. The words of a question may return in a search, or in the path of a page.
+    """
     if not words:
         return False
     payload = [value for name, value in parts if link.fetched or not (name == "/" or _SEARCH.match(name))]

@@ -1,7 +1,8 @@
 """
 The base class of detectors: checks that look for a safety problem, with a kind and a severity (openwop-contract §6.3).
 
-A detector is a check, so `assay evaluate` can run it over outputs that exist. The mode `adversarial` runs all detectors of the registry.
+A detector is a check, so `assay evaluate` can run it over outputs that exist. The mode `adversarial` runs all detectors
+of the registry.
 """
 
 import re
@@ -57,8 +58,8 @@ class Detection(Struct, frozen=True, omit_defaults=True):
     """
     One match. It holds positions, never the text that matched.
 
-    `where` is the name of the argument and the path inside its value: `text`, `tool_calls[3].arguments.url`. A `~` at the end means the
-    key of that member. `start` and `end` count code points of that text.
+    `where` is the name of the argument and the path inside its value: `text`, `tool_calls[3].arguments.url`. A `~` at
+    the end means the key of that member. `start` and `end` count code points of that text.
     """
 
     where: str
@@ -70,9 +71,12 @@ class Detection(Struct, frozen=True, omit_defaults=True):
 
 class SafetyCheck(Checker):
     """
-    A check that the mode `adversarial` runs on every trial. `task_arguments` has its arguments there: literals, and paths into the context.
+    A check that the mode `adversarial` runs on every trial.
 
-    A check with a required argument whose path finds nothing does not apply to the task. An optional argument keeps its default.
+    `task_arguments` has its arguments there: literals, and paths into the context.
+
+    A check with a required argument whose path finds nothing does not apply to the task. An optional argument keeps its
+    default.
     """
 
     task_arguments: ClassVar[Mapping[str, Any]] = {}
@@ -80,7 +84,9 @@ class SafetyCheck(Checker):
 
 class Detector(SafetyCheck):
     """
-    A check that fails if it detects something. A subclass has a type, a kind, a severity, its arguments and `detections`.
+    A check that fails if it detects something.
+
+    A subclass has a type, a kind, a severity, its arguments and `detections`.
 
     class RivalName(Detector):
         type = "rival_name"
@@ -97,7 +103,8 @@ class Detector(SafetyCheck):
                 for match in re.finditer("Initech", text)
             ]
 
-    `waits = False` runs it in place, and offloads more than INLINE_CHARACTERS to a worker process. Its module must then be importable.
+    `waits = False` runs it in place, and offloads more than INLINE_CHARACTERS to a worker process. Its module must then
+    be importable.
     """
 
     results_schema = FINDINGS_SCHEMA
@@ -128,7 +135,8 @@ class Detector(SafetyCheck):
     def validate_class(cls) -> None:
         if not isinstance(cls.kind, str) or len(cls.kind) > MAX_KIND or not KIND.fullmatch(cls.kind):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(
-                f"kind: expected words of small letters and digits with hyphens, such as 'secret-leak', got {cls.kind!r}"
+                "kind: expected words of small letters and digits with hyphens, such as 'secret-leak', got "
+                f"{cls.kind!r}"
             )
         severity: Any = getattr(cls, "severity", None)
         if severity not in SEVERITIES:
@@ -170,7 +178,10 @@ def _member(place: str, name: str) -> str:
 
 
 def is_long(*values: Any) -> bool:
-    """Whether the texts of the values have more than INLINE_CHARACTERS characters. Every other part counts as one; counting stops there."""
+    """
+    Whether the texts of the values have more than INLINE_CHARACTERS characters. Every other part counts as one;
+    counting stops there.
+    """
     left, stack = INLINE_CHARACTERS, list(values)
     while stack:
         part = stack.pop()

@@ -61,7 +61,10 @@ def _reordered(text: str) -> Iterator[Span]:
 
 
 def _is_ordinary(text: str, start: int, end: int) -> bool:
-    """Whether writing needs these characters here: a joiner in a script or an emoji that uses it, a soft hyphen, a mark at the start of a file."""
+    """
+    Whether writing needs these characters here: a joiner in a script or an emoji that uses it, a soft hyphen, a mark at
+    the start of a file.
+    """
     before, after = text[start - 1 : start], text[end : end + 1]
     if end - start > 1:
         return False

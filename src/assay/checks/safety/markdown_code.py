@@ -1,4 +1,6 @@
-"""Code inside Markdown: fenced blocks and code spans. A renderer shows them as text, so markup inside them has no effect."""
+"""
+Code inside Markdown: fenced blocks and code spans. A renderer shows them as text, so markup inside them has no effect.
+"""
 
 import re
 

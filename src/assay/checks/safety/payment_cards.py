@@ -72,7 +72,8 @@ def card_spans(text: str, is_announced: Callable[[int], bool]) -> Iterator[tuple
     """
     Start and end of every card number. Behind a word for a card any number counts, else one of an issuer.
 
-    A run of groups of digits may hold more than the card, such as its date: the longest number that begins at a group counts.
+    A run of groups of digits may hold more than the card, such as its date: the longest number that begins at a group
+    counts.
     """
     for run in _RUN.finditer(text):
         if run.end() - run.start() < LENGTHS[0]:
@@ -125,7 +126,9 @@ def _card_end(
 
 
 def _is_grouped(form: list[int], separators: set[str]) -> bool:
-    """Whether groups of these lengths are the way to write one card: not a decimal number, and not a list of numbers."""
+    """
+    Whether groups of these lengths are the way to write one card: not a decimal number, and not a list of numbers.
+    """
     if len(form) == 1:
         return True
     return (

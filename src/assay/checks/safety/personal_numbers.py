@@ -134,7 +134,8 @@ def _has_digits(least: int) -> Accept:
     return lambda number, match: sum(one.isdigit() for one in number) >= least
 
 
-# Edges. The left one is tested after a match: a pattern that begins with a class of characters is found several times faster.
+# Edges. The left one is tested after a match: a pattern that begins with a class of characters is found several times
+# faster.
 _L, _R = "<number>", r"(?![A-Za-z0-9_-])(?!\.\d)"
 _N, _E = "<word>", r"(?![A-Za-z0-9])"
 _EDGES = {

@@ -1,8 +1,11 @@
 """
-Telephone numbers, by phonenumbers: those that can be assigned in their country. The library is loaded when a number is first checked.
+Telephone numbers, by phonenumbers: those that can be assigned in their country.
 
-An international number needs no word beside it, nor does a North American one in its usual form. Any other national number needs a word for a
-telephone before it, and has to be valid in one of REGIONS. Toll-free numbers and those of services belong to no person.
+The library is loaded when a number is first checked.
+
+An international number needs no word beside it, nor does a North American one in its usual form. Any other national
+number needs a word for a telephone before it, and has to be valid in one of REGIONS. Toll-free numbers and those of
+services belong to no person.
 """
 
 import re
@@ -45,7 +48,10 @@ _GROUP = re.compile(r"\d+")
 def phone_spans(
     text: str, is_announced: Callable[[int], bool], is_hinted: Callable[[int], bool]
 ) -> Iterator[tuple[int, int]]:
-    """Start and end of every telephone number. `is_announced` says whether one of WORDS stands before a place, `is_hinted` one of WEAK_WORDS."""
+    """
+    Start and end of every telephone number. `is_announced` says whether one of WORDS stands before a place, `is_hinted`
+    one of WEAK_WORDS.
+    """
     reader = _Reader(text, is_announced, is_hinted)
     for run in _RUN.finditer(text):
         begin = run.start()

@@ -60,7 +60,10 @@ def _count_digits(value: Any) -> int:
 
 
 def personal_spans(text: str, lead: str = "") -> list[Span]:
-    """Start, end and rule of all personal data, from left to right, without overlaps. `lead` is the name of the member with this text."""
+    """
+    Start, end and rule of all personal data, from left to right, without overlaps. `lead` is the name of the member
+    with this text.
+    """
     whole, shift = lead + text, len(lead)
     spans: list[Span] = []
     for start, end, rule in sorted(_matches(whole)):
@@ -101,7 +104,9 @@ def _inside(windows: list[tuple[int, int]]) -> Callable[[int], bool]:
 
 
 def _windows(small: str, words: Iterable[str]) -> list[tuple[int, int]]:
-    """Where a number may be that one of the words announces: after it, in CONTEXT characters. Windows that touch are one."""
+    """
+    Where a number may be that one of the words announces: after it, in CONTEXT characters. Windows that touch are one.
+    """
     windows: list[tuple[int, int]] = []
     for at in sorted(at for word in words for at in _places(small, word)):
         if windows and at <= windows[-1][1]:

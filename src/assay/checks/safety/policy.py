@@ -40,7 +40,9 @@ def compile_policy(document: Any) -> CompiledPolicy:
 
 
 def policy_document(policy: SafetyPolicy, place: str) -> dict[str, Any] | None:
-    """The policy of an operator as JSON; None if it says nothing. A bad path is a UsageError that begins with `place`."""
+    """
+    The policy of an operator as JSON; None if it says nothing. A bad path is a UsageError that begins with `place`.
+    """
     document = msgspec.to_builtins(policy)
     try:
         compile_policy(document)

@@ -1,7 +1,9 @@
 """
-refusal: which phrases of a short list of English refusals a text has. It is a signal: never a verdict, and never a finding.
+refusal: which phrases of a short list of English refusals a text has. It is a signal: never a verdict, and never a
+finding.
 
-A phrase does not say whether a text refuses. "I can't" also begins "I can't wait", and many refusals have no phrase of the list.
+A phrase does not say whether a text refuses. "I can't" also begins "I can't wait", and many refusals have no phrase of
+the list.
 """
 
 import re
@@ -70,6 +72,9 @@ class Refusal(SafetyCheck):
 
 
 def refusal_phrases(value: Any) -> list[str]:
-    """The phrases of the list that a text, or a text inside a JSON value, has. Case and the kind of space and apostrophe do not matter."""
+    """
+    The phrases of the list that a text, or a text inside a JSON value, has. Case and the kind of space and apostrophe
+    do not matter.
+    """
     texts = [_SPACE.sub(" ", text.translate(_PLAIN).lower()) for _, text in texts_in("text", value)]
     return [phrase for phrase in PHRASES if any(phrase in text for text in texts)]

@@ -1,5 +1,6 @@
 """
-Credentials that a name or a sentence gives away: `password=…`, `api_key: …`, "the password is …", command lines, cookies.
+Credentials that a name or a sentence gives away: `password=…`, `api_key: …`, "the password is …", command lines,
+cookies.
 
 A search for a word of the name finds a candidate. One bounded pattern then reads the value, and its form decides.
 """

@@ -1,8 +1,8 @@
 """
 Formats of credentials that name themselves: a literal part finds a candidate, a bounded pattern decides.
 
-The formats of `protocol/secret_patterns.py`, which redaction uses, are not repeated here. A row has the rule, the literal part
-and the pattern.
+The formats of `protocol/secret_patterns.py`, which redaction uses, are not repeated here. A row has the rule, the
+literal part and the pattern.
 """
 
 import re
@@ -133,7 +133,10 @@ PUBLIC_SAMPLES = (  # published in the documentation of their owners
 
 
 def find_formats(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and rule of every credential that names itself. The work is linear: each pattern reads a bounded number of characters."""
+    """
+    Start, end and rule of every credential that names itself. The work is linear: each pattern reads a bounded number
+    of characters.
+    """
     for rule, literal, at_start, pattern in _PATTERNS:
         at = text.find(literal)
         if at >= 0 and not at_start:

@@ -53,7 +53,9 @@ def format_spans(text: str) -> list[Span]:
 
 
 def _redacted(text: str) -> Iterator[Span]:
-    """The formats that redaction hides, without those that are not secret: public keys, placeholders, words with hyphens."""
+    """
+    The formats that redaction hides, without those that are not secret: public keys, placeholders, words with hyphens.
+    """
     for found in find_secrets(text):
         value = text[found.first : min(found.last, found.first + 4000)]
         if _is_plausible(found.name, value):

@@ -1,8 +1,9 @@
 """
 system_prompt_leak: passages of the declared system prompt, in the output or in the arguments of a tool call.
 
-It compares skeletons, so case, spacing, punctuation and homoglyphs do not matter, and it reads base64, hexadecimal, URL escapes,
-reversal and rot13. One long passage counts, and so do several shorter ones that cover a part of the prompt. Generic sentences do not count.
+It compares skeletons, so case, spacing, punctuation and homoglyphs do not matter, and it reads base64, hexadecimal, URL
+escapes, reversal and rot13. One long passage counts, and so do several shorter ones that cover a part of the prompt.
+Generic sentences do not count.
 """
 
 import re
@@ -124,7 +125,10 @@ def find_leak(folded: str, prompt: Prompt) -> Passage | None:
 
 
 def passages(folded: str, prompt: Prompt) -> Iterator[Passage]:
-    """The common passages, from left to right. Every passage of two shingles is found: it holds a whole block of one shingle."""
+    """
+    The common passages, from left to right. Every passage of two shingles is found: it holds a whole block of one
+    shingle.
+    """
     size, text = prompt.size, prompt.text
     at = 0
     while at + size <= len(folded):
@@ -153,7 +157,10 @@ def _is_secret(passage: Passage, prompt: Prompt) -> bool:
 
 @lru_cache(maxsize=32)
 def _prepare(prompt: str, form: str, own: str) -> Prompt | None:
-    """The prompt, or None if too little of it is its own. `own`: the skeleton of the caller's input, which is not a secret."""
+    """
+    The prompt, or None if too little of it is its own. `own`: the skeleton of the caller's input, which is not a
+    secret.
+    """
     wide = len(_WIDE.findall(prompt)) * 3 > len(prompt)
     size = WIDE_SHINGLE if wide else SHINGLE
     parts: list[str] = []

@@ -1,8 +1,8 @@
 """
 Reads a text through the encodings that hide a string from a plain search: base64, hexadecimal, URL and HTML escapes.
 
-A skeleton keeps letters and digits only. It folds case, compatibility forms, homoglyphs and leetspeak, and drops spaces, punctuation and
-invisible characters. All work is linear in the text.
+A skeleton keeps letters and digits only. It folds case, compatibility forms, homoglyphs and leetspeak, and drops
+spaces, punctuation and invisible characters. All work is linear in the text.
 """
 
 import html
@@ -95,7 +95,9 @@ def dense(text: str) -> str:
 
 
 def readings(text: str) -> Iterator[tuple[str, str]]:
-    """What the long encoded runs of a text decode to, each with the name of the transform. The text itself comes first."""
+    """
+    What the long encoded runs of a text decode to, each with the name of the transform. The text itself comes first.
+    """
     yield text, ""
     plain = unescape(text)
     if plain != text:

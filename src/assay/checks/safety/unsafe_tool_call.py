@@ -1,4 +1,6 @@
-"""unsafe_tool_call: a call outside the agent's allow-list, a call that the host refused, or a call against the policy."""
+"""
+unsafe_tool_call: a call outside the agent's allow-list, a call that the host refused, or a call against the policy.
+"""
 
 from collections.abc import Mapping
 from typing import Any

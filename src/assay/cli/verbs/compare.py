@@ -11,14 +11,16 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="The first run or result file, and those to compare with it: an id, `latest`, or a .jsonl or .json file.",
+            help="The first run or result file, and those to compare with it: an id, `latest`, or a .jsonl "
+            "or .json file.",
             metavar="A B",
         ),
     ],
     metric: Annotated[
         str | None,
         typer.Option(
-            help="What is compared: passed, score, cost_usd, latency_ms (or latency_ms:p95, :median), a check, or CHECK:MEMBER.",
+            help="What is compared: passed, score, cost_usd, latency_ms (or latency_ms:p95, :median), a "
+            "check, or CHECK:MEMBER.",
             metavar="M",
         ),
     ] = None,

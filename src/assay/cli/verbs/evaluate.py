@@ -52,7 +52,8 @@ def evaluate(
         typer.Option(
             "-o",
             "--output",
-            help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output (repeatable).",
+            help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output "
+            "(repeatable).",
             metavar="F",
         ),
     ] = None,

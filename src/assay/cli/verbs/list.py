@@ -11,7 +11,8 @@ def list_(
     status: Annotated[
         str | None,
         typer.Option(
-            help="Only runs with this status: pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
+            help="Only runs with this status: pending, running, waiting-approval, waiting-input, completed, "
+            "failed or cancelled.",
             metavar="S",
         ),
     ] = None,

@@ -7,7 +7,9 @@ INLINE_CONTEXT_BYTES = 32 * 1024  # of a context whose checks are prepared on th
 
 
 def resolves_inline(bound: BoundCheck, size: int) -> bool:
-    """Whether resolving the arguments of a check is quick: a small context of `size` bytes and no path that searches."""
+    """
+    Whether resolving the arguments of a check is quick: a small context of `size` bytes and no path that searches.
+    """
     return size <= INLINE_CONTEXT_BYTES and all(
         isinstance(path.query, MalformedPath) or path.query.singular for path in bound.paths
     )

@@ -190,7 +190,10 @@ class CheckScheduler:
             self._set_result(job.case, job.index, result)
 
     def offload(self, pending: PendingCase) -> OffloadedCase:
-        """Send the tasks of a case to worker processes. The case completes with the last answer, or when the scheduler stops."""
+        """
+        Send the tasks of a case to worker processes. The case completes with the last answer, or when the scheduler
+        stops.
+        """
         case = OffloadedCase(pending)
         if self.stopped:
             case.remaining = 0
@@ -281,7 +284,9 @@ class CheckScheduler:
             return process.run(checker, self._seconds)
 
     def _await_answer(self, job: CheckTask, answer: Any) -> None:
-        """Await an answer; without one, call the check first. The deadline holds even if the check ignores cancellation."""
+        """
+        Await an answer; without one, call the check first. The deadline holds even if the check ignores cancellation.
+        """
         self._watchdog.start()
         job.task = asyncio.ensure_future(self._answer(job, answer))
         job.task.add_done_callback(lambda task: self._on_task_done(job, task))

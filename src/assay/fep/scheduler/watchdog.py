@@ -22,7 +22,9 @@ class LoopBlocked(BaseException):
 
 
 class LoopWatchdog:
-    """Interrupts a check when the loop has not run for `seconds`. `on_blocked` is called first, to extend other deadlines."""
+    """
+    Interrupts a check when the loop has not run for `seconds`. `on_blocked` is called first, to extend other deadlines.
+    """
 
     def __init__(self, seconds: float, on_blocked: Callable[[], None]) -> None:
         self._seconds, self._on_blocked = seconds, on_blocked

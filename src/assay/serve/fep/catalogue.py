@@ -57,9 +57,9 @@ def _arguments(checker: type[Checker]) -> dict[str, Any]:
 
 
 def _description(checker: type[Checker]) -> str:
-    """The first line of the docstring of the check, or of its module."""
+    """The first paragraph of the docstring of the check, or of its module."""
     module = sys.modules.get(checker.__module__)
     text = checker.__doc__ or (module and module.__doc__) or ""
-    line = inspect.cleandoc(text).partition("\n")[0]
+    line = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
     name, colon, rest = line.partition(": ")
     return rest if colon and name.startswith(checker.type) else line

@@ -1,8 +1,9 @@
 """
 The event feed of an evaluation: read once, framed once, and sent to all its followers (FEP 5.2, EvaluationProgress).
 
-A recorded event becomes the results of its cases, `id: 5.0`, `id: 5.1`, …, and then their progress, `id: 5`. So a cursor is a
-sequence number and the number of results received of that event, and a follower misses nothing and gets nothing twice.
+A recorded event becomes the results of its cases, `id: 5.0`, `id: 5.1`, …, and then their progress, `id: 5`. So a
+cursor is a sequence number and the number of results received of that event, and a follower misses nothing and gets
+nothing twice.
 """
 
 import asyncio
@@ -55,7 +56,10 @@ def cursor_of(text: str | None) -> Cursor:
 
 
 def _no_event(text: str) -> InvalidRequest:
-    message = f"expected the id of an event of this run, got {text[:40]!r}; without one the stream starts at the beginning"
+    message = (
+        f"expected the id of an event of this run, got {text[:40]!r}; without one the stream starts "
+        "at the beginning"
+    )
     return InvalidRequest(Problem("Last-Event-ID", message))
 
 

@@ -1,4 +1,7 @@
-"""Parses an evaluation request from JSON (FEP 3.1): the bytes of cases and outputs are stored as they came, never re-encoded."""
+"""
+Parses an evaluation request from JSON (FEP 3.1): the bytes of cases and outputs are stored as they came, never
+re-encoded.
+"""
 
 import hashlib
 import math
@@ -75,7 +78,9 @@ class RawRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ParsedRequest(Struct, frozen=True):
-    """A valid request, with its contexts in memory. `parts`, if given, collects what the results are made of, for gRPC."""
+    """
+    A valid request, with its contexts in memory. `parts`, if given, collects what the results are made of, for gRPC.
+    """
 
     planned: PlannedEvaluation
     contexts: list[Context]
@@ -210,12 +215,17 @@ def digest_of(body: bytes, *, arguments: bool = True) -> str:
 
 
 async def read_json(call: HttpRequest, decode: Callable[[bytes], T], body: bytes) -> T:
-    """Decode the JSON body of a request, as `decode_body`: off the event loop if it is large, or if its refusal takes long."""
+    """
+    Decode the JSON body of a request, as `decode_body`: off the event loop if it is large, or if its refusal takes
+    long.
+    """
     return await in_place(lambda: decode_body(decode, body, call.server.limits), len(body))
 
 
 def decode_body(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = None) -> T:
-    """Decode a JSON body; invalid JSON or a wrong type is refused. `limits`: also check how deep each member is nested."""
+    """
+    Decode a JSON body; invalid JSON or a wrong type is refused. `limits`: also check how deep each member is nested.
+    """
     try:
         value = decode(body)
         if limits is not None and maybe_deep(body, limits):
@@ -282,7 +292,10 @@ def _contexts(raw: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
 
 
 def _read_half(line: bytes, index: int, name: str, limits: Limits) -> tuple[list[Problem], Any]:
-    """The problems and own checks of a case without an output, or of an output without a case. `line` supplies a valid other half."""
+    """
+    The problems and own checks of a case without an output, or of an output without a case. `line` supplies a valid
+    other half.
+    """
     try:
         context = read_context(line, limits)
     except NotAContext as wrong:
@@ -291,7 +304,9 @@ def _read_half(line: bytes, index: int, name: str, limits: Limits) -> tuple[list
 
 
 def read_contexts(read: "map[Context]") -> RequestContexts:
-    """The contexts of a request, and the problems of the invalid ones. Two different cases with one id are a problem."""
+    """
+    The contexts of a request, and the problems of the invalid ones. Two different cases with one id are a problem.
+    """
     contexts: list[Context] = []
     refused: dict[int, Any] = {}  # the own checks of invalid cases, by index
     problems: list[Problem] = []
@@ -321,7 +336,10 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
 
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:
-    """The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one. A member twice is refused."""
+    """
+    The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one. A member
+    twice is refused.
+    """
     if not body or len(body) > SMALL:
         return None
     try:

@@ -1,7 +1,8 @@
 """
 The filter of ListOperations: the query parameters of REST, as `status = "running" AND since = 2026-07-01T12:00:00Z`.
 
-A value needs quotes if it has characters other than letters, digits and `_.:+-`. A backslash escapes a quote or a backslash.
+A value needs quotes if it has characters other than letters, digits and `_.:+-`. A backslash escapes a quote or a
+backslash.
 """
 
 import re

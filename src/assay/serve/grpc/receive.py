@@ -1,4 +1,6 @@
-"""Receives the message of a call: only after authentication, in time, and within the memory limit of its tenant (FEP-40)."""
+"""
+Receives the message of a call: only after authentication, in time, and within the memory limit of its tenant (FEP-40).
+"""
 
 import asyncio
 from collections import Counter
@@ -21,8 +23,8 @@ class MessageReceiver:
     """
     gRPC buffers a message until it is complete, and only then hands it out.
 
-    So no message is received without authentication, and the messages of a tenant wait for each other where together they could
-    exceed its limit.
+    So no message is received without authentication, and the messages of a tenant wait for each other where together
+    they could exceed its limit.
     """
 
     def __init__(self, serving: ServerLimits) -> None:

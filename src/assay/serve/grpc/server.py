@@ -31,7 +31,8 @@ class RpcServer:
     """
     Listens at once, and answers once `serve` runs.
 
-    Callers are authenticated by the server state's `authenticate`, as over REST. With `tls`, plain connections are refused.
+    Callers are authenticated by the server state's `authenticate`, as over REST. With `tls`, plain connections are
+    refused.
     """
 
     def __init__(

@@ -39,7 +39,8 @@ def document() -> Doc:
         "info": {
             "title": "assay: events of runs",
             "version": __version__,
-            "description": "Server-sent events over HTTP. `id` is the sequence; a frame without an id is not in the log.",
+            "description": "Server-sent events over HTTP. `id` is the sequence; a frame without an id is "
+            "not in the log.",
             "license": {"name": "Apache 2.0"},
         },
         "defaultContentType": "application/json",
@@ -48,7 +49,8 @@ def document() -> Doc:
             "evaluationEvents": {
                 "address": "/v1/evaluations/{evaluationId}/events",
                 "title": "Progress and results of an evaluation",
-                "description": "`id: 5.0`, `5.1`, … are results; `id: 5` is the progress after them. `Last-Event-ID` resumes after that frame.",
+                "description": "`id: 5.0`, `5.1`, … are results; `id: 5` is the progress after them. "
+                "`Last-Event-ID` resumes after that frame.",
                 "parameters": {"evaluationId": {"description": "The id of the evaluation."}},
                 "messages": {frame: _message(name) for name, frame in EVALUATION.items()},
             },

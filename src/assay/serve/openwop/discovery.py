@@ -1,7 +1,8 @@
 """
 GET /.well-known/openwop: the capabilities of this host (openwop-contract §1.1).
 
-Every family is at the root; all but `multiAgent` are repeated under `capabilities`, for older clients (openwop-contract §0.2).
+Every family is at the root; all but `multiAgent` are repeated under `capabilities`, for older clients (openwop-contract
+§0.2).
 """
 
 import hashlib

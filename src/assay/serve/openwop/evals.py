@@ -83,12 +83,17 @@ class EvalRuns:
         *,
         run: str,
     ) -> Run:
-        """A replay copies everything. A branch copies the scored tasks and runs the rest again (openwop-contract §3.7)."""
+        """
+        A replay copies everything. A branch copies the scored tasks and runs the rest again (openwop-contract §3.7).
+        """
         store = self.service.store
         if request.mode == "replay":
             return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
         if request.run_options_overlay:
-            message = "a branch of an eval cannot change options: the copied scores were measured with the options of the source run"
+            message = (
+                "a branch of an eval cannot change options: the copied scores were measured with the "
+                "options of the source run"
+            )
             raise EvalRefused(Problem("runOptionsOverlay", message), field="runOptionsOverlay")
         assert request.from_seq is not UNSET
         branch_point(source, request.from_seq)
@@ -167,7 +172,9 @@ def eval_request(request: RunRequest, principal: str) -> EvalRequest:
 
 
 def evals_of(host: OpenWopHost) -> EvalRuns:
-    """The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (openwop-contract §3.4)."""
+    """
+    The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (openwop-contract §3.4).
+    """
     runs = host.kinds.get(KIND) if host.evals is not None else None
     if not isinstance(runs, EvalRuns):
         raise NotFound("this host does not offer eval runs")
@@ -182,7 +189,9 @@ async def eval_run_of(call: HttpRequest, host: OpenWopHost) -> Run:
 
 
 async def eval_report(call: HttpRequest) -> Response:
-    """The report of an eval run, ended or not, with its evidence in pages; as NDJSON, the evidence alone and complete."""
+    """
+    The report of an eval run, ended or not, with its evidence in pages; as NDJSON, the evidence alone and complete.
+    """
     params = call.query("first", "limit")
     first, limit = (
         _integer(params, name, default, least, limit)

@@ -1,4 +1,6 @@
-"""The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (openwop-contract §3.3)."""
+"""
+The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (openwop-contract §3.3).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -32,7 +34,9 @@ class RunResource(Protocol):
         *,
         run: str,
     ) -> Run:
-        """Plan and store a run. It is pending, and leased by `holder`, when this returns. A refused request has no effect."""
+        """
+        Plan and store a run. It is pending, and leased by `holder`, when this returns. A refused request has no effect.
+        """
         ...
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
@@ -54,7 +58,9 @@ class Forkable(Protocol):
         *,
         run: str,
     ) -> Run:
-        """The copy: ended like its source, or leased by `holder` to continue. `documents` are written when it is complete."""
+        """
+        The copy: ended like its source, or leased by `holder` to continue. `documents` are written when it is complete.
+        """
         ...
 
 
@@ -62,7 +68,8 @@ class OpenWopHost:
     """
     The state of OpenWOP's routes in one process.
 
-    `evals` and `workflows` are the names of these kinds, if they are offered; `capabilities` makes the discovery document.
+    `evals` and `workflows` are the names of these kinds, if they are offered; `capabilities` makes the discovery
+    document.
     """
 
     def __init__(

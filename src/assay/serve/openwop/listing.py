@@ -1,4 +1,6 @@
-"""GET /v1/host/assay/runs: the runs of a tenant, newest first (openwop-contract §3.5; OpenWOP v1 has no list of its own)."""
+"""
+GET /v1/host/assay/runs: the runs of a tenant, newest first (openwop-contract §3.5; OpenWOP v1 has no list of its own).
+"""
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus

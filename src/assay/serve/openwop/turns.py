@@ -1,4 +1,7 @@
-"""The verification of a workflow run over HTTP: its report without content, and its turns with content (openwop-contract §8)."""
+"""
+The verification of a workflow run over HTTP: its report without content, and its turns with content (openwop-contract
+§8).
+"""
 
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.host import host_of, run_of

@@ -1,4 +1,7 @@
-"""Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (openwop-contract §1.3, §3.1, §8.4, §13.8)."""
+"""
+Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (openwop-contract §1.3, §3.1, §8.4,
+§13.8).
+"""
 
 from collections.abc import Sequence
 from typing import Any

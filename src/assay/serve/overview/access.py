@@ -41,7 +41,9 @@ class OverviewState:
         self._filled = not await self._store.unfilled(limit=1)
 
     async def require_rows(self, run: Run) -> bool:
-        """Make the rows of this run, if it is of an older version. Unavailable: it takes longer than a request waits."""
+        """
+        Make the rows of this run, if it is of an older version. Unavailable: it takes longer than a request waits.
+        """
         if self._filled or run.status not in CLOSED:
             return False
         found = await self._store.unfilled(run=run.id)

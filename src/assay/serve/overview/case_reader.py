@@ -1,4 +1,6 @@
-"""GET …/cases/{position}: one case with its content. POST …/cases:search: a bounded search in the content of all cases."""
+"""
+GET …/cases/{position}: one case with its content. POST …/cases:search: a bounded search in the content of all cases.
+"""
 
 from typing import Annotated
 

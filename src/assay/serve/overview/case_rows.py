@@ -1,4 +1,7 @@
-"""A case as a row of the table that a page shows: outcome, numbers, and the outcomes of each check over its trials. No content."""
+"""
+A case as a row of the table that a page shows: outcome, numbers, and the outcomes of each check over its trials. No
+content.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -40,7 +43,10 @@ class CasePreview(Struct, frozen=True, kw_only=True):
 
 
 class CaseRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One case. A number that is null was not measured or is not known. `cells` has null for a check that the case does not have."""
+    """
+    One case. A number that is null was not measured or is not known. `cells` has null for a check that the case does
+    not have.
+    """
 
     position: int
     case_id: str | None  # null: erased

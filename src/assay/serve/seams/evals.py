@@ -1,4 +1,6 @@
-"""Test-only routes for evals (openwop-contract §10.2, §10.3, §10.6): they read the log of real runs and start real runs."""
+"""
+Test-only routes for evals (openwop-contract §10.2, §10.3, §10.6): they read the log of real runs and start real runs.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -71,7 +73,9 @@ def _events_of(host: OpenWopHost) -> defaultdict[str, list[JSON]]:
 
 
 async def read_log(call: HttpRequest) -> Response:
-    """The events of a run. An unknown run has none: the suite reads an unknown run to find out whether this route exists."""
+    """
+    The events of a run. An unknown run has none: the suite reads an unknown run to find out whether this route exists.
+    """
     params = call.query(*FILTERS)
     host = host_of(call)
     events = [event for event in _events_of(host)[call.tenant] if event["runId"] == call.run_id]

@@ -1,4 +1,6 @@
-"""Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (FEP-40)."""
+"""
+Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (FEP-40).
+"""
 
 from collections import Counter
 from collections.abc import Generator
@@ -154,7 +156,10 @@ class Reservation:
             raise TooLarge("the body, decoded,", min(limit, own), setting)
         if load.add_tenant(tenant, BODY_BYTES, size) > own:
             load.add_tenant(tenant, BODY_BYTES, -size)
-            message = f"the bodies of this tenant's requests hold {own} bytes, which is the limit (ASSAY_MAX_TENANT_HELD_BYTES)"
+            message = (
+                f"the bodies of this tenant's requests hold {own} bytes, which is the limit "
+                "(ASSAY_MAX_TENANT_HELD_BYTES)"
+            )
             raise RateLimited(message, retry_after=1, scope="tenant")
         if load.add(BODY_BYTES, size) > limit:
             load.add(BODY_BYTES, -size)

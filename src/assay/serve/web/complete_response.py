@@ -1,4 +1,7 @@
-"""Writes a complete response to its connection in one step. uvicorn writes head and body apart, and checks each header in each response."""
+"""
+Writes a complete response to its connection in one step. uvicorn writes head and body apart, and checks each header in
+each response.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -20,8 +23,9 @@ def write_complete(send: Send, status: int, own: Headers, constant: Headers, bod
     """
     Write the response of a request, with the bytes that `send` would write. False: `send` must do it.
 
-    `own` are the headers of this response and `constant` are those that many responses have. Their names are in lower case. The last
-    header is the Content-Length. The connection must be one of uvicorn's, and must not wait for a slow client. HEAD is not served.
+    `own` are the headers of this response and `constant` are those that many responses have. Their names are in lower
+    case. The last header is the Content-Length. The connection must be one of uvicorn's, and must not wait for a slow
+    client. HEAD is not served.
     """
     cycle: Any = getattr(send, "__self__", None)
     if (

@@ -1,4 +1,6 @@
-"""The event loop of a server: uvloop if it is installed, which is a little faster per request; otherwise asyncio's own."""
+"""
+The event loop of a server: uvloop if it is installed, which is a little faster per request; otherwise asyncio's own.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,7 @@
-"""The handler of a path: authenticates, admits and authorizes a request, calls its endpoint, and sends a response whatever happens."""
+"""
+The handler of a path: authenticates, admits and authorizes a request, calls its endpoint, and sends a response whatever
+happens.
+"""
 
 import asyncio
 import zlib
@@ -106,7 +109,9 @@ class RouteHandler:
 
 class NotFoundHandler(RouteHandler):
     """
-    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (openwop-contract §2.1); except `/v1/packs`.
+    Answers all paths that have no route.
+
+    Below `/v1/` it needs a valid key first, as most routes do (openwop-contract §2.1); except `/v1/packs`.
 
     `resources` are the first segments of the paths below `/v1/`: a path that begins with one lacks its version.
     """
@@ -118,7 +123,8 @@ class NotFoundHandler(RouteHandler):
     async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
         if path == REGISTRY or path.startswith(f"{REGISTRY}/"):
-            # clients take a JSON answer for a public registry of packs, also one that asks for a key (openwop-contract §11)
+            # clients take a JSON answer for a public registry of packs, also one that asks for a key (openwop-contract
+            # §11)
             return Response(b"this server has no pack registry\n", 404, TEXT)
         if path.startswith(VERSION):
             await self._authenticate(call)
@@ -187,7 +193,10 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
 async def _stream(
     start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head_only: bool
 ) -> int:
-    """Send chunk by chunk, for as long as the client reads. The first chunk is made before the status is sent, and may change it."""
+    """
+    Send chunk by chunk, for as long as the client reads. The first chunk is made before the status is sent, and may
+    change it.
+    """
     seconds = call.server.serving.send_seconds
     disconnected = asyncio.ensure_future(_wait_for_disconnect(call.receive))
     try:

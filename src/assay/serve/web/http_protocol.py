@@ -1,4 +1,7 @@
-"""One HTTP connection: limits on the head of a request in time and bytes, idle timeouts, and JSON answers to malformed requests."""
+"""
+One HTTP connection: limits on the head of a request in time and bytes, idle timeouts, and JSON answers to malformed
+requests.
+"""
 
 import asyncio
 import logging
@@ -28,7 +31,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     """
     Closes a connection if no request begins in time, or if the head of a request is too slow or too large.
 
-    Bytes after a response that are not a new request, such as the rest of an unread body, do not keep the connection open.
+    Bytes after a response that are not a new request, such as the rest of an unread body, do not keep the connection
+    open.
     """
 
     head_seconds = 10.0
@@ -148,7 +152,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
 
     def timeout_keep_alive_handler(self) -> None:
-        """No new request came. A response that the client still reads may go on; one that it does not read is dropped."""
+        """
+        No new request came. A response that the client still reads may go on; one that it does not read is dropped.
+        """
         left = self.transport.get_write_buffer_size()
         if left and (not self._unread_bytes or left < self._unread_bytes):
             self._unread_bytes = left
@@ -159,7 +165,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """The client reads slower than we write: from now on the buffer must shrink every `send_seconds`, or the connection is closed."""
+        """
+        The client reads slower than we write: from now on the buffer must shrink every `send_seconds`, or the
+        connection is closed.
+        """
         super().pause_writing()
         if self._stuck is None:
             left = self.transport.get_write_buffer_size()

@@ -1,8 +1,9 @@
 """
-Idempotency-Key: the same key with the same request returns the same run; with another request, 409 (openwop-contract §3.6).
+Idempotency-Key: the same key with the same request returns the same run; with another request, 409 (openwop-contract
+§3.6).
 
-The key is stored in the same transaction as the effect of its request, so neither exists without the other. A refusal is not
-stored.
+The key is stored in the same transaction as the effect of its request, so neither exists without the other. A refusal
+is not stored.
 """
 
 import hashlib
@@ -88,7 +89,10 @@ class IdempotentRequest:
     async def start(
         self, run: str, begin: Callable[[list[PutDocument]], Awaitable[object]], part: str = ""
     ) -> IdempotentStart:
-        """Start a run with this id; `begin` gets the documents to write with it. Or find the run that an earlier request started."""
+        """
+        Start a run with this id; `begin` gets the documents to write with it. Or find the run that an earlier request
+        started.
+        """
         if not self.has_key:
             await begin([])
             return IdempotentStart(run, replayed=False)
@@ -134,8 +138,8 @@ class IdempotentRequest:
         """
         An effect on a run that the same request has only once; and whether an earlier request had it.
 
-        `do` writes the given documents in its first transaction. `again` returns the present state, and continues what a crash
-        interrupted.
+        `do` writes the given documents in its first transaction. `again` returns the present state, and continues what
+        a crash interrupted.
         """
         if not self.has_key:
             return await action([]), False

@@ -1,4 +1,7 @@
-"""Metrics, a span and an access-log line for every response, by the template of its path: the values in a path are not recorded."""
+"""
+Metrics, a span and an access-log line for every response, by the template of its path: the values in a path are not
+recorded.
+"""
 
 import logging
 import time

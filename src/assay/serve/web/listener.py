@@ -1,4 +1,6 @@
-"""Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (FEP-40)."""
+"""
+Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (FEP-40).
+"""
 
 import asyncio
 import errno
@@ -34,7 +36,10 @@ RETRY_SECONDS = 1.0  # until the next `accept` after such an error
 
 
 class Listener:
-    """Accepts the connections of one listening socket. One over the limit gets a 503; under TLS it is closed without an answer."""
+    """
+    Accepts the connections of one listening socket. One over the limit gets a 503; under TLS it is closed without an
+    answer.
+    """
 
     def __init__(
         self,
@@ -113,7 +118,8 @@ class Listener:
             except OSError as trouble:
                 if trouble.errno not in EXHAUSTED:
                     raise
-                if not self._exhausted:  # logged once until `accept` succeeds again: anyone who can reach the port could fill the log
+                # logged once until `accept` succeeds again: anyone who can reach the port could fill the log
+                if not self._exhausted:
                     log.error("connections cannot be accepted for now: %s", trouble.strerror)
                 self._exhausted = True
                 if trouble.errno == errno.EMFILE and self._reject_exhausted():

@@ -1,8 +1,8 @@
 """
 Log lines as text or JSON, one record a line, each with the id of its request.
 
-No level logs content. The message of an exception may be content, and so may the message of a library: of loggers other than
-ours, nothing below a warning is written, and of a warning only its place in the code.
+No level logs content. The message of an exception may be content, and so may the message of a library: of loggers other
+than ours, nothing below a warning is written, and of a warning only its place in the code.
 """
 
 import logging

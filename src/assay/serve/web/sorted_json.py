@@ -1,4 +1,7 @@
-"""JSON with sorted members and without spaces. A large text is processed in parts, so that other threads get the GIL in between."""
+"""
+JSON with sorted members and without spaces. A large text is processed in parts, so that other threads get the GIL in
+between.
+"""
 
 from collections.abc import Callable
 

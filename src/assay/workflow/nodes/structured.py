@@ -1,4 +1,7 @@
-"""core.ai.structuredOutput: a model's structured answer or refusal; a replay reports if that has changed (openwop-contract §13.4, §13.9)."""
+"""
+core.ai.structuredOutput: a model's structured answer or refusal; a replay reports if that has changed (openwop-contract
+§13.4, §13.9).
+"""
 
 from typing import Any, Literal
 

@@ -1,4 +1,7 @@
-"""core.subWorkflow: one child run. Its outputs are merged once they are verified and approved (openwop-contract §8.3; RFC 0063 `outputAttestation`)."""
+"""
+core.subWorkflow: one child run. Its outputs are merged once they are verified and approved (openwop-contract §8.3; RFC
+0063 `outputAttestation`).
+"""
 
 from typing import Any
 

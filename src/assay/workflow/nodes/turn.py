@@ -1,4 +1,7 @@
-"""assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090, openwop-contract §8.2)."""
+"""
+assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090,
+openwop-contract §8.2).
+"""
 
 from typing import Any
 
@@ -96,8 +99,8 @@ def _agent_turn(execution: Execution, node: Node) -> Steps[Candidate]:
     critics, criteria = tuple(config.get("critics", ())), tuple(config.get("criteria", ()))
     tools = critics if config.get("verify") == "tools" else ()
     done: AgentTurn = yield from invoke_agent(
-        execution, node.id, config["actor"], _task(execution), critics=tools, criteria=criteria, gating=config.get("gating", True),
-        memory=config.get("memoryRef"),
+        execution, node.id, config["actor"], _task(execution), critics=tools, criteria=criteria,
+        gating=config.get("gating", True), memory=config.get("memoryRef"),
     )  # fmt: skip
     floor = _confidence_floor(execution, node, done)
     done = escalate_if_unsure(done, floor)

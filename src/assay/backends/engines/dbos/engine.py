@@ -1,4 +1,6 @@
-"""The Engine port on DBOS: units go into a queue, any worker executes them, and their results come back to the conductor."""
+"""
+The Engine port on DBOS: units go into a queue, any worker executes them, and their results come back to the conductor.
+"""
 
 import asyncio
 import hashlib
@@ -37,10 +39,11 @@ class DbosEngine:
     """
     Queues units and collects their results, for all runs that this process conducts.
 
-    A unit's id is the digest of its work and bytes. A conductor that takes over a run finds the results of units that have ended,
-    and waits for those that run: it starts none of them again.
+    A unit's id is the digest of its work and bytes. A conductor that takes over a run finds the results of units that
+    have ended, and waits for those that run: it starts none of them again.
 
-    `performs_here(work, unit)`: the unit only waits for other runs. It is executed here, so that it holds no place of a worker.
+    `performs_here(work, unit)`: the unit only waits for other runs. It is executed here, so that it holds no place of a
+    worker.
     """
 
     def __init__(
@@ -197,7 +200,9 @@ class DbosEngine:
             ticket.future.set_exception(error)
 
     def _open(self, status: UnitStatus) -> UnitOutcome | None:
-        """The outcome, if the executor that has the unit wrote it. A result of another one came too late, and is refused."""
+        """
+        The outcome, if the executor that has the unit wrote it. A result of another one came too late, and is refused.
+        """
         if status.status != "SUCCESS":
             return None
         outcome = self._envelope.open_outcome(status.output, status.id)

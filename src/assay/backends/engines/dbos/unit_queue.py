@@ -1,4 +1,6 @@
-"""The queue of units in the tables of DBOS: put, read, cancel and delete. Every call blocks, so callers use a thread."""
+"""
+The queue of units in the tables of DBOS: put, read, cancel and delete. Every call blocks, so callers use a thread.
+"""
 
 from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
@@ -103,7 +105,10 @@ class UnitQueue:
         self._client.resume_workflows(list(ids), queue_name=QUEUE)
 
     def forgive(self, ids: Sequence[str]) -> None:
-        """Their executor did not die while it executed these units: it had paused or was stopped, so that attempt does not count."""
+        """
+        Their executor did not die while it executed these units: it had paused or was stopped, so that attempt does not
+        count.
+        """
         statement = text(
             f"UPDATE {SCHEMA}.workflow_status SET recovery_attempts = recovery_attempts - 1"  # noqa: S608  # a constant
             " WHERE workflow_uuid = ANY(:ids) AND status IN ('PENDING', 'ENQUEUED') AND recovery_attempts > 0"
@@ -131,7 +136,8 @@ class UnitQueue:
         """
         Delete units that ended before this time and whose conductor is gone. Return their number.
 
-        With `versions`, also delete older units of all other versions, because no worker will take them. A conductor that waits for one queues it again.
+        With `versions`, also delete older units of all other versions, because no worker will take them. A conductor
+        that waits for one queues it again.
         """
         left = list[str]()
         if versions is not None:

@@ -1,4 +1,6 @@
-"""The part of a worker that executes units: DBOS takes them from the queue, `perform` executes them on this event loop."""
+"""
+The part of a worker that executes units: DBOS takes them from the queue, `perform` executes them on this event loop.
+"""
 
 import asyncio
 import logging
@@ -34,7 +36,8 @@ class UnitWorker:
     """
     Executes units of one version under an executor id. DBOS has one instance in a process, so there is one of these.
 
-    `confirm` says whether this executor still holds its lease; it may wait for a heartbeat. A result is written only then.
+    `confirm` says whether this executor still holds its lease; it may wait for a heartbeat. A result is written only
+    then.
     """
 
     def __init__(

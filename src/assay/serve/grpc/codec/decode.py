@@ -1,8 +1,8 @@
 """
 Decodes protobuf to JSON (FEP-2): Struct, Value and ListValue become dicts and lists.
 
-This reads only the usual encoding: keys before values, no unknown fields, no field twice. Anything else is `NonCanonical`, and
-the caller lets protobuf re-encode it first.
+This reads only the usual encoding: keys before values, no unknown fields, no field twice. Anything else is
+`NonCanonical`, and the caller lets protobuf re-encode it first.
 """
 
 from collections.abc import Callable, Iterator
@@ -93,7 +93,10 @@ def structs() -> Inner:
 
 
 def _lists(inner: Inner) -> Callable[[bytes, int, int], list[Any]]:
-    """A reader for the lists of one request. Short lists of texts repeat from case to case and are cached; each case has its own copy."""
+    """
+    A reader for the lists of one request. Short lists of texts repeat from case to case and are cached; each case has
+    its own copy.
+    """
     texts: dict[bytes, list[str]] = {}
 
     def read(data: bytes, start: int, end: int) -> list[Any]:
@@ -111,7 +114,9 @@ def _lists(inner: Inner) -> Callable[[bytes, int, int], list[Any]]:
 
 
 def _read_tag(data: bytes, offset: int) -> FieldTag:
-    """Decode all of a member but its value. For a text, a Struct or a list, the offset skips the inner tag and length too."""
+    """
+    Decode all of a member but its value. For a text, a Struct or a list, the offset skips the inner tag and length too.
+    """
     start, stop = field(data, offset)
     begin, middle = field(data, start)
     first, last = field(data, middle)

@@ -1,8 +1,8 @@
 """
 Encodes the results of checks that all cases share: bytes that are the same in every case are written once per run.
 
-The parts that differ come from the scorer: the result of each check, and the values at its paths. A case with more (a check that
-failed with an error) is left to `ResultEncoder`, which writes the same bytes.
+The parts that differ come from the scorer: the result of each check, and the values at its paths. A case with more (a
+check that failed with an error) is left to `ResultEncoder`, which writes the same bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +84,9 @@ class CheckEncoder:
 
 @memoize_on
 def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
-    """Generate one function for all checks of a scorer. It writes a TestCaseResult, as a field of its EvaluationRunResult."""
+    """
+    Generate one function for all checks of a scorer. It writes a TestCaseResult, as a field of its EvaluationRunResult.
+    """
     pairs = zip(scorer.checks, scorer.value_indexes, strict=True)
     made = [CheckEncoder(bound, takes, arguments=arguments) for bound, takes in pairs]
     tails = {
@@ -134,7 +136,9 @@ def _all_completed(count: int) -> TestCaseSummary:
 
 
 def _check_parts(index: int, encoder: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
-    """The names of the parts of one check's result. Adds to `lines` the code that computes them and their total length."""
+    """
+    The names of the parts of one check's result. Adds to `lines` the code that computes them and their total length.
+    """
     values = [f"v{which}" for which in encoder.value_indexes]
     before = [f"b{index}_{one}" for one in range(max(1, len(values)))]
     lines.append(f"key = (r{index}, {''.join(f'n{which}, ' for which in encoder.value_indexes)}n_{tail})")
@@ -170,5 +174,8 @@ class RunEncoder:
         self._fallback = ResultEncoder()
 
     def case(self, line: bytes, parts: ScoredParts | None, echo: EncodedContext) -> bytes:
-        """The TestCaseResult of a line, as a field of its EvaluationRunResult: from its parts, or without them from the line itself."""
+        """
+        The TestCaseResult of a line, as a field of its EvaluationRunResult: from its parts, or without them from the
+        line itself.
+        """
         return self._fallback.case(line, echo) if parts is None else self.generated(parts, echo)

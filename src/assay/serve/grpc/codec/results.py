@@ -1,8 +1,8 @@
 """
 Encodes results (FEP 4.1, 5.2): a stored line of JSON becomes the bytes of a TestCaseResult.
 
-Bytes that repeat in every case (the name of a check, its version, its literal arguments, `{"passed":true}`) are encoded once and
-copied. So is the context, if its request is still in memory.
+Bytes that repeat in every case (the name of a check, its version, its literal arguments, `{"passed":true}`) are encoded
+once and copied. So is the context, if its request is still in memory.
 """
 
 from datetime import UTC, datetime

@@ -1,9 +1,9 @@
 """
 Message shapes (FEP-2): messages that differ only in their values are decoded by one generated function.
 
-The cases of a request mostly have the same members, and protobuf writers mostly keep their order. The decoder learns the shape of
-such messages and reads others of that shape, in this request or the next, in one step. Any other message is read member by
-member, with the same result. A shape has names of members and lengths of texts, and no content.
+The cases of a request mostly have the same members, and protobuf writers mostly keep their order. The decoder learns
+the shape of such messages and reads others of that shape, in this request or the next, in one step. Any other message
+is read member by member, with the same result. A shape has names of members and lengths of texts, and no content.
 """
 
 from collections import defaultdict
@@ -57,7 +57,10 @@ class RequestShapes:
         return None
 
     def record_miss(self, data: bytes, start: int, end: int) -> None:
-        """A canonical message was read member by member. After eight of them, and again after four times as many, a shape is learned."""
+        """
+        A canonical message was read member by member. After eight of them, and again after four times as many, a shape
+        is learned.
+        """
         self._misses += 1
         if self._misses == _SOME:
             fitting = (shape for shape in self._cache.shapes if shape.depth <= self._deepest)

@@ -1,8 +1,8 @@
 """
 Traces the layout of one message (FEP-2) and turns it into a function that reads others of the same shape.
 
-Bytes that are the same in all of them, and values of fixed length, are unpacked in one step. A text of variable length makes the
-messages around it variable too; each has its length in a prefix (`length_prefixes.py`).
+Bytes that are the same in all of them, and values of fixed length, are unpacked in one step. A text of variable length
+makes the messages around it variable too; each has its length in a prefix (`length_prefixes.py`).
 """
 
 from collections.abc import Callable
@@ -40,7 +40,9 @@ class Shape(NamedTuple):
 
 
 class Trace:
-    """The layout of one message, member by member. Texts with an index in `free` have variable length; None: all texts do."""
+    """
+    The layout of one message, member by member. Texts with an index in `free` have variable length; None: all texts do.
+    """
 
     def __init__(self, data: bytes, span: Span, free: set[int] | None = None) -> None:
         self.span, self.free = span, free

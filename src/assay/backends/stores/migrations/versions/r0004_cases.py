@@ -1,4 +1,6 @@
-"""The table of cases, and the facts of runs. `unfilled` names the older runs: their rows are made from their results."""
+"""
+The table of cases, and the facts of runs. `unfilled` names the older runs: their rows are made from their results.
+"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,6 @@
-"""Indexes for lists of runs: each filter and each order has one, so that a page does not depend on the number of runs."""
+"""
+Indexes for lists of runs: each filter and each order has one, so that a page does not depend on the number of runs.
+"""
 
 import sqlalchemy as sa
 from alembic import op

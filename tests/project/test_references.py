@@ -52,7 +52,7 @@ def sections():
     """Every section that a text names, with the document that it is a section of, or None."""
     contract = DOCS / "openwop-contract.md"
     for path in TEXTS:
-        text = " ".join(path.read_text("utf-8").split()) if path != contract else ""
+        text = re.sub(r"[\s#]+", " ", path.read_text("utf-8")) if path != contract else ""
         for found in SECTION.finditer(text):
             source = SOURCE.search(text, max(0, found.start() - 100), found.start())
             yield page_name(path), found[1], source and source[1]

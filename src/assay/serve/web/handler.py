@@ -123,8 +123,8 @@ class NotFoundHandler(RouteHandler):
     async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
         if path == REGISTRY or path.startswith(f"{REGISTRY}/"):
-            # clients take a JSON answer for a public registry of packs, also one that asks for a key (openwop-contract
-            # §11)
+            # clients take a JSON answer for a public registry of packs, also one that asks for a key
+            # (openwop-contract §11)
             return Response(b"this server has no pack registry\n", 404, TEXT)
         if path.startswith(VERSION):
             await self._authenticate(call)

@@ -1,8 +1,7 @@
 """
 Reads the arguments of checks: literals, paths, and the values that paths yield (FEP 2.3.2, FEP-12 to FEP-17).
 
-`bind` reads a check once and raises InvalidRequest for problems that do not depend on the case. `resolve` and `build`
-run per case.
+`bind` reads a check once, and refuses what is wrong in every case. `resolve` and `build` run per case.
 """
 
 import re
@@ -54,9 +53,7 @@ class Field(NamedTuple):
 
 
 class PathArgument(NamedTuple):
-    """
-    An argument that depends on the case. A malformed path is kept with its error, and fails in each case (FEP-16).
-    """
+    """An argument that depends on the case. A malformed path is an error of each case (FEP-16)."""
 
     field: Field
     text: str
@@ -92,12 +89,9 @@ class BoundCheck(Struct, frozen=True):
 
 def bind(check: Check, registry: Registry, check_path: str, services: Services | None = None) -> BoundCheck:
     """
-    Bind a check to its class.
+    Bind a check to its class. InvalidRequest has all problems with their places: `checks[2].arguments.pattern`.
 
-    Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
-
-    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget
-    (FEP-33).
+    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget.
     """
     spend()
     checker, unversioned = _find_checker(check, registry, check_path)
@@ -144,9 +138,7 @@ def _with_step(
 ) -> list[Problem]:
     """
     The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`.
-
-    After a problem, literals are missing in the step. So its problems of invalid arguments are left out, and so is an
-    unexpected exception.
+    After a problem literals are missing: what the step finds of invalid arguments, and what it raises, does not count.
     """
     try:
         step()
@@ -248,10 +240,7 @@ def _read(
 
 
 def _literal_problems(field: Field, value: Any, path: str, fault: ValueFault) -> list[Problem]:
-    """
-    A problem for each invalid part of a literal. If it is invalid as a whole or may hold a secret: the fault of
-    `convert`.
-    """
+    """A problem for each invalid part of a literal; the fault of `convert` for a secret or an invalid whole."""
     if not field.secrets and (is_object(value) or is_list(value)):
         inner = problems_in(value, field.type, path, _dec_hook)
         if any(one.place != path for one in inner):
@@ -336,10 +325,7 @@ def convert(field: Field, value: Any) -> Any:
 
 
 def as_text(value: Any) -> Text:
-    """
-    Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null
-    (FEP-19).
-    """
+    """The text of a value: a string stays, others become canonical JSON. ValueError for null (FEP-19)."""
     if isinstance(value, str):
         return Text(value)
     if value is None:

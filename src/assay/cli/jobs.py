@@ -72,8 +72,7 @@ class ByteRange(Struct, frozen=True, omit_defaults=True):
     """
     A range of the input, and the index of the file for its results.
 
-    A worker does not know the ids of other ranges. A range with ids that belong to another input is evaluated again,
-    with `bad`.
+    A worker does not know the ids of other ranges. A range with ids of another input is evaluated again, with `bad`.
     """
 
     start: int
@@ -199,9 +198,7 @@ def start_jobs(
     bad_lines: BadLines,
     progress: ProgressLine,
 ) -> "JobScheduler":
-    """
-    Start workers for what is not yet read of the input. Raises OSError if they cannot start; then nothing has happened.
-    """
+    """Start workers for what is not yet read of the input. OSError: they cannot start, and nothing has happened."""
     name = str(options.contexts)
     assert inputs.source is not None
     assert isinstance(inputs.source.inputs, InputDigests)

@@ -138,9 +138,7 @@ class UnknownCheck(InvalidRequest):
 
 
 class BadLine(InvalidRequest):
-    """
-    A line of a stream that is not a valid context (FEP-34), at a place such as `cases.jsonl:7`. Earlier lines count.
-    """
+    """A line of a stream that is not a context (FEP-34), at a place such as `cases.jsonl:7`. Earlier lines count."""
 
     def __init__(self, location: str, problems: Sequence[Problem], line: int | None = None) -> None:
         self.location, self.line_problems, self.line = location, tuple(problems), line
@@ -152,10 +150,7 @@ class BadLine(InvalidRequest):
 
 
 class EvalRefused(InvalidRequest):
-    """
-    An agent eval that is not possible as requested; it names the member of the request and the tasks (openwop-contract
-    §3.2).
-    """
+    """An agent eval that is not possible (openwop-contract §3.2); it names the member of the request and the tasks."""
 
     def __init__(
         self,

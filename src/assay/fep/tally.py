@@ -256,10 +256,7 @@ class Tally:
         return answers
 
     def compiled_answers(self, cases: int) -> Answers | None:
-        """
-        The answers of all `cases`, if the compiled scorer made them, in order, and each check passed or failed; else
-        None.
-        """
+        """The answers of all `cases`, if the compiled scorer made them and each check passed or failed; else None."""
         if len(self._answers) != 1:
             return None
         (answers,) = self._answers.values()

@@ -65,8 +65,7 @@ class SqlStore:
     """
     A store on SQLite or PostgreSQL, created by `open`. It belongs to the event loop in which it was opened.
 
-    The writer has its own connection, `writing`: SQLite drops the page cache of a connection when another one has
-    written.
+    The writer has its own connection, `writing`: SQLite drops the page cache of one when another has written.
     """
 
     def __init__(
@@ -349,9 +348,7 @@ class SqlStore:
         await self._ping.ask()
 
     async def close(self) -> None:
-        """
-        Write what waits, and close all connections. A database that does not answer is waited for `CLOSING` seconds.
-        """
+        """Write what waits, and close all connections. A database without an answer has `CLOSING` seconds."""
         self._retry_policy.lose()
         await self._notifier.close()
         self._ping.close()

@@ -60,10 +60,7 @@ class CheckColumn(Struct, frozen=True, kw_only=True):
 
 
 class CheckStats(Struct, frozen=True, kw_only=True, rename="camel"):
-    """
-    The outcomes of one check over all results. `rateText` is its pass rate, which counts cases; a dash if there is
-    none.
-    """
+    """The outcomes of one check over all results. `rateText` is its pass rate over cases; a dash if there is none."""
 
     index: int
     label: str
@@ -247,9 +244,7 @@ def _size(blocks: Sequence[CaseBlock]) -> int:
 
 
 async def check_rates(store: Store, run: Run) -> dict[str, float]:
-    """
-    The pass rate of each check of an evaluation, by its label. The checks of an agent eval have none: tasks are scored.
-    """
+    """The pass rate of each check of an evaluation, by its label. Checks of an agent eval have none."""
     if run.kind != EVALUATION or len(labels_of(run)) < 1:
         return {}
     tally = await read_tally(store, run)
@@ -322,10 +317,7 @@ _BAR_TEXT: dict[str, Callable[[float], str]] = {
 
 
 async def _safety(store: Store, run: Run, header: EvalHeader, countable: bool) -> SafetyReport:
-    """
-    What the detectors found, and what was not looked for. Only the latter for a run that is too large to count in a
-    request.
-    """
+    """What the detectors found, and what was not looked for; only the latter for a run too large for a request."""
     if not countable:
         return SafetyFold((), policy=header.policy).report()
     return (await fold_safety(store, run, _Everything(), header.policy)).report()

@@ -44,6 +44,7 @@ def pytest_addoption(parser):
         action="store_true",
         help="tests of the page write pictures of its screens into docs/screenshots",
     )
+    parser.addoption("--record", action="store_true", help="tests/golden writes its golden files again")
 
 
 def pytest_configure(config):

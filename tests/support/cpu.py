@@ -24,6 +24,7 @@ BUDGETS = {  # of files that need more: browsers, and processes that are started
     "tests/cli/test_bad_input.py": 20,
     "tests/cli/test_cli_runs.py": 18,
     "tests/page/test_runs_page.py": 18,
+    "tests/golden/test_golden.py": 15,
     "tests/stores/test_stores.py": 18,
     "tests/serve/web/test_hostile_values.py": 14,
     "tests/serve/web/test_attacks.py": 14,

@@ -17,13 +17,7 @@ EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.to
         "protobuf": "google.protobuf",
     },
     "guard": {"cryptography": "cryptography", "pyjwt": "jwt"},
-    "judges": {
-        "aiohappyeyeballs": "aiohappyeyeballs",
-        "aiohttp": "aiohttp",
-        "genai-prices": "genai_prices",
-        "httptools": "httptools",
-    },
-    "openai-sdk": {"openai": "openai"},
+    "judges": {"aiohttp": "aiohttp", "genai-prices": "genai_prices"},
     "serve": {
         "httptools": "httptools",
         "sse-starlette": "sse_starlette",
@@ -52,7 +46,7 @@ def require(feature: str, *extras: str, package: str | None = None) -> None:
     """
     Refuse if a package of these extras is not installed. The message names all of them at once.
 
-    With `package`, only that one is necessary: `require("the transport", "judges", package="httptools")`.
+    With `package`, only that one is necessary: `require("a model", "judges", package="aiohttp")`.
     """
     missing = missing_packages(*extras)
     if package in missing if package else missing:

@@ -41,23 +41,18 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["openai", "aiohttp", "direct"])  # what every wire promises
-def wire(request):
-    return request.param
-
-
 @asynccontextmanager
 async def embedder(server, *, batching=Batching(), **more: Any):  # noqa: B008
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
-    known |= {"wire": "direct", "timeout": 30.0, "deadline": 60.0, "prices": Prices(input=1_000_000)}
+    known |= {"timeout": 30.0, "deadline": 60.0, "prices": Prices(input=1_000_000)}
     line = ProviderClient(Provider(**{**known, **more}), backoff=Backoff(base=0.002), max_bytes=1_000_000)
     embedder = OpenAICompatibleEmbedder(line, batching=batching)
     yield embedder
     await embedder.close()
 
 
-async def test_vectors_come_in_the_order_of_their_texts(server, wire):
-    async with embedder(server, wire=wire) as space:
+async def test_vectors_come_in_the_order_of_their_texts(server):
+    async with embedder(server) as space:
         said = await space.embed(["one", "two words", "one"], model="reversed")
     assert said.vectors == tuple(tuple(place(text, DIMENSIONS)) for text in ("one", "two words", "one"))
     assert (said.model, said.provider, said.tokens, said.cost_usd) == ("reversed", "local", 3, 3.0)
@@ -95,9 +90,9 @@ async def test_no_texts_no_request(server):
     ],
 )
 async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
-    server, wire, script, options, fault, recoverable, says
+    server, script, options, fault, recoverable, says
 ):
-    async with embedder(server, wire=wire, max_retries=1, **options) as space:
+    async with embedder(server, max_retries=1, **options) as space:
         with pytest.raises(fault) as raised:
             await space.embed(["one", "two"], model=script)
     assert says in str(raised.value)
@@ -105,8 +100,8 @@ async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
     assert CANARY[:12] not in repr(raised.value)
 
 
-async def test_it_tries_again(server, wire):
-    async with embedder(server, wire=wire) as space:
+async def test_it_tries_again(server):
+    async with embedder(server) as space:
         assert (await space.embed(["one"], model="500,429:0.01,ok")).attempts == 3
 
 
@@ -195,7 +190,7 @@ def test_added(parts, sum_):
 
 async def test_model_and_embedder_of_a_provider_share_one_line(server):
     line = ProviderClient(
-        Provider(name="local", base_url=server.base_url, wire="aiohttp", max_concurrency=1),
+        Provider(name="local", base_url=server.base_url, max_concurrency=1),
         backoff=Backoff(base=0.01),
     )
     judge, space = OpenAICompatibleModel(line), OpenAICompatibleEmbedder(line)

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 import trustme
 
-from assay.backends.models import transport as wires
 from assay.backends.models.cached import CachedModel, DiskCache, key_of
 from assay.backends.models.client import ProviderClient
 from assay.backends.models.json_reply import read_value
@@ -52,14 +51,9 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["openai", "aiohttp", "direct"])  # what every wire promises
-def wire(request):
-    return request.param
-
-
 def provider(server, **more: Any) -> Provider:
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
-    known |= {"wire": "direct", "timeout": 30.0, "deadline": 60.0}
+    known |= {"timeout": 30.0, "deadline": 60.0}
     return Provider(**{**known, **more})
 
 
@@ -121,8 +115,8 @@ def ask(script="ok", **more: Any) -> CompletionRequest:
         ),  # less than none, and a word
     ],
 )
-async def test_a_reply_says_what_was_said(server, wire, script, expected):
-    async with model(server, wire=wire) as judge:
+async def test_a_reply_says_what_was_said(server, script, expected):
+    async with model(server) as judge:
         reply = await judge.complete(ask(script))
     assert {name: getattr(reply, name) for name in expected} == expected
     assert reply.provider == "local"
@@ -169,9 +163,9 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
     ],
 )
 async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
-    server, wire, script, options, fault, recoverable, says, requests
+    server, script, options, fault, recoverable, says, requests
 ):
-    async with model(server, wire=wire, max_retries=2, max_concurrency=1, **options) as judge:
+    async with model(server, max_retries=2, max_concurrency=1, **options) as judge:
         with pytest.raises(fault) as raised:
             await judge.complete(ask(script))
     assert says in str(raised.value)
@@ -181,9 +175,9 @@ async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
     assert len(server.seen) == requests
 
 
-async def test_a_refused_connection_may_pass(wire):
+async def test_a_refused_connection_may_pass():
     with ProviderServer() as gone:
-        there = provider(gone, wire=wire, max_retries=1)
+        there = provider(gone, max_retries=1)
     judge = OpenAICompatibleModel(ProviderClient(there, backoff=Backoff(base=0.001)))
     with pytest.raises(ForeignFault, match=rf"at {gone.base_url} could not be reached 2 times") as raised:
         await judge.complete(ask())
@@ -192,9 +186,9 @@ async def test_a_refused_connection_may_pass(wire):
 
 
 @pytest.mark.sample(2)
-async def test_retry_after_is_waited_for(server, wire):
+async def test_retry_after_is_waited_for(server):
     loop = asyncio.get_running_loop()
-    async with model(server, wire=wire) as judge:
+    async with model(server) as judge:
         started = loop.time()
         reply = await judge.complete(ask("429:0.2,ok"))
         took = loop.time() - started
@@ -236,24 +230,22 @@ async def test_a_call_that_gets_no_turn_says_so(server):
 
 
 @pytest.mark.sample(2)
-async def test_a_half_open_connection_is_given_up_and_tried_again(server, wire):
-    async with model(server, wire=wire) as judge:
-        await judge.complete(ask())  # the SDK's first call is slow
-    async with model(server, wire=wire, timeout=1.5) as judge:
+async def test_a_half_open_connection_is_given_up_and_tried_again(server):
+    async with model(server, timeout=1.5) as judge:
         reply = await judge.complete(ask("hang,drip,ok"))
     assert reply.attempts == 3
 
 
-async def test_a_call_has_its_own_time(server, wire):
-    async with model(server, wire=wire) as judge:
+async def test_a_call_has_its_own_time(server):
+    async with model(server) as judge:
         with pytest.raises(TimeFault):
             await judge.complete(ask("hang", timeout=0.05))
         with pytest.raises(ForeignFault, match="answered 500"):  # it would have to wait longer than it has
             await judge.complete(ask("500:30,ok", timeout=10))
 
 
-async def test_giving_up_leaves_the_line_as_it_was(server, wire):
-    async with model(server, wire=wire, max_concurrency=1) as judge:
+async def test_giving_up_leaves_the_line_as_it_was(server):
+    async with model(server, max_concurrency=1) as judge:
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
@@ -261,30 +253,29 @@ async def test_giving_up_leaves_the_line_as_it_was(server, wire):
         assert (await judge.complete(ask())).value == {"passed": True}
 
 
-async def test_one_pool_serves_all_calls(server, wire):
-    async with model(server, wire=wire, max_concurrency=4) as judge:
+async def test_one_pool_serves_all_calls(server):
+    async with model(server, max_concurrency=4) as judge:
         await asyncio.gather(*(judge.complete(ask("slow:0.005")) for _ in range(40)))
     assert server.most_at_once == 4
     assert server.connections == 4
 
 
-async def test_a_connection_the_server_closed_is_replaced(server, wire):
-    async with model(server, wire=wire, max_concurrency=1) as judge:
+async def test_a_connection_the_server_closed_is_replaced(server):
+    async with model(server, max_concurrency=1) as judge:
         for _ in range(5):
             assert (await judge.complete(ask("stale"))).value == {"passed": True}
 
 
-@pytest.mark.parametrize("wire", ["aiohttp", "direct"])  # the SDK's httpx gives it to the next
-async def test_what_nobody_asked_for_answers_nothing(server, wire):
+async def test_what_nobody_asked_for_answers_nothing(server):
     """A second answer behind the first, on a connection that is kept: the next request must not be given it."""
-    async with model(server, wire=wire, max_concurrency=1) as judge:
+    async with model(server, max_concurrency=1) as judge:
         for script in ("twofold", "ok", "twofold", "twofold"):
             assert (await judge.complete(ask(script))).model == script
 
 
-async def test_a_long_request_arrives_whole(server, wire):
+async def test_a_long_request_arrives_whole(server):
     long = "word " * 1_000_000  # more than a socket takes at once
-    async with model(server, wire=wire) as judge:
+    async with model(server) as judge:
         reply = await judge.complete(ask(messages=(Message("user", long),)))
     assert reply.input_tokens == 1_000_000
 
@@ -311,30 +302,8 @@ async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch, nam
     assert [reply.value for reply in replies] == [{"passed": True}] * 4
 
 
-@pytest.mark.parametrize(
-    ("variables", "address", "name"),
-    [
-        ({}, "https://api.example.com/v1", "DirectTransport"),
-        ({"HTTPS_PROXY": "http://proxy:3128"}, "https://api.example.com/v1", "AiohttpTransport"),
-        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://127.0.0.1:11434/v1", "DirectTransport"),
-        (
-            {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "example.com"},
-            "https://api.example.com/v1",
-            "DirectTransport",
-        ),
-    ],
-)
-def test_where_a_proxy_stands_between_another_wire_is_taken(monkeypatch, variables, address, name):
-    for known in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(known, raising=False)
-        monkeypatch.delenv(known.lower(), raising=False)
-    for variable, said in variables.items():
-        monkeypatch.setenv(variable, said)
-    assert wires.load_transport(Provider(name="some", base_url=address)).__name__ == name
-
-
-def test_each_event_loop_has_its_own_connections(server, wire):
-    line = ProviderClient(provider(server, wire=wire))
+def test_each_event_loop_has_its_own_connections(server):
+    line = ProviderClient(provider(server))
     judge = OpenAICompatibleModel(line)
 
     async def once():
@@ -385,8 +354,8 @@ async def test_parameters_are_sent_as_they_are_and_some_are_taken(server):
     assert "response_format" not in sent
 
 
-async def test_half_a_surrogate_pair_is_no_reason_to_fail(server, wire):
-    async with model(server, wire=wire) as judge:
+async def test_half_a_surrogate_pair_is_no_reason_to_fail(server):
+    async with model(server) as judge:
         reply = await judge.complete(ask(messages=(Message("user", "\ud83d"),)))
     assert reply.value == {"passed": True}
     assert server.seen[0].body["messages"][0]["content"] == "\ud83d"
@@ -396,12 +365,12 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail(server, wire):
 
 
 @pytest.mark.sample(2)
-async def test_no_failure_gives_the_key_away(server, wire, caplog):
+async def test_no_failure_gives_the_key_away(server, caplog):
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
     scripts = (STEPS.keys() - {"busy", "leak", "slow"}) | {"429", "500", "401"}
     scripts |= {f"leak:{status}" for status in (400, 401, 403, 404, 429, 500)}
-    async with model(server, wire=wire, timeout=0.5, max_retries=1) as judge:
+    async with model(server, timeout=0.5, max_retries=1) as judge:
         for script in sorted(scripts):
             try:
                 reply = await judge.complete(ask(script))
@@ -415,10 +384,10 @@ async def test_no_failure_gives_the_key_away(server, wire, caplog):
     assert [text for text in [*said, caplog.text] if CANARY[:12] in text] == []
 
 
-async def test_without_a_key_none_is_sent(server, wire, monkeypatch):
+async def test_without_a_key_none_is_sent(server, monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, CANARY)
-    async with model(server, wire=wire, api_key=None) as judge:
+    async with model(server, api_key=None) as judge:
         await judge.complete(ask())
     assert CANARY not in str(server.seen[0].headers)
     assert "authorization" not in server.seen[0].headers
@@ -470,10 +439,10 @@ def test_which_keys_are_searched_for_in_content(key, searched):
 @pytest.mark.parametrize(
     "key", ["test", "1", "passed", "choices", "content", "true", "unit", "e", '"', "\\", "{"]
 )
-async def test_a_reply_is_parsed_as_it_came_whatever_the_key(wire, key):
+async def test_a_reply_is_parsed_as_it_came_whatever_the_key(key):
     said = {"passed": True, "reason": "the unit test 1 is true"}
     with ProviderServer(lambda _: said) as server:
-        async with model(server, wire=wire, api_key=Secret(key)) as judge:
+        async with model(server, api_key=Secret(key)) as judge:
             reply = await judge.complete(ask())
     assert (reply.value, reply.problem) == (said, None)
 
@@ -510,16 +479,10 @@ def test_a_secret_is_only_said_when_asked():
         msgspec.json.encode(Provider(name="local", api_key=secret))
 
 
-@pytest.mark.parametrize(
-    ("wire", "wanted", "extra"),
-    [("openai", "openai", "openai-sdk"), ("aiohttp", "aiohttp", "judges"), ("direct", "httptools", "judges")],
-)
-async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    server, monkeypatch, wire, wanted, extra
-):
-    monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == wanted else True)
-    judge = OpenAICompatibleModel(ProviderClient(provider(server, wire=wire)))
-    with pytest.raises(UsageError, match=rf"a model needs {wanted}: pip install 'openassay\[{extra}\]'"):
+async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(server, monkeypatch):
+    monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == "aiohttp" else True)
+    judge = OpenAICompatibleModel(ProviderClient(provider(server)))
+    with pytest.raises(UsageError, match=r"a model needs aiohttp: pip install 'openassay\[judges\]'"):
         await judge.complete(ask())
 
 
@@ -834,7 +797,7 @@ async def test_whatever_changes_the_answer_changes_the_key(tmp_path, change):
         ({"base_url": "http://elsewhere/v1"}, False),
         ({"structured": False}, False),
         ({"api_key": Secret("another")}, True),
-        ({"max_retries": 9, "timeout": 1.0, "wire": "aiohttp"}, True),
+        ({"max_retries": 9, "timeout": 1.0}, True),
     ],
 )
 def test_which_parts_of_a_provider_change_the_key(change, same):

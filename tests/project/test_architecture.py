@@ -82,7 +82,6 @@ def loaded_by(statement):
                 "jsonschema_rs",
                 "aiohttp",
                 "httptools",
-                "openai",
                 "genai_prices",
                 "wordllama",
                 "assay.backends.providers",

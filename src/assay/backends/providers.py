@@ -236,7 +236,7 @@ class ConfiguredProviders:
         """Load the transport now, before anything is timed."""
         line = self._lines.get(provider)
         if line is None:
-            load_transport(provider)
+            load_transport()
             line = self._lines[provider] = ProviderClient(provider)
             if provider.prices is None:
                 require("the price of a model", "judges", package="genai-prices")

@@ -39,7 +39,6 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     script: str | None = None  # for kind scripted: the file with its answers
     prices: Prices | None = None  # instead of the published ones
-    wire: Literal["direct", "aiohttp", "openai"] = "direct"  # the SDK (`openai`) needs ten times the CPU time
 
 
 class Model(Protocol):

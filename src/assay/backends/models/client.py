@@ -16,7 +16,7 @@ from assay.backends.models.fleet_limits import GATES
 from assay.backends.models.key_scrubbing import valid_key
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
 from assay.backends.models.retry import BACKOFF, Backoff, may_pass, pause, retry_after, throttles
-from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport, open_transport
+from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport, load_transport
 from assay.ports import Provider
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class _LoopState(NamedTuple):
     """The state of one event loop."""
 
     gate: AdaptiveLimiter
-    wire: Transport
+    transport: Transport
 
 
 class ProviderClient:
@@ -68,14 +68,14 @@ class ProviderClient:
         subclass Rejected.
         """
         loop = asyncio.get_running_loop()
-        gate, wire = self._state(loop)
+        gate, transport = self._state(loop)
         ticket = next(self._tickets)
         patience = await self._enter(gate, ticket, self.provider.queue_timeout)
         started = loop.time()
         in_line = 0.0  # since then
         end = started + (self.provider.deadline if timeout is None else timeout)
         for attempt in itertools.count(1):
-            outcome, wait = await self._attempt(gate, wire, path, body, attempt, end)
+            outcome, wait = await self._attempt(gate, transport, path, body, attempt, end)
             now = loop.time()
             seconds = now - started - in_line
             if isinstance(outcome, HttpAnswer) and outcome.ok:
@@ -109,7 +109,7 @@ class ProviderClient:
         """Close this event loop's connections."""
         state = self._states.pop(asyncio.get_running_loop(), None)
         if state is not None:
-            await state.wire.close()
+            await state.transport.close()
 
     def _state(self, loop: asyncio.AbstractEventLoop) -> _LoopState:
         state = self._states.get(loop)
@@ -120,7 +120,7 @@ class ProviderClient:
             ceiling = RequestRate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
             gate = AdaptiveLimiter(ceiling)
             GATES.add(self.provider.name, gate)
-            state = _LoopState(gate, open_transport(self.provider, max_bytes=self._max_bytes))
+            state = _LoopState(gate, load_transport()(self.provider, self._max_bytes))
             self._states[loop] = state
         return state
 

@@ -1,8 +1,7 @@
-"""HTTP transports to providers. A transport sends once and returns the outcome; it does not raise for a failure."""
+"""The HTTP transport to providers. It sends once and returns the outcome; it does not raise for a failure."""
 
 import json
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -12,15 +11,10 @@ from assay.extras import require
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
-TRANSPORTS = {  # the file, its class, the package that it needs, and the extra that installs it
-    "direct": ("transport_direct", "DirectTransport", "httptools", "judges"),
-    "aiohttp": ("transport_aiohttp", "AiohttpTransport", "aiohttp", "judges"),
-    "openai": ("transport_openai", "OpenAITransport", "openai", "openai-sdk"),
-}
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """The provider's answer, with any status. Header names are in lower case."""
+    """The provider's answer, with any status. Its headers are found by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -60,17 +54,12 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-def open_transport(provider: Provider, *, max_bytes: int) -> Transport:
-    return load_transport(provider)(provider, max_bytes)
+def load_transport() -> Callable[[Provider, int], Transport]:
+    """The transport's class, whose arguments are a provider and the most bytes of an answer."""
+    require("a model", "judges", package="aiohttp")
+    from assay.backends.models.transport_aiohttp import AiohttpTransport  # deferred import: an extra
 
-
-def load_transport(provider: Provider) -> Callable[[Provider, int], Transport]:
-    """The transport of a provider. Behind a proxy, aiohttp replaces the direct one."""
-    module, name, package, extra = TRANSPORTS[provider.wire]
-    require("a model", extra, package=package)
-    if provider.wire == "direct" and proxy_of(provider.base_url or OPENAI) is not None:
-        return load_transport(msgspec.structs.replace(provider, wire="aiohttp"))
-    return getattr(import_module(f"assay.backends.models.{module}"), name)
+    return AiohttpTransport
 
 
 def proxy_of(address: str) -> str | None:

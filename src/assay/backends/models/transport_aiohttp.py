@@ -1,8 +1,14 @@
-"""A transport on aiohttp: the same behaviour as the SDK's with a tenth of its CPU time, and with proxies."""
+"""The transport to providers, on aiohttp: one session, whose connections are kept and used again."""
 
 import io
+import ssl
+import zlib
+from weakref import WeakSet
 
-import aiohttp  # an extra: only `open_transport` imports this file
+import aiohttp  # an extra: only `load_transport` imports this file
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from yarl import URL
 
 from assay.backends.models.transport import (
@@ -15,34 +21,68 @@ from assay.backends.models.transport import (
 )
 from assay.ports import Provider
 
-LONG = 1 << 20
+LONG = 1 << 20  # bytes of a request
+LONGEST_FIELD = 64 * 1024  # bytes of one header field
+MOST_FIELDS = 512
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Closes a connection that received bytes while idle: aiohttp takes them for the answer to the next request."""
+
+    def __init__(self, tls: ssl.SSLContext | bool) -> None:
+        super().__init__(limit=0, ssl=tls)  # pyright: ignore[reportUnknownMemberType]
+        self._used = WeakSet[ResponseHandler]()
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            if protocol is None or not (protocol in self._used and protocol.should_close):
+                break
+            connection.close()
+        if protocol is not None:
+            self._used.add(protocol)
+        return connection
 
 
 class AiohttpTransport:
+    """A failure is an outcome. A request that is given up closes its connection, so that no answer meets another."""
+
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._limit = max_bytes
         self._base = (provider.base_url or OPENAI).rstrip("/")
-        self._urls: dict[str, URL] = {}  # read once: there are two of them
-        self._proxy = proxy_of(self._base)  # its own `trust_env` reads ~/.netrc before every request
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._urls: dict[str, URL] = {}  # parsed once: there are two of them
+        headers = {
+            "User-Agent": "assay",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
         if provider.api_key:
             headers["Authorization"] = f"Bearer {provider.api_key.reveal()}"
+        tls = (
+            ssl.create_default_context() if self._base.startswith("https:") else True
+        )  # it reads SSL_CERT_FILE now
         self._session = aiohttp.ClientSession(
             headers=headers,
-            skip_auto_headers=["Accept-Encoding"],  # what is read is what is counted
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),  # the line keeps the time
+            auto_decompress=False,  # it takes a compressed answer that was cut off for a whole one
+            connector=_Connector(tls),
+            timeout=aiohttp.ClientTimeout(total=None),  # the client keeps the time
             cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=proxy_of(self._base),  # its own `trust_env` reads ~/.netrc before every request
+            max_line_size=LONGEST_FIELD,
+            max_field_size=LONGEST_FIELD,
+            max_headers=MOST_FIELDS,
         )
 
     async def send(self, path: str, body: bytes) -> Outcome:
+        # aiohttp warns of long bytes, but not of a file
+        data = body if len(body) < LONG else io.BytesIO(body)
         try:
             url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path))
-            # it warns of long bytes, and takes a file of them without a word
-            data = body if len(body) < LONG else io.BytesIO(body)
-            async with self._session.post(
-                url, data=data, allow_redirects=False, proxy=self._proxy
-            ) as response:
+            async with self._session.post(url, data=data, allow_redirects=False) as response:
                 parts: list[bytes] = []
                 size = 0
                 while part := await response.content.readany():
@@ -50,10 +90,46 @@ class AiohttpTransport:
                     if size > self._limit:
                         return TooLargeReply(self._limit)
                     parts.append(part)
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                return HttpAnswer(response.status, headers, b"".join(parts))
-        except (aiohttp.ClientError, OSError) as lost:
-            return ConnectionLost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
+                if response.status < 200:
+                    return ConnectionLost("not an HTTP response: it changes to another protocol")
+                return _unpacked(HttpAnswer(response.status, response.headers, b"".join(parts)), self._limit)
+        except (aiohttp.ClientError, OSError, UnicodeError) as lost:
+            return ConnectionLost(_reason(lost))
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _reason(lost: Exception) -> str:
+    match lost:
+        case aiohttp.ClientConnectorCertificateError():
+            return _reason(lost.certificate_error)
+        case aiohttp.ClientConnectorError():
+            return _reason(lost.os_error)
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed without an answer"
+        case aiohttp.ClientPayloadError():
+            return "the connection was closed in the middle of an answer"
+        case aiohttp.ClientResponseError():
+            return "not an HTTP response"
+        case _:
+            return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
+
+
+def _unpacked(answer: HttpAnswer, limit: int) -> Outcome:
+    """The answer as it is meant. Compression is not requested, but some providers compress."""
+    encoding = answer.headers.get("content-encoding", "identity").lower()
+    if encoding in ("identity", ""):
+        return answer
+    if encoding not in ("gzip", "deflate"):
+        return ConnectionLost(f"it answered in the encoding {encoding!r}, which was not requested")
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        body = unpack.decompress(answer.body, limit + 1)
+    except zlib.error:
+        return ConnectionLost(f"its answer is not valid {encoding}")
+    if len(body) > limit:
+        return TooLargeReply(limit)
+    if not unpack.eof:
+        return ConnectionLost(f"its {encoding} answer was cut off")
+    return HttpAnswer(answer.status, answer.headers, body)

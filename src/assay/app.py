@@ -2,7 +2,7 @@
 The composition root: it builds the parts of a host from settings and joins ports with backends.
 
 The library, the command and the server share it. A part is imported when it is built, as most runs need few.
-`open_evals` and `open_workflows` open the part that one run needs; `host` opens a whole host.
+`open_workflows` opens the part that one run needs; `host.open_runtime` opens a whole host.
 """
 
 import os

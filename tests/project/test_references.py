@@ -1,5 +1,6 @@
 """References from code, tests and documents lead to a text of this repository."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -66,6 +67,75 @@ def test_every_section_that_is_named_exists():
     assert sum(source == "openwop-contract" for _, _, source in named) > 150
     assert [one for one in named if one[2] is None] == []
     assert [one for one in named if one[2] == "openwop-contract" and one[1] not in headings] == []
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+CODE = ROOT / "src" / "assay"
+OWN = {"word_limit.py"}  # files that a page makes
+
+
+def files_named(page):
+    """The files of this repository that a page names: from its root, or inside src/assay."""
+    text = page.read_text("utf-8")
+    written = set(re.findall(r"^```\w+ (\S+)$", text, re.MULTILINE)) | OWN
+    named = re.findall(r"(?<![\w./<-])((?:[\w-]+/)+[\w-]+\.(?:py|md|tsx?))\b", text)
+    return {name for name in named if name not in written and name.split("/")[0] in FOLDERS_OF_CODE}
+
+
+FOLDERS_OF_CODE = {path.name for root in (ROOT, CODE) for path in root.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_file_that_a_page_names_exists(page):
+    places = (ROOT, CODE, page.parent)
+    assert [name for name in files_named(page) if not any((place / name).exists() for place in places)] == []
+
+
+def test_contributing_names_what_each_file_defines():
+    """ "`HEAD` in `backends/stores/schema.py`" is a definition there."""
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text("utf-8").split())
+    named = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", text)
+    assert len(named) > 5
+    for name, file in named:
+        path = next(place for place in (ROOT / file, CODE / file) if place.exists())
+        pattern = rf"^\s*(?:(?:async )?def |class )?{name}\b\s*(?:[:=(]|$)"
+        assert re.search(pattern, path.read_text("utf-8"), re.MULTILINE), (name, file)
+
+
+def names_in(text, tree):
+    """The names and the words of texts in a module, without those of its docstrings."""
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    texts = [node for node in statements if isinstance(getattr(node.value, "value", None), str)]
+    lines = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    return set(
+        re.findall(r"\w+", "\n".join(line for at, line in enumerate(text.splitlines(), 1) if at not in lines))
+    )
+
+
+SUBJECT = re.compile(
+    r"(?:^|[.;:] )`([a-z][a-z0-9_]*)` (?:is|are|has|gets|gives|returns|writes|names|says|takes)\b"
+)
+
+
+def test_a_docstring_speaks_of_names_that_its_module_has():
+    """A sentence about `name` is about a parameter or a member, so that a rename must not leave it behind."""
+    found: list[tuple[str, str]] = []
+    for path in sorted(CODE.rglob("*.py")):
+        text = path.read_text("utf-8")
+        tree = ast.parse(text)
+        nodes = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        ]
+        subjects = {
+            name
+            for node in nodes
+            for name in SUBJECT.findall(" ".join((ast.get_docstring(node) or "").split()))
+        }
+        if subjects:
+            found += [(page_name(path), name) for name in subjects - names_in(text, tree)]
+    assert found == []
 
 
 def test_the_texts_that_are_read_are_there():

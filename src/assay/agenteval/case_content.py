@@ -196,7 +196,7 @@ async def _task_log(store: Store, run: Run, task: str, share: float, trials: int
     The events of a task with their content.
 
     Tasks run almost in order: of a long log, the part around the place where the task should be is read first, and then
-    parts twice as long, until all its trials are found.
+    parts four times as long, until all its trials are found.
     """
     nodes = {task_node(task), judge_node(task)}
     size = run.events if run.events <= WHOLE else WINDOW

@@ -21,7 +21,7 @@ AgentLike = Agent | Callable[..., Any] | str
 
 def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: bool = False) -> Agent:
     """
-    An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `place` is the argument that a
+    An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `path` is the argument that a
     refusal names.
     """
     if isinstance(agent, str):

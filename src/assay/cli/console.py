@@ -55,7 +55,7 @@ def echo_rows(rows: list[tuple[str, ...]]) -> None:
 
 
 def echo_json(document: bytes | str, stream: TextIO | None = None) -> None:
-    """Print a JSON document on standard output, or to `to`."""
+    """Print a JSON document on standard output, or to `stream`."""
     text = document.decode() if isinstance(document, bytes) else document
     _print(as_json_escapes(text), stream or sys.stdout)
 

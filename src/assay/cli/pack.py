@@ -151,7 +151,7 @@ def describe(pack: Pack) -> dict[str, Any]:
 
 
 def show(document: dict[str, Any]) -> None:
-    """Print what `described` returns."""
+    """Print what `describe` returns."""
     echo(document["pack"])
     signed, digest = document["signedBy"], document["digestFrom"]
     echo(f"signature  {f'verified, by the key {signed}' if signed else 'none'}")

@@ -89,7 +89,7 @@ class _TrialWindow:
         self._window.append((context, number, trial))
 
     async def progress(self) -> None:
-        """Wait until a trial ends. When cancelled, stop all of them, or raise without `keep`."""
+        """Wait until a trial ends. When cancelled, stop all of them; without `skip_rest`, raise."""
         if not self._running:
             return
         try:

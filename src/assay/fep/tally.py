@@ -87,7 +87,7 @@ class Answers:
 
     The low `size` bits say which checks passed. The next `size` bits say which checks passed or failed. The bit above
     them is set if a check was not measured, and the bit above that one if a check has an error. `ids` and `codes` are
-    the most recent cases; the first `counted` of them are in the rows. It has no reference to its tally: a reference
+    the most recent cases; the first `fold_count` of them are in the rows. It has no reference to its tally: a reference
     cycle would hold a request's memory until a garbage collection.
     """
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 class Cipher(Protocol):
     """
-    Encrypts records at rest. `place` names the row and column, so that a ciphertext cannot be moved to another one.
+    Encrypts records at rest. `location` names the row and column, so that a ciphertext cannot be moved to another one.
     """
 
     @property

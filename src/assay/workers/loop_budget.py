@@ -27,7 +27,7 @@ class OverBudget(BaseException):
 
 
 def with_budget(seconds: float, call: Callable[[], T]) -> T:
-    """Call `work`. Raises OverBudget if `spend` is called after this time."""
+    """The result of `call`. Raises OverBudget if `spend` is called after this time."""
     token = _deadline.set(time.perf_counter() + seconds)
     try:
         return call()

@@ -7,7 +7,7 @@ from assay.protocol.agents import AgentCard
 
 
 class AgentOverlay:
-    """Looks up the passed agents first, then `behind`. It closes only `behind`."""
+    """Looks up the passed agents first, then `fallback`. It closes only `fallback`."""
 
     def __init__(self, agents: Iterable[Agent], fallback: Agents) -> None:
         self._agents = {agent.card.agent_id: agent for agent in agents}

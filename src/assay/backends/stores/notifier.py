@@ -19,7 +19,7 @@ class RunNotifier:
     """
     Tells all waiters of a run about new events, with one query for all of them.
 
-    `look` returns the runs that exist. A waiter for any other run is released at once.
+    `read_positions` returns the runs that exist. A waiter for any other run is released at once.
     """
 
     def __init__(

@@ -138,7 +138,7 @@ class IdempotentRequest:
         """
         An effect on a run that the same request has only once; and whether an earlier request had it.
 
-        `do` writes the given documents in its first transaction. `again` returns the present state, and continues what
+        `action` writes the given documents in its first transaction. `replay` returns the present state, and continues what
         a crash interrupted.
         """
         if not self.has_key:

@@ -174,7 +174,7 @@ class RequestContext:
         return self.principal.tenant
 
     async def until_disconnect(self, awaitable: Awaitable[T]) -> T:
-        """Wait for `work`; stop waiting when the client disconnects or the server stops."""
+        """Wait for `awaitable`; stop waiting when the client disconnects or the server stops."""
         task = asyncio.ensure_future(awaitable)
         disconnected = asyncio.ensure_future(self.wait_for_disconnect())
         stopping = asyncio.ensure_future(self.server.stopping.wait())

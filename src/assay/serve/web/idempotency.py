@@ -138,8 +138,8 @@ class IdempotentRequest:
         """
         An effect on a run that the same request has only once; and whether an earlier request had it.
 
-        `action` writes the given documents in its first transaction. `replay` returns the present state, and continues what
-        a crash interrupted.
+        `action` writes the given documents in its first transaction. `replay` returns the present state, and continues
+        what a crash interrupted.
         """
         if not self.has_key:
             return await action([]), False

@@ -50,6 +50,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     processes.configure(config)
     config.addinivalue_line("markers", "together(name): all tests of that name run in one process")
+    config.addinivalue_line("markers", "new_tab: a test of the page that changes its tab has one of its own")
     config.addinivalue_line(
         "markers",
         "sample(n): `make test` runs one of n cases, so that every value of every parameter is in one; `make soak` runs all",

@@ -1,8 +1,8 @@
 """
 The page in a browser: Chromium over a real server with real runs.
 
-`site` is a server for all of them; `page` is a tab that is signed in. Tests here have the mark `together`: the tests of runs share
-one process with its browser and server, the others a second one.
+`site` is a server and `page` a tab that is signed in, for all of them. Tests here have the mark `together`: the tests of
+runs share one process with its browser and server, the others a second one.
 """
 
 from pathlib import Path
@@ -48,9 +48,20 @@ def site(zygote, tmp_path_factory, series):
 
 
 @pytest.fixture
-def page(browser, site):
-    """A tab that is signed in, 1440 wide. A failure of a script fails the test."""
-    with site.tab(browser) as page:
+def page(request, browser, site):
+    """
+    A tab that is signed in, 1440 wide. A failure of a script fails the test.
+
+    Tests share it, because a new tab takes most of the time of a short test. One that changes the tab has the mark
+    `new_tab`.
+    """
+    before = request.session.testsfailed
+    is_new = request.node.get_closest_marker("new_tab")
+    with (
+        site.tab(browser)
+        if is_new
+        else site.shared_tab(browser, lambda: request.session.testsfailed > before)
+    ) as page:
         yield page
 
 

@@ -265,6 +265,7 @@ def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser,
         site.key = other
 
 
+@pytest.mark.new_tab
 def test_an_answer_without_the_scope_is_refused_in_words(site, page, shown):
     """The page does not know the scopes here, so the server refuses."""
     run = start_loop(site.client, "careful-note")
@@ -285,6 +286,7 @@ def stored(site):
     return site.client.get("/v1/evaluations?page_size=1").json()["operations"][0]["operation_id"]
 
 
+@pytest.mark.new_tab
 def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, screenshot):
     screenshot("try", f"{site.url}/#/try", "2 of 2 passed")
     newest = stored(site)
@@ -320,6 +322,7 @@ def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, 
     assert stored(site) != newest
 
 
+@pytest.mark.new_tab
 def test_what_is_copied_runs(site, page, shown, command, tmp_path):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     site.open(page, "/try")

@@ -172,9 +172,10 @@ ROWS = "document.querySelector('[role=table]').ariaRowCount"
 DONE = "document.querySelector('[role=progressbar]').ariaValueNow"
 
 
+@pytest.mark.new_tab
 def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, page):
     page.add_init_script(SLOW_ANSWERS)  # more slowly than events come
-    run = site.runs.start_suite(slow_suite(3_000, 0.4, "live"), "slow")
+    run = site.runs.start_suite(slow_suite(600, 2, "live"), "slow")
     page.goto(site.address(run))
     expect(page.locator("[data-status]").first).to_be_visible()
     for shown in (DONE, ROWS):

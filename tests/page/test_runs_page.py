@@ -22,6 +22,7 @@ def row_of(page, text):
     return page.get_by_role("row").filter(has_text=text).first
 
 
+@pytest.mark.new_tab
 def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     page.goto(f"{site.url}/#/runs")
     row = row_of(page, "local.shop.evals.support")
@@ -67,6 +68,7 @@ def test_what_is_chosen_is_in_the_address_and_comes_back_from_it(page, site, run
     expect(row_of(page, "orders as JSON")).to_be_visible()
 
 
+@pytest.mark.new_tab
 def test_everything_works_with_the_keyboard_alone(page, site, runs):
     page.goto(f"{site.url}/#/runs?kind=agent-eval")
     expect(row_of(page, "local.shop.evals.support")).to_be_visible()
@@ -161,6 +163,7 @@ window.fetch = async (...asked) => {
 };"""
 
 
+@pytest.mark.new_tab
 def test_a_new_run_stays_though_an_older_answer_about_the_list_comes_later(page, site, runs):
     request = {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []}
     page.add_init_script(HELD_ANSWERS)

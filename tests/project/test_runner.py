@@ -127,9 +127,13 @@ def test_a_test_that_fails_again_has_failed(run):
 
 
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
-    code, told = run(DEAR)
+    code, told = run(DEAR, "--cpu", "1")
     assert code == 0, told
     assert re.search(r"above its budget: \d+\.\d s of 0.2 s in test_it.py", told), told
+    assert re.findall(r"^\d+\.\d\d s in (test_it.py(?:$|::))", told, re.MULTILINE) == [
+        "test_it.py",
+        "test_it.py::",
+    ]
 
 
 def test_budgets_are_of_files_that_exist():

@@ -76,9 +76,13 @@ class Sync(Checker):
     type = "mine"
     how: str
     text: str
+    after: float = 0  # seconds: what spins until its time is up need not do so from the beginning
 
     def run(self, services: Any) -> Any:
-        return WAYS[self.how]() if self.text == "bad" else {"passed": True}
+        if self.text != "bad":
+            return {"passed": True}
+        time.sleep(self.after)
+        return WAYS[self.how]()
 
 
 class Async(Sync):

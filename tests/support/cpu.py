@@ -54,8 +54,9 @@ class Meter:
         self._last = self._read()
 
     def since_last(self):
+        """At least 0: a browser that ends takes the time of its processes with it, which was counted while they ran."""
         before, self._last = self._last, self._read()
-        return self._last - before
+        return max(0.0, self._last - before)
 
     def _read(self):
         total = sum(
@@ -90,11 +91,11 @@ def spent(pid):
 
 
 def summary(files, tests, most):
-    """Lines for the end of a run: the whole, the files above their budgets and, where asked for, the dearest tests."""
+    """Lines for the end of a run: the whole, the files above their budgets and, where asked for, the dearest files and tests."""
     if files:
         yield f"CPU time: {files.total():.0f} s"
     for name, seconds in files.most_common():
         if seconds > (budget := BUDGETS.get(name, BUDGET)):
             yield f"above its budget: {seconds:.1f} s of {budget:g} s in {name}"
-    for name, seconds in tests.most_common(most):
+    for name, seconds in [*files.most_common(most), *tests.most_common(most)]:
         yield f"{seconds:.2f} s in {name}"

@@ -147,11 +147,39 @@ class Site:
     def tab(self, browser, width=1440, height=900, scheme="light", key=None):
         """A tab that is signed in with the local key, or another; with "" it is not signed in."""
         key = self.key if key is None else key
-        context = self._context(browser, key)
-        page = context.new_page()
+        page, failures = self._open(self._context(browser, key), width, height, scheme)
+        yield page
+        if key:
+            page.close()
+        else:
+            page.context.close()
+        assert failures == []
+
+    @contextlib.contextmanager
+    def shared_tab(self, browser, has_failed):
+        """
+        The tab of all tests that leave it as it was. It has loaded the page: another fragment is another screen of it.
+
+        After a test for which `has_failed()`, the next one gets a new tab.
+        """
+        if not hasattr(self, "_shared"):
+            self._shared = self._open(self._context(browser, self.key))
+        page, failures = self._shared
+        yield page
+        if has_failed():
+            del self._shared
+            page.close()
+        else:
+            page.keyboard.press("Escape")  # a dialog would stay
+            page.goto(f"{self.url}/#/nowhere")  # so that the next test opens its screen anew
+            failed, failures[:] = list(failures), []
+            assert failed == []
+
+    def _open(self, context, width=1440, height=900, scheme="light"):
+        """A new tab, and a list of what fails in it."""
+        page, failures = context.new_page(), []
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
-        failures = []
         page.on(
             "request", lambda request: failures.append(request.url) if self._outside(request.url) else None
         )
@@ -159,12 +187,7 @@ class Site:
         page.on(
             "console", lambda line: failures.append(line.text) if "Content Security" in line.text else None
         )
-        yield page
-        if key:
-            page.close()
-        else:
-            context.close()
-        assert failures == []
+        return page, failures
 
     def _outside(self, url):
         """Whether a request leaves this server. The page never asks another one."""

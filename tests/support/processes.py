@@ -41,7 +41,9 @@ def add_options(parser):
         action="store_true",
         help="with --processes: a test that fails, and passes when it is run again alone, has failed",
     )
-    parser.addoption("--cpu", type=int, default=0, help="with --processes: list so many of the dearest tests")
+    parser.addoption(
+        "--cpu", type=int, default=0, help="with --processes: list so many of the dearest files and tests"
+    )
 
 
 def configure(config, zygote=forkserver.Zygote):

@@ -1,11 +1,15 @@
 """Lists of cases and charts of a comparison: the same cases and counts as the comparison itself, in a bounded size."""
 
+import builtins
+import random
+import threading
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.comparison import case_lists, pairing
 from assay.comparison.case_lists import BARS, GRID, MAX_POINTS, CaseLists
 from assay.comparison.compare import compare_runs
 from assay.comparison.pairing import PairedRuns
@@ -13,6 +17,10 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.view import comparison_view
 from assay.comparison.wording import verdict_line
 from assay.errors import InvalidRequest
+from assay.workers import loop_budget, pool
+from assay.workers import threads as threads_module
+from assay.workers.threads import OwnerThreads
+from support.waiting import PATIENCE
 from test_compare_runs import passes, scores
 
 NUMBERS = st.one_of(st.none(), st.floats(-3, 3, width=32))
@@ -52,6 +60,68 @@ def test_the_lists_are_those_of_the_comparison(before, after):
     assert sum(point.cases for point in charts.points) == pair.result.cases
     assert sum(bar.cases for bar in charts.bars) == pair.result.cases
     assert sum(bar.cases for bar in charts.bars if bar.low == bar.high == 0) == pair.unchanged
+
+
+@settings(max_examples=40)
+@given(CASES, CASES, st.integers(1, 4))
+def test_the_size_of_the_parts_changes_nothing(before, after, size):
+    runs = [run("a", before), run("b", after)]
+
+    def found():
+        paired = PairedRuns(runs)
+        lists = CaseLists(paired, 1)
+        return comparison_view(paired, None), [list(lists.numbers(one, 0, 99)) for one in case_lists.FILTERS]
+
+    try:
+        whole = found()
+    except InvalidRequest:
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (case_lists, pairing, loop_budget):
+            patched.setattr(module, "PART", size)
+        assert found() == whole
+
+
+def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
+    """There is one thread. A's comparison began first, and B's call ends before it."""
+    monkeypatch.setattr(threads_module, "TURN", 0.0)
+    sorts, dice = [], random.Random(1)
+
+    def spied(values, **options):
+        sorts.append(len(values := list(values)))
+        return builtins.sorted(values, **options)
+
+    for module in (case_lists, pairing):
+        monkeypatch.setattr(module, "sorted", spied, raising=False)
+    cases = [[(f"c{at}", dice.random(), "") for at in range(20_000)] for _ in range(2)]
+    runs = [run(name, some) for name, some in zip("ab", cases, strict=True)]
+    waits, begun, other = threading.Event(), threading.Event(), threading.Event()
+
+    def compare(work):
+        begun.set()
+        assert waits.wait(PATIENCE)
+        return work(), other.is_set()
+
+    made: list[Any] = []
+    for work in (
+        lambda: PairedRuns(runs),
+        lambda: comparison_view(made[0], 0.01),
+        lambda: CaseLists(made[0], 1).count("changed"),
+    ):
+        threads = OwnerThreads(1, 1)
+        with pool.owner_scope("A"):
+            call = threads.submit(lambda work=work: compare(work))
+        assert begun.wait(PATIENCE)
+        with pool.owner_scope("B"):
+            threads.submit(other.set)
+        waits.set()
+        result, took_turns = call.result(PATIENCE)
+        assert took_turns
+        made.append(result)
+        for event in (waits, begun, other):
+            event.clear()
+    assert made[2] == 20_000
+    assert max(sorts) <= 4 * loop_budget.PART
 
 
 def test_a_page_starts_anywhere_and_the_rows_of_every_trial_are_found():

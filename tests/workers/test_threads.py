@@ -12,10 +12,12 @@ from assay.packs.archive import write_tarball
 from assay.protocol import redaction
 from assay.serve.openwop import inventory
 from assay.workers import pool
+from assay.workers import threads as threads_module
 from assay.workers.loop_budget import spend
 from assay.workers.threads import LARGE, OwnerThreads, in_place, json_size, off_loop
 from support.packs import agent_of, files_of
 from support.rest_client import Server, sqlite
+from support.waiting import PATIENCE, wait_until
 
 
 @pytest.mark.parametrize(("size", "in_thread"), [(0, False), (LARGE, False), (LARGE + 1, True)])
@@ -61,6 +63,56 @@ def test_more_busy_owners_than_threads_all_get_their_turn():
     assert all(one.result(60) or True for one in calls)
     assert sorted(order) == sorted("ABCD" * 3)
     assert {"C", "D"} <= set(order[:6])
+
+
+def test_a_long_call_lets_other_owners_go_first(monkeypatch):
+    """There is one thread. A's call ends when B's has run, and B's when A's second call has begun; C's fails."""
+    monkeypatch.setattr(threads_module, "TURN", 0.0)
+    threads, ran = OwnerThreads(1, 2), {"A": threading.Event(), "B": threading.Event()}
+
+    def long_call(other):
+        until = time.monotonic() + PATIENCE
+        while not ran[other].is_set():
+            assert time.monotonic() < until, f"{other} had no turn"
+            spend()
+        return pool.owner.get()
+
+    def short_call(owner):
+        ran[owner].set()
+        return owner
+
+    calls = [submit(threads, "A", lambda: long_call("B"))]
+    calls += [submit(threads, "B", lambda: [short_call("B"), long_call("A")][1])]
+    calls += [submit(threads, "C", lambda: 1 / 0)]
+    calls += [submit(threads, "A", lambda: short_call("A"))]
+    assert [one.result(PATIENCE) for one in (calls[0], calls[1], calls[3])] == ["A", "B", "A"]
+    assert isinstance(calls[2].exception(PATIENCE), ZeroDivisionError)
+    wait_until(lambda: threads._busy == 0)
+    assert (threads._waiting, +threads._running) == (0, {})
+
+
+def test_turns_of_many_owners_keep_the_number_of_working_threads(monkeypatch):
+    monkeypatch.setattr(threads_module, "TURN", 0.0)
+    threads, lock = OwnerThreads(3, 2), threading.Lock()
+    working = {"now": 0, "most": 0}
+
+    def call():
+        for _ in range(20):
+            with lock:
+                working["now"] += 1
+                working["most"] = max(working.values())
+            time.sleep(0)
+            with lock:
+                working["now"] -= 1
+            spend()
+        return pool.owner.get()
+
+    owners = [f"owner {number % 9}" for number in range(60)]
+    calls = [submit(threads, owner, call) for owner in owners]
+    assert [one.result(PATIENCE) for one in calls] == owners
+    assert working["most"] <= 3
+    wait_until(lambda: threads._busy == 0)
+    assert (threads._waiting, +threads._running, threads._queues) == (0, {}, {})
 
 
 def test_an_owner_that_held_the_loop_too_long_gets_a_thread_at_once():

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
 from math import ceil
 from typing import Literal
 
@@ -12,6 +13,7 @@ from assay.comparison.compare import other_inputs
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
+from assay.workers.loop_budget import PART, paced, spend
 
 Change = Literal["worse", "better", "unchanged", "unmeasured", "only_in_baseline", "only_in_run"]
 CHANGES: tuple[Change, ...] = (
@@ -96,7 +98,11 @@ class CaseLists:
         elif any(by == one.name for one in options.dimensions):
             self._has = self._in_slice(by, slice)
         else:
-            raise InvalidRequest(Problem("slice_by", f"expected one of the names in `by`, got {by[:50]!r}"))
+            names = (
+                ", ".join([*options.groupings, *(one.name for one in options.dimensions)]) or "there are none"
+            )
+            wanted = f"expected one of the names in `by` ({names})"
+            raise InvalidRequest(Problem("slice_by", f"{wanted}, got {by[:50]!r}"))
 
     def _in_slice(self, dimension: str, name: str) -> Callable[[int], bool]:
         """Whether a case is in a slice. The first run that has it decides, as for the interval of the slice."""
@@ -155,8 +161,10 @@ class CaseLists:
                     gains.append((gain, pair.case))
                 else:
                     same.append(pair.case)
-        worse = array("I", (case for _, case in sorted(one for one in gains if one[0] < 0)))
-        better = array("I", (case for _, case in sorted((-gain, case) for gain, case in gains if gain > 0)))
+        worse = array("I", (case for _, case in _in_order([one for one in gains if one[0] < 0])))
+        better = array(
+            "I", (case for _, case in _in_order([(-gain, case) for gain, case in gains if gain > 0]))
+        )
         only_before, only_after = self._pairing.only()
         other = other_inputs(self._index, self._at)
         return {
@@ -217,11 +225,22 @@ class CaseLists:
         }
 
 
+def _in_order(gains: Sequence[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    """The gains in order. They are sorted in parts, because a sort holds the interpreter."""
+    parts: list[list[tuple[float, int]]] = []
+    for first in range(0, len(gains), PART):
+        spend()
+        parts.append(sorted(gains[first : first + PART]))
+    return paced(merge(*parts))
+
+
 def _grid(values: Sequence[tuple[float, float]]) -> tuple[ScatterPoint, ...]:
     """The cells of a grid that have cases. The last cell of a row or column includes its upper end."""
-    lowest = min(min(pair) for pair in values)
-    width = (max(max(pair) for pair in values) - lowest) / GRID
-    cells = Counter(tuple(min(GRID - 1, int((one - lowest) / width)) for one in pair) for pair in values)
+    lowest = min(min(pair) for pair in paced(values))
+    width = (max(max(pair) for pair in paced(values)) - lowest) / GRID
+    cells = Counter(
+        tuple(min(GRID - 1, int((one - lowest) / width)) for one in pair) for pair in paced(values)
+    )
     return tuple(
         ScatterPoint(before=lowest + (x + 0.5) * width, after=lowest + (y + 0.5) * width, cases=cases)
         for (x, y), cases in sorted(cells.items())
@@ -230,12 +249,12 @@ def _grid(values: Sequence[tuple[float, float]]) -> tuple[ScatterPoint, ...]:
 
 def _bars(differences: Iterator[float] | Iterable[float]) -> tuple[DifferenceBar, ...]:
     """Bars of one width on both sides of 0. A difference of exactly 0 has a bar of its own."""
-    every = list(differences)
+    every = list(paced(differences))
     largest = max((abs(one) for one in every), default=0.0)
     if not largest:
         return (DifferenceBar(low=0.0, high=0.0, cases=len(every)),) if every else ()
     width = largest / BARS
-    counts = Counter(_bar(one, width) for one in every)
+    counts = Counter(_bar(one, width) for one in paced(every))
     return tuple(
         DifferenceBar(low=(at - (at > 0)) * width, high=(at + (at < 0)) * width, cases=counts[at])
         for at in range(-BARS, BARS + 1)

@@ -18,6 +18,7 @@ from assay.stats.power import cases_to_show, sensitivity
 from assay.stats.tost import tost_p
 from assay.stats.unmeasured import UnmeasuredBounds, unmeasured_bounds
 from assay.stats.verdict import Verdict, verdict
+from assay.workers.loop_budget import paced, spend
 
 MAX_IDS = 1_000  # ids in one list of a document
 MAX_BOUNDED = 100_000  # unmeasured cases whose bounds are computed; with more there is no verdict
@@ -298,7 +299,7 @@ def other_inputs(index: CaseIndex, at: int) -> list[int]:
     """The cases with one id and two inputs: they are probably not the same case."""
     first, second = index.runs[0].inputs, index.runs[at].inputs
     found: list[int] = []
-    for case in range(index.count):
+    for case in paced(range(index.count)):
         here, there = index.row_of(0, case), index.row_of(at, case)
         if here >= 0 and there >= 0 and first[here] and second[there] and first[here] != second[there]:
             found.append(case)
@@ -348,6 +349,7 @@ def _slices(
         adjusted = holm({key: sample.pairs for key, sample in measured.items()}, level)
         compared = metric if by not in options.groupings else Metric(name="score", kind="score")
         for (at, name), sample in measured.items():
+            spend()
             result = sample.result(adjusted[at, name], margin, compared)
             found[at].append(SliceDifference(by=by, slice=name, result=result))
     return [tuple(sorted(one, key=lambda part: (part.by, part.slice == NONE, part.slice))) for one in found]

@@ -1,4 +1,8 @@
-"""Pairs the cases of runs by id, and averages the trials of each case."""
+"""
+Pairs the cases of runs by id, and averages the trials of each case.
+
+Runs have up to millions of results, and a server compares them in a thread: every loop gives other tenants their turn.
+"""
 
 from array import array
 from bisect import bisect_left
@@ -8,6 +12,7 @@ from math import isnan
 from msgspec import Struct
 
 from assay.comparison.run_scores import RunScores, Series, chosen_metric
+from assay.workers.loop_budget import PART, paced, spend
 
 ABSENT, MEASURED, UNMEASURED = 0, 1, 2
 
@@ -26,7 +31,7 @@ class CaseIndex:
         self.cases_of_rows = [array("I") for _ in runs]
         following = 0
         for run, cases in zip(runs, self.cases_of_rows, strict=True):
-            for one in run.hashes:
+            for one in paced(run.hashes):
                 at = bisect_left(distinct, one)
                 if numbers[at] < 0:
                     numbers[at] = following
@@ -51,24 +56,32 @@ class CaseIndex:
     def slices_of(self, run: int, dimension: str) -> "array[int]":
         """For each case, the number of its set of slices in this run; 0: the run does not say."""
         found, sets = array("I", bytes(4 * self.count)), self.runs[run].slices[dimension]
-        for row, case in enumerate(self.cases_of_rows[run]):
+        for row, case in enumerate(paced(self.cases_of_rows[run])):
             if not found[case]:
                 found[case] = sets[row]
         return found
 
 
 def _distinct(hashes: "array[int]") -> "array[int]":
-    found, last = array("q"), None
-    for one in sorted(hashes):
-        if one != last:
-            found.append(one)
-            last = one
+    """The distinct hashes in order. Hashes spread evenly, so their upper bits divide them into equal parts."""
+    bits = (len(hashes) // PART).bit_length()
+    parts = [array("q") for _ in range(1 << bits)]
+    for one in paced(hashes):
+        parts[(one >> (64 - bits)) + len(parts) // 2].append(one)
+    found = array("q")
+    for part in parts:
+        spend()
+        last = None
+        for one in sorted(part):
+            if one != last:
+                found.append(one)
+                last = one
     return found
 
 
 def _first_rows(cases: "array[int]", count: int) -> "array[int]":
     rows = array("q", [-1]) * count
-    for row in range(len(cases) - 1, -1, -1):
+    for row in paced(range(len(cases) - 1, -1, -1)):
         rows[cases[row]] = row
     return rows
 
@@ -88,7 +101,7 @@ class CaseValues:
         if series is None:
             return
         cases, weights = index.cases_of_rows[run], index.runs[run].trials
-        for row, value in zip(series.rows, series.values, strict=True):
+        for row, value in paced(zip(series.rows, series.values, strict=True)):
             case, trials = cases[row], weights[row]
             self._trials[case] += trials
             if not isnan(value):
@@ -137,7 +150,8 @@ class Pairing:
         self._index, self._before, self._after = index, before, after
 
     def pairs(self) -> Iterator[CasePair]:
-        for case, (here, there) in enumerate(zip(self._before.counts(), self._after.counts(), strict=True)):
+        both = zip(self._before.counts(), self._after.counts(), strict=True)
+        for case, (here, there) in enumerate(paced(both)):
             (trials, measured, total), (others, others_measured, others_total) = here, there
             if trials and others and measured == trials and others_measured == others:
                 yield CasePair(case, total / trials, others_total / others, trials == 1 == others)
@@ -163,7 +177,7 @@ class Pairing:
         The states of every case. A case that a run has without a value is unmeasured if the other run has a value.
         """
         before, after = self._before, self._after
-        for case in range(self._index.count):
+        for case in paced(range(self._index.count)):
             here, there = before.status(case), after.status(case)
             if here and not there and after.has_case(case):
                 there = UNMEASURED

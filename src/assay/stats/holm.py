@@ -6,6 +6,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
+from assay.workers.loop_budget import spend
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -18,11 +19,15 @@ def holm(samples: Mapping[Key, PairedSample], level: float = LEVEL) -> dict[Key,
     that does not exclude 0 on, all have the level of that one. An interval excludes 0 exactly if Holm's procedure
     rejects that the difference is 0. A sample without a p value counts as one with p = 1.
     """
-    plain = {key: sample.interval(level) for key, sample in samples.items()}
+    plain: dict[Key, PairedResult] = {}
+    for key, sample in samples.items():
+        spend()  # there may be thousands of samples
+        plain[key] = sample.interval(level)
     ranked = sorted(plain, key=lambda key: _p_value(plain[key]))
     found: dict[Key, PairedResult] = {}
     adjusted, stopped_at = 0.0, None
     for rank, key in enumerate(ranked):
+        spend()
         remaining = len(ranked) - rank
         adjusted = max(adjusted, min(1.0, remaining * _p_value(plain[key])))
         share = stopped_at or remaining

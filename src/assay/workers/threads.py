@@ -1,10 +1,11 @@
 """
 The way from an event loop to a thread: `off_loop` by size, `in_place` by time, `in_thread` always.
 
-Owners (usually tenants) take turns, one call at a time, and one owner has at most a share of the threads. So the calls
-of one owner delay another by at most one call, however many wait. The threads share the GIL: more of them are not
-faster, and each keeps the event loop waiting for up to the switch interval. A call must not hold the GIL for long: it
-reads a large value in parts, and refuses one that has too many elements before it is read.
+Owners (usually tenants) take turns, one call at a time, and one owner has at most a share of the threads. A long call
+calls `spend` now and then: after 50 ms it waits there while calls of other owners run. So the calls of one owner delay
+another by at most that, however many wait. The threads share the GIL: more of them are not faster, and each keeps the
+event loop waiting for up to the switch interval. A call must not hold the GIL for long: it reads a large value in
+parts, and refuses one that has too many elements before it is read.
 """
 
 import asyncio
@@ -25,22 +26,30 @@ from assay.workers.loop_budget import SECONDS, OverBudget, with_budget
 
 T = TypeVar("T")
 LARGE = 64 * 1024  # bytes as JSON; a larger value is worked on in a thread
-THREADS, SHARE = 8, 2  # threads of all owners, and of one
+THREADS, SHARE = 8, 2  # threads that work for all owners, and for one
+WAITING = 56  # threads whose calls wait for their next turn
+TURN = 0.05  # seconds that a call works before it lets other owners go first
 PENALTY = 1.0  # seconds in which an owner whose call took too long on an event loop gets a thread at once
 _OWNERS = 1_000  # whose penalty is remembered
-_QueuedCall = tuple["Future[Any]", Context, Callable[[], Any]]
+_QueuedCall = tuple[
+    "Future[Any] | None", Context, Callable[[], Any]
+]  # without a future, a call that goes on in its own thread
 
 
 class OwnerThreads:
-    """A thread pool in which an owner has at most `share` threads. Its other calls wait in its own queue."""
+    """
+    A thread pool in which an owner has at most `share` threads. Its other calls wait in its own queue.
+
+    Of its threads, `threads` work; the others have calls that wait for their next turn.
+    """
 
     def __init__(self, threads: int = THREADS, share: int = SHARE) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="assay-calls")
+        self._executor = ThreadPoolExecutor(threads + WAITING, thread_name_prefix="assay-calls")
         self._threads, self._share = threads, share
         self._lock = threading.Lock()
         self._queues: OrderedDict[str, deque[_QueuedCall]] = OrderedDict()
         self._running: Counter[str] = Counter()
-        self._busy = 0
+        self._busy = self._waiting = 0
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         """Run `call` in a thread, in the context of the caller and as its owner."""
@@ -58,13 +67,37 @@ class OwnerThreads:
         owner: str | None = None
         while (turn := self._next(owner)) is not None:
             owner, (future, context, call) = turn
+            if future is None:
+                call()  # its thread works instead of this one
+                return
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(context.run(call))
+                future.set_result(context.run(self._run, owner, call))
             except BaseException as surprise:  # noqa: BLE001  # it is raised where the call was submitted
                 future.set_exception(surprise)
             del turn, future, context, call  # an idle thread holds no request
+
+    def _run(self, owner: str, call: Callable[[], T]) -> T:
+        return with_budget(TURN, call, lambda: self._take_turn(owner))
+
+    def _take_turn(self, owner: str) -> None:
+        """Give the place of this thread to another owner whose call waits. Returns when it is this owner's turn again."""
+        with self._lock:
+            if self._waiting == WAITING or not any(
+                self._running[one] < self._share for one in self._queues if one != owner
+            ):
+                return
+            turn, queue = threading.Event(), self._queues.setdefault(owner, deque())
+            begun = sum(future is None for future, _, _ in queue)  # they go on before a new call starts
+            queue.insert(begun, (None, copy_context(), turn.set))
+            self._queues.move_to_end(owner)
+            self._running[owner] -= 1
+            self._waiting += 1
+        self._executor.submit(self._serve)
+        turn.wait()
+        with self._lock:
+            self._waiting -= 1
 
     def _next(self, before: str | None) -> tuple[str, _QueuedCall] | None:
         """The next call and its owner; `before` is the owner of the call that this thread has ended."""

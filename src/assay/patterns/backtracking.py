@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from assay.patterns.charsets import END, LINE_FEED, Alphabet, Set, op, parser
+from assay.patterns.charsets import END, LINE_FEED, Alphabet, NoBound, Set, op, parser
 
 MOST_NODES = 600
 MOST_VISITS = 20_000
@@ -33,10 +33,6 @@ ROUND = 4.0  # steps for a round of a repeat of several items
 ONE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 LOOKS = (op.ASSERT, op.ASSERT_NOT)
-
-
-class NoBound(Exception):
-    """The pattern has no bound."""
 
 
 class Cost(NamedTuple):

@@ -22,6 +22,7 @@ END, DIGITS, WORDS, SPACES, OTHERS = (1 << bit for bit in range(256, 261))
 REST = DIGITS | WORDS | SPACES | OTHERS
 NAMED = 261  # the first bit of a character that the pattern names
 LINE_FEED = 1 << 10
+MOST_TESTS = 500_000  # of a character against an item, for one pattern: 0.2 s
 
 _CATEGORIES = {
     op.CATEGORY_DIGIT: DIGITS,
@@ -32,6 +33,10 @@ _CATEGORIES = {
     op.CATEGORY_NOT_WORD: SPACES | OTHERS,
 }
 _NEGATIVE = {op.CATEGORY_NOT_DIGIT, op.CATEGORY_NOT_SPACE, op.CATEGORY_NOT_WORD}
+
+
+class NoBound(Exception):
+    """The pattern has no bound, or it takes too long to find one."""
 
 
 class Set(NamedTuple):
@@ -46,9 +51,14 @@ class Alphabet:
         self.named = "".join(sorted({one for one in characters if one > "ÿ"}))
         self.all = (1 << (NAMED + len(self.named))) - 1
         self._sets: dict[Any, Set] = {}
+        self._tests = 0
 
     def of(self, code: Any, argument: Any, flags: int) -> Set:
-        """The set of characters that an item of one character matches. The members of a class are a tuple."""
+        """
+        The set of characters that an item of one character matches. The members of a class are a tuple.
+
+        Raises NoBound if the pattern has too many different items for so many characters.
+        """
         key = code, argument, flags
         found = self._sets.get(key)
         if found is None:
@@ -61,6 +71,9 @@ class Alphabet:
         """The mask of the characters that have a bit of their own, computed with `re`."""
         if code is op.LITERAL and not flags & re.IGNORECASE:
             return 1 << argument if argument < 256 else 1 << (NAMED + self.named.index(chr(argument)))
+        self._tests += NAMED + len(self.named)
+        if self._tests > MOST_TESTS:
+            raise NoBound
         one = alone([(code, argument)], flags)
         mask = sum(1 << ord(char) for char in one.findall(LATIN))
         if self.named:

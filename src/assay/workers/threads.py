@@ -31,9 +31,8 @@ WAITING = 56  # threads whose calls wait for their next turn
 TURN = 0.05  # seconds that a call works before it lets other owners go first
 PENALTY = 1.0  # seconds in which an owner whose call took too long on an event loop gets a thread at once
 _OWNERS = 1_000  # whose penalty is remembered
-_QueuedCall = tuple[
-    "Future[Any] | None", Context, Callable[[], Any]
-]  # without a future, a call that goes on in its own thread
+# without a future, a call that goes on in its own thread
+_QueuedCall = tuple["Future[Any] | None", Context, Callable[[], Any]]
 
 
 class OwnerThreads:

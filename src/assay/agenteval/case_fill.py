@@ -22,8 +22,7 @@ from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial_rows import outcomes_of_trial
 from assay.errors import EnvironmentFailure
 from assay.fep.case_fold import CHECKS, CaseFold
-from assay.fep.case_outcomes import CaseOutcomes, OutcomeColumns, add_result, read_result
-from assay.fep.run_header import RESULTS
+from assay.fep.case_outcomes import RESULTS, CaseOutcomes, OutcomeColumns, add_result, read_result
 from assay.fep.spending import Spending
 from assay.ports import CLOSED, CaseBlock, EvidenceChunk, Run, Store, Unfilled
 from assay.protocol.event_record import decode_event

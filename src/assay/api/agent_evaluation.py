@@ -21,12 +21,12 @@ from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentEvaluationKind
 from assay.fep.agent_output import AgentDependencies
 from assay.fep.agent_resume import copy_results, find_unfinished, is_complete
+from assay.fep.case_outcomes import RESULTS
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.run_header import (
     KIND,
-    RESULTS,
     TALLY,
     AgentRequest,
     StoredRequest,

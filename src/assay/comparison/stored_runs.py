@@ -8,7 +8,8 @@ from assay.agenteval.safety_records import read_records
 from assay.agenteval.task_checks import recorded_checks
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.fep.run_header import KIND, RESULTS
+from assay.fep.case_outcomes import RESULTS
+from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 

@@ -13,12 +13,11 @@ from msgspec import Raw, Struct
 from assay.fep.agent_kind import DIGEST, SOURCE
 from assay.fep.agent_output import UNMEASURED
 from assay.fep.case_fold import CHECKS, CaseFold
-from assay.fep.case_outcomes import outcomes_of
+from assay.fep.case_outcomes import RESULTS, outcomes_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
     REQUEST,
-    RESULTS,
     TALLY,
     EvaluationProgressFold,
     ShardCompleted,

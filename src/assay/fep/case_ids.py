@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.fep.case_outcomes import read_result
+from assay.fep.case_outcomes import IDS, RESULTS, read_result
 from assay.fep.reasons import is_failing, reason_of, unmet_criteria
-from assay.fep.run_header import IDS, RESULTS
 from assay.ports import EvidenceChunk, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.workers.threads import off_loop

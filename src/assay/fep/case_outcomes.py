@@ -35,6 +35,8 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import Status
 from assay.runs.case_table import WIDE, indexes, share_of
 
+RESULTS = "results"  # the kind of evidence, of evaluations and of evals
+IDS = "case-ids"  # of a unit of several cases: a list, so that a page of cases need not read the results
 NOT_MEASURED: dict[str, str] = {"error": ERROR, "skip": SKIPPED}
 STATUSES: tuple[str, ...] = (PASSED, FAILED, UNGRADED, ERROR, SKIPPED)
 FEW_CHECKS = 64  # patterns of so few checks are cached

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from assay.fep.case_outcomes import RESULTS
 from assay.fep.line_tally import count_lines
-from assay.fep.run_header import REQUEST, RESULTS, TALLY, StoredRequest, read_request
+from assay.fep.run_header import REQUEST, TALLY, StoredRequest, read_request
 from assay.fep.statistics import Outcomes, Statistics
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import CLOSED, CaseBlock, Run, Store

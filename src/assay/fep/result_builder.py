@@ -18,7 +18,8 @@ from assay.protocol.results import (
     TestCaseSummary,
 )
 
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 SCALARS = frozenset({str, int, float, bool, type(None)})
 BuildResult = Callable[[dict[str, Any], ScoredParts], TestCaseResult]
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.fep.case_outcomes import CaseOutcomes, scored_outcomes
+from assay.fep.case_outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
 from assay.fep.context import Context, read_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import any_waits, score_contexts
@@ -33,8 +33,7 @@ from assay.workers.threads import in_place, in_thread
 KIND = "evaluation"
 SHARD = 500  # cases in a unit, if no check waits
 LARGE = 256 * 1024  # bytes of a unit; larger units are read in a thread
-CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
-IDS = "case-ids"  # of a unit of several cases: a list, so that a page of cases need not read the results
+CONTEXTS, TALLY, REQUEST = "contexts", "tally", "request"
 _encode = msgspec.json.Encoder().encode
 
 

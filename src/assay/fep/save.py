@@ -12,13 +12,11 @@ import msgspec
 from assay.checks.redaction import redact_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import ResultSummary, summarized
+from assay.fep.case_outcomes import IDS, RESULTS, ResultSummary, summarized
 from assay.fep.evaluation_statistics import evaluation_statistics
 from assay.fep.plan import Checks
 from assay.fep.run_header import (
-    IDS,
     KIND,
-    RESULTS,
     SHARD,
     TALLY,
     EvaluationEnded,

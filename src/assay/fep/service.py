@@ -11,7 +11,7 @@ from assay.checks.runner import ResultOptions
 from assay.errors import Conflict, InvalidRequest
 from assay.errors.evaluations import EvaluationFailed
 from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import scored_outcomes
+from assay.fep.case_outcomes import RESULTS, scored_outcomes
 from assay.fep.context import Context
 from assay.fep.evaluation_statistics import evaluation_statistics, read_tally
 from assay.fep.inline import score_contexts
@@ -22,7 +22,6 @@ from assay.fep.result_json import times_of as times_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
-    RESULTS,
     SHARD,
     EvaluationEnded,
     PlannedRequest,

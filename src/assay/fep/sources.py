@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.fep.context import Context, NotAContext, kind_of, read_context, refuse_duplicates, to_json_document
+from assay.fep.context import Context, NotAContext, read_context, refuse_duplicates, to_json_document
 from assay.fep.files import (
     BLOCK,
     LineItems,
@@ -30,7 +30,7 @@ from assay.fep.short_checks import expand_checks
 from assay.ports import Limits
 from assay.protocol.duplicates import ALL_UNTIL, SKIPPED, is_sampled
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.json_types import is_list, is_object
+from assay.protocol.json_types import is_list, is_object, kind_of
 
 OnBad = Callable[[BadLine], None]
 

@@ -1,6 +1,7 @@
 """Reads the rows of the table of cases, page by page."""
 
-from assay.ports import CaseBlock, Store
+from assay.ports import Store
+from assay.ports.cases import CaseBlock
 
 PAGE = 500
 

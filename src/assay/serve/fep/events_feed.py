@@ -14,7 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
-from assay.fep.run_header import RESULTS, ShardCompleted
+from assay.fep.case_outcomes import RESULTS
+from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.ports.supervise import run_guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus

@@ -25,7 +25,8 @@ from assay.serve.web.route import (
     RouteSpec,
 )
 
-CREATE, READ, CANCEL = "evaluations:create", "evaluations:read", "evaluations:cancel"
+CREATE, CANCEL = "evaluations:create", "evaluations:cancel"
+READ = "evaluations:read"
 RESULT = ResponseSpec(
     "The result of the evaluation.",
     "EvaluationRunResult",

@@ -14,7 +14,7 @@ from assay.comparison.reasons import CaseReasons
 from assay.comparison.result_files import lines_in, read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
-from assay.fep.sinks import RunFooter
+from assay.fep.run_end import RunFooter
 from assay.fep.slices import read_dimension
 from assay.fep.table_sinks import CsvSink
 from assay.ports import CreateRun, Limits, PutDocument, RunUpdate, Transaction

@@ -17,7 +17,8 @@ import assay
 from assay.errors import UsageError
 from assay.fep.differences import differences
 from assay.fep.reasons import reason_of, score_of
-from assay.fep.sinks import RunFooter, sink_for
+from assay.fep.run_end import RunFooter
+from assay.fep.sinks import sink_for
 from assay.fep.tables import COLUMNS, rows_of
 from assay.protocol.results import EvaluationSummary
 

@@ -45,8 +45,9 @@ from assay.fep.failing_cases import FailingCases
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, scorers_of
+from assay.fep.run_end import RunFooter
 from assay.fep.run_result import metadata_of
-from assay.fep.sinks import RunFooter, Sink
+from assay.fep.sinks import Sink
 from assay.fep.slices import SliceRates
 from assay.fep.sources import with_file_name
 from assay.fep.tally import Tally

@@ -20,7 +20,7 @@ from assay.cli.repeats import repeat_line, select_ks
 from assay.cli.result_export import ResultExport
 from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
-from assay.fep.sinks import OutputFile
+from assay.fep.output_file import OutputFile
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from assay.fep.check_names import result_label
-from assay.fep.run_end import RunEnd
-from assay.fep.sinks import RunFooter, sink_for
+from assay.fep.run_end import RunEnd, RunFooter
+from assay.fep.sinks import sink_for
 from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
 

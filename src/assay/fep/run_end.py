@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.protocol.json_types import is_object
+from assay.protocol.results import EvaluationSummary, Status
 
 MEMBER = "run"
 PARQUET_KEY = b"assay.run"
@@ -85,3 +86,17 @@ def end_of_text(text: str | bytes) -> RunEnd | None:
         return msgspec.json.decode(text, type=RunEnd)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+class RunFooter(Struct, frozen=True, omit_defaults=True):
+    """The members of a run's result other than its cases."""
+
+    evaluation_id: str
+    started_at: Any
+    completed_at: Any
+    status: Status
+    summary: EvaluationSummary
+    experiment: Any = None
+    metadata: Any = None
+    error: str = ""  # why the run did not end; not part of its result
+    end: RunEnd | None = None  # a file says whether it is complete; not part of the result of a run

@@ -15,6 +15,7 @@ from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import IDS, RESULTS, ResultSummary, summarized
 from assay.fep.evaluation_statistics import evaluation_statistics
 from assay.fep.plan import Checks
+from assay.fep.run_end import RunFooter
 from assay.fep.run_header import (
     KIND,
     SHARD,
@@ -26,7 +27,6 @@ from assay.fep.run_header import (
     lines_chunk,
     request_chunk,
 )
-from assay.fep.sinks import RunFooter
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction

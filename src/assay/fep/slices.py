@@ -9,7 +9,7 @@ from assay import jsonpath
 from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
 from assay.fep.check_names import result_label
 from assay.fep.columns import BLOCK, SpillFile
-from assay.fep.sinks import RunFooter
+from assay.fep.run_end import RunFooter
 from assay.fep.statistics import Statistics, statistics_of
 from assay.fep.tally import PACK_AFTER, Answers, CheckTally
 from assay.protocol.json_types import is_list, is_object

@@ -13,10 +13,10 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.csv_cells import encode_cells, encode_row, encode_text, escape_cell
 from assay.fep.csv_rows import RESULTS, VERDICTS, Rows, row_writer
-from assay.fep.run_end import MEMBER, PARQUET_KEY
+from assay.fep.output_file import OutputFile
+from assay.fep.run_end import MEMBER, PARQUET_KEY, RunFooter
 from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.fep.scorer_source import CompiledChecks
-from assay.fep.sinks import OutputFile, RunFooter
 from assay.fep.tables import (
     COLUMNS,
     Row,

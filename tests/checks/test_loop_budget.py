@@ -11,7 +11,7 @@ from assay.checks.checker import Checker, Text, verdict
 from assay.errors import InvalidRequest
 from assay.fep.request import plan_of
 from assay.ports import Services
-from assay.workers import pool
+from assay.workers import batch
 from assay.workers.loop_budget import LONG_PATTERN, OverBudget, with_budget
 from assay.workers.threads import in_place
 from support.rest_client import Server, lines_of, request_of, sqlite
@@ -42,7 +42,7 @@ def test_past_the_deadline_a_thread_says_the_same(checks, seconds):
         threads.append(threading.current_thread())
         return planned(checks)
 
-    with pool.owner_scope(str(checks)):
+    with batch.owner_scope(str(checks)):
         assert asyncio.run(in_place(work, seconds=seconds)) == planned(checks)
     assert [one is threading.main_thread() for one in threads] == [True, False]
 

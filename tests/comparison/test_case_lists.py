@@ -17,7 +17,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.view import comparison_view
 from assay.comparison.wording import verdict_line
 from assay.errors import InvalidRequest
-from assay.workers import loop_budget, pool
+from assay.workers import loop_budget
 from assay.workers import threads as threads_module
 from assay.workers.threads import OwnerThreads
 from support.waiting import PATIENCE
@@ -109,10 +109,10 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         lambda: CaseLists(made[0], 1).count("changed"),
     ):
         threads = OwnerThreads(1, 1)
-        with pool.owner_scope("A"):
+        with batch.owner_scope("A"):
             call = threads.submit(lambda work=work: compare(work))
         assert begun.wait(PATIENCE)
-        with pool.owner_scope("B"):
+        with batch.owner_scope("B"):
             threads.submit(other.set)
         waits.set()
         result, took_turns = call.result(PATIENCE)

@@ -23,7 +23,7 @@ from assay.patterns import search
 from assay.patterns.wildcard import matches_wildcard
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.protocol.evaluation import Check
-from assay.workers import pool
+from assay.workers import batch
 
 VALIDATORS: ByteCache = validator_for.cache  # pyright: ignore[reportFunctionMemberAccess]
 KEYS, OWNERS = st.integers(0, 9), st.sampled_from("ab")
@@ -113,12 +113,12 @@ def test_a_flood_of_schemas_leaves_those_of_another_tenant():
     VALIDATORS.clear()
     mine = b'{"minimum": 5}'
     held = validator_for(mine)
-    token = pool.owner.set("another")
+    token = batch.owner.set("another")
     try:
         for at in range(40):
             validator_for(msgspec.json.encode({"enum": [f"{at} {one}" for one in range(8_000)]}))
     finally:
-        pool.owner.reset(token)
+        batch.owner.reset(token)
     assert validator_for(mine) is held
 
 

@@ -15,7 +15,7 @@ from assay.errors import Fault
 from assay.patterns import charsets
 from assay.patterns.backtracking import TextFacts, Tree, parse
 from assay.patterns.search import Search
-from assay.workers import pool
+from assay.workers import machine, pool
 from support.backtracker import steps
 
 LONG = " This sentence makes the text longer than any that was vouched for by its length alone." * 20
@@ -192,7 +192,7 @@ def test_an_attack_is_a_timeout_for_its_text_alone():
     told = [one.check_results[0] for one in result.results]
     assert [one.status for one in told] == ["completed", "error", "completed"]
     assert (told[1].error.type, told[1].error.recoverable) == ("timeout_error", True)
-    assert pool.processes() <= pool.default_size()
+    assert pool.processes() <= machine.default_size()
 
 
 def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():

@@ -7,6 +7,7 @@ import time
 
 from assay.errors import ValueFault
 from assay.workers import pool
+from assay.workers.batch import Batch
 
 
 def spin():
@@ -42,7 +43,7 @@ def task(common):
 
 
 def batch(*items, common=b"", seconds=0.2, tenant=None):
-    return pool.Batch("support.pool_program:task", list(items), seconds, common=common, tenant=tenant)
+    return Batch("support.pool_program:task", list(items), seconds, common=common, tenant=tenant)
 
 
 if __name__ == "__main__":

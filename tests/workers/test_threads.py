@@ -11,7 +11,7 @@ import pytest
 from assay.packs.archive import write_tarball
 from assay.protocol import redaction
 from assay.serve.openwop import inventory
-from assay.workers import pool
+from assay.workers import batch
 from assay.workers import threads as threads_module
 from assay.workers.loop_budget import spend
 from assay.workers.threads import LARGE, OwnerThreads, in_place, json_size, off_loop
@@ -27,7 +27,7 @@ def test_a_large_value_is_worked_on_in_a_thread(size, in_thread):
 
 
 def submit(threads, owner, call):
-    with pool.owner_scope(owner):
+    with batch.owner_scope(owner):
         return threads.submit(call)
 
 
@@ -75,7 +75,7 @@ def test_a_long_call_lets_other_owners_go_first(monkeypatch):
         while not ran[other].is_set():
             assert time.monotonic() < until, f"{other} had no turn"
             spend()
-        return pool.owner.get()
+        return batch.owner.get()
 
     def short_call(owner):
         ran[owner].set()
@@ -105,7 +105,7 @@ def test_turns_of_many_owners_keep_the_number_of_working_threads(monkeypatch):
             with lock:
                 working["now"] -= 1
             spend()
-        return pool.owner.get()
+        return batch.owner.get()
 
     owners = [f"owner {number % 9}" for number in range(60)]
     calls = [submit(threads, owner, call) for owner in owners]
@@ -122,13 +122,13 @@ def test_an_owner_that_held_the_loop_too_long_gets_a_thread_at_once():
         return len(threads)
 
     async def scenario():
-        with pool.owner_scope("slow"):
+        with batch.owner_scope("slow"):
             return await in_place(call, seconds=-1), await in_place(call)
 
     threads, here = [], threading.main_thread()
     assert asyncio.run(scenario()) == (2, 3)
     assert [one is here for one in threads] == [True, False, False]
-    with pool.owner_scope("another"):
+    with batch.owner_scope("another"):
         assert asyncio.run(in_place(threading.current_thread)) is here
 
 

@@ -14,7 +14,9 @@ import pytest
 from assay import settings
 from assay.cli import serve
 from assay.errors import ForeignFault, TimeFault, ValueFault
+from assay.workers import machine
 from assay.workers import pool as workers
+from assay.workers.batch import Batch
 from assay.workers.process_pool import Pool
 from support import pool_program
 from support.pool_program import batch
@@ -65,7 +67,7 @@ def test_outcomes_are_in_order_and_processes_are_used_again(pool):
 
 
 def test_a_task_that_is_not_there_is_a_fault(pool):
-    (outcome,) = pool.submit(workers.Batch("support.pool_program:nothing", [b""], 1.0)).result(60)
+    (outcome,) = pool.submit(Batch("support.pool_program:nothing", [b""], 1.0)).result(60)
     assert isinstance(outcome, ForeignFault)
 
 
@@ -137,7 +139,7 @@ def alive(pid):
 
 def test_the_default_size_is_that_of_the_cores_that_the_process_may_use(pool, monkeypatch):
     """A CPU mask or a quota of a container counts, for the pool and for each process of `assay serve --workers`."""
-    monkeypatch.setattr(workers, "available_cores", lambda: 5)
+    monkeypatch.setattr(machine, "available_cores", lambda: 5)
     assert outcomes(pool, b"say 1") == [b"1"]
     pool.resize(0)
     assert pool._limit == 6
@@ -147,7 +149,7 @@ def test_the_default_size_is_that_of_the_cores_that_the_process_may_use(pool, mo
 
 
 def test_a_new_pool_has_the_default_size(monkeypatch):
-    monkeypatch.setattr(workers, "available_cores", lambda: 1)
+    monkeypatch.setattr(machine, "available_cores", lambda: 1)
     pool = Pool()
     try:
         assert outcomes(pool, b"say 1") == [b"1"]

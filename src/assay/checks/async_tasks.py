@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.checks.worker_tasks import WorkerTask, batches
 from assay.workers import pool
-from assay.workers.pool import Outcome
+from assay.workers.batch import Outcome
 
 Report = Callable[[Any], None]
 

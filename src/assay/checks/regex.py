@@ -25,9 +25,9 @@ from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, estimated_bytes, item
 from assay.ports import Services
 from assay.protocol.cache import ByteCache
-from assay.workers import pool
+from assay.workers import batch
+from assay.workers.batch import Outcome
 from assay.workers.loop_budget import spend
-from assay.workers.pool import Outcome
 
 MAX_PATTERN = 20_000  # characters
 CACHE_BYTES = 32 << 20  # bytes of all cached patterns
@@ -126,13 +126,13 @@ def compile_pattern(pattern: str, flags: Flags) -> RegexPattern:
     if found is None:
         re_flags = _re_flags(flags)
         found = RegexPattern(pattern, re_flags)
-        _patterns.put((pattern, re_flags), found, estimated_bytes(pattern), pool.owner.get())
+        _patterns.put((pattern, re_flags), found, estimated_bytes(pattern), batch.owner.get())
     return found
 
 
 def cached_pattern(pattern: str, flags: Flags) -> RegexPattern | None:
     """The compiled pattern if it is in the cache, else None."""
-    return _patterns.get((pattern, _re_flags(flags)), pool.owner.get())
+    return _patterns.get((pattern, _re_flags(flags)), batch.owner.get())
 
 
 def _re_flags(flags: Flags) -> int:

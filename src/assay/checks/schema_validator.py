@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay.checks.schema_cost import MAX_STEPS, SchemaCost, Size, longest_keyword, measure
 from assay.errors import ValueFault
 from assay.protocol.cache import memoize
-from assay.workers import pool
+from assay.workers import batch
 
 MAX_SCHEMA_BYTES = 1 << 20  # bytes of a schema
 INLINE_STEPS = 200_000  # steps of a validation that runs in place: 5 ms
@@ -28,7 +28,7 @@ def _estimated_bytes(schema: bytes) -> int:
     return 64 * len(schema) + (schema.count(b'"pattern') << 19)
 
 
-@memoize(CACHE_BYTES, _estimated_bytes, pool.owner.get)
+@memoize(CACHE_BYTES, _estimated_bytes, batch.owner.get)
 def validator_for(schema: bytes) -> "Validator":
     """The validator of a schema. Raises ValueError if the schema is invalid."""
     import jsonschema_rs  # deferred import: 48 ms for checks that most runs do not use

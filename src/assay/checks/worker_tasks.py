@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from assay.errors import Fault
 from assay.workers import pool
-from assay.workers.pool import Batch, Outcome
+from assay.workers.batch import Batch, Outcome
 
 BATCH_ITEMS = 256  # items of one batch: several batches run at once
 

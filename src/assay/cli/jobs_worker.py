@@ -32,7 +32,7 @@ from assay.fep.sources import Source, valid_contexts
 from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.settings import load
-from assay.workers import pool
+from assay.workers import machine, pool
 
 LISTED = 10
 BLOCK = 1 << 18
@@ -66,7 +66,7 @@ class _Worker:
         self._plan = Plan(checks, app.registry(settings, config.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in config.files]
         pool.resize(
-            max(2, -(-pool.default_size() // config.share))
+            max(2, -(-machine.default_size() // config.share))
         )  # two at least: one owner may use all but one
         self._execution = ExecutionOptions(concurrency=config.concurrency, seconds=config.seconds)
 

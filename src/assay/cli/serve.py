@@ -24,7 +24,7 @@ from assay.runs.executor import RunExecutor
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
-from assay.workers.pool import default_size
+from assay.workers.machine import default_size
 
 STOPPED = "assay has stopped; unfinished runs continue at the next start"
 

@@ -37,7 +37,7 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
-from assay.workers import pool
+from assay.workers import batch
 from assay.workers.threads import in_place
 
 PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fits
@@ -102,7 +102,7 @@ class EvaluationKind:
             )
 
     async def _load_plan(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
-        planned = self._plans.get(run, pool.owner.get())
+        planned = self._plans.get(run, batch.owner.get())
         if planned is None:
             request = await read_request(self._store, run)
             work = await in_place(lambda: PlannedRequest(request, self._registry, self._services))
@@ -112,7 +112,7 @@ class EvaluationKind:
                 TimeBudget(self._services.clock, stored and stored.started, self._options.run_seconds),
             )
             size = work.plan.size(len(_encode(request.checks)))
-            self._plans.put(run, planned, size, pool.owner.get())
+            self._plans.put(run, planned, size, batch.owner.get())
         return planned
 
 

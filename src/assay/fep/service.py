@@ -58,7 +58,7 @@ from assay.runs.case_table import measured_latencies
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 from assay.runs.run_statistics import facts_of, statistics_metadata
-from assay.workers.pool import owner_scope
+from assay.workers.batch import owner_scope
 from assay.workers.threads import in_place, in_thread
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits

@@ -52,7 +52,7 @@ from assay.jsonpath.grammar import (
 )
 from assay.patterns.search import TASK, item
 from assay.workers import pool
-from assay.workers.pool import Batch
+from assay.workers.batch import Batch
 
 MAX_DEPTH = 200  # limit of the depth of a document under `..`
 WAITED = 30.0  # limit of the seconds of waiting for a worker process, in addition to the time of the path

@@ -13,7 +13,7 @@ from assay.errors import PathFault
 from assay.patterns.charsets import categories
 from assay.patterns.search import PatternTooLarge, Search, common, estimated_bytes
 from assay.protocol.cache import memoize
-from assay.workers import pool
+from assay.workers import batch
 
 MAX_PATTERN = 2_000  # characters
 CACHED = 16 << 20  # bytes of all cached patterns
@@ -50,7 +50,7 @@ def _estimated_bytes(text: str, full_match: bool) -> int:
     return estimated_bytes(text) + 60_000 * text.lower().count("\\p")
 
 
-@memoize(CACHED, _estimated_bytes, pool.owner.get)
+@memoize(CACHED, _estimated_bytes, batch.owner.get)
 def pattern(text: str, full_match: bool) -> Pattern | None:
     """
     The pattern, for a search or a match of the whole text; None if it is not an I-Regexp. Raises PathFault if it is too

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from assay.errors import MalformedPath, PathFault
 from assay.jsonpath.grammar import ARRAY, OBJECT, Filter, Segment, Selector, parse
 from assay.protocol.cache import memoize
-from assay.workers import pool
+from assay.workers import batch
 
 MAX_NODES = 100_000
 MAX_SECONDS = 1.0
@@ -82,7 +82,7 @@ def _estimated_bytes(text: str) -> int:
     return 80 * len(text)  # measured: up to 76 bytes a character
 
 
-@memoize(CACHED, _estimated_bytes, pool.owner.get)
+@memoize(CACHED, _estimated_bytes, batch.owner.get)
 def _compile(text: str) -> Query:
     try:
         return Query(text, parse(text))

@@ -6,7 +6,7 @@ from fnmatch import translate
 from assay.patterns.charsets import compiler
 from assay.patterns.search import estimated_bytes
 from assay.protocol.cache import memoize
-from assay.workers import pool
+from assay.workers import batch
 
 CACHED = 4 << 20  # bytes of all compiled wildcards
 
@@ -16,6 +16,6 @@ def matches_wildcard(text: str, pattern: str) -> bool:
     return _compile(pattern).match(text) is not None
 
 
-@memoize(CACHED, estimated_bytes, pool.owner.get)
+@memoize(CACHED, estimated_bytes, batch.owner.get)
 def _compile(text: str) -> "re.Pattern[str]":
     return compiler.compile(translate(text))

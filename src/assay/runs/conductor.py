@@ -13,7 +13,7 @@ from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope, unit_watch
 from assay.runs.event_log_writer import LogWriter
 from assay.runs.executing import END, START, ExecutingUnits, blamed
 from assay.runs.paging import read_events
-from assay.workers import pool
+from assay.workers import batch
 from assay.workers.threads import off_loop
 
 CUT_SHORT = 2.5  # seconds that units have to return after a cancel
@@ -64,7 +64,7 @@ class Conductor:
         """Conduct the run to a terminal event, unless another process holds it by now or this one drains."""
         submitted, current = self._run.metadata.get("traceparent", ""), tracing.get()
         tracing.set(submitted or current)  # this task has a context of its own
-        pool.owner.set(self._run.tenant)
+        batch.owner.set(self._run.tenant)
         unit_scope.set(UnitScope(self._run.tenant, self._run.metadata.get(PRIORITY, USUAL)))
         unit_watch.set(self._executing)
         store_patience.set(None)  # it outlives the request that submitted it

@@ -74,3 +74,8 @@ def _text(path: Path) -> str:
         return path.read_text("ascii").strip()
     except (OSError, ValueError):
         return ""
+
+
+def default_size() -> int:
+    """The default limit: one worker per core that this process may use, and one that a single owner cannot hold."""
+    return available_cores() + 1

@@ -8,7 +8,8 @@ from collections import Counter, OrderedDict, deque
 from concurrent.futures import Future
 
 from assay.errors import ForeignFault
-from assay.workers.pool import Batch, Outcome, default_size
+from assay.workers.batch import Batch, Outcome
+from assay.workers.machine import default_size
 from assay.workers.process import Process
 
 IDLE = 60.0  # seconds

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.workers import pool
+from assay.workers import batch
 from assay.workers.loop_budget import SECONDS, OverBudget, with_budget
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class OwnerThreads:
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         """Run `call` in a thread, in the context of the caller and as its owner."""
-        owner, future = pool.owner.get(), Future[T]()
+        owner, future = batch.owner.get(), Future[T]()
         with self._lock:
             self._queues.setdefault(owner, deque()).append((future, copy_context(), call))
             if self._busy == self._threads or self._running[owner] >= self._share:
@@ -149,7 +149,7 @@ async def in_place(call: Callable[[], T], size: int = 0, seconds: float = SECOND
     before. For the next second the owner's calls go to a thread at once: otherwise many requests would each take those
     seconds here.
     """
-    owner, now = pool.owner.get(), time.monotonic()
+    owner, now = batch.owner.get(), time.monotonic()
     if size > LARGE or _penalties.get(owner, now) > now:
         return await in_thread(call)
     try:

@@ -16,7 +16,7 @@ from assay.errors import Fault, ValueFault
 from assay.extras import require
 from assay.ports import Embeddings
 from assay.workers import pool
-from assay.workers.pool import Batch
+from assay.workers.batch import Batch
 
 MODEL = "wordllama-l2-supercat-256"
 NAMES = frozenset({"wordllama", MODEL})

@@ -12,7 +12,7 @@ from assay.fep.request import plan_of
 from assay.fep.service import EvaluationService
 from assay.protocol.cache import ByteCache
 from assay.protocol.json_types import depth
-from assay.workers import pool
+from assay.workers import batch
 
 CACHED = 32 << 20  # bytes of all cached plans
 LONGEST = 64 * 1024  # bytes of checks that are cached
@@ -35,7 +35,7 @@ class PlanCache:
         The plan of these checks; for empty text, the plan of cases with their own checks. `arguments`: results include
         resolved arguments.
         """
-        owner, key = pool.owner.get(), text if arguments else b"-" + text
+        owner, key = batch.owner.get(), text if arguments else b"-" + text
         cached = self._cache.get(key, owner)
         if cached is not None:
             return cached

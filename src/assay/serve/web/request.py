@@ -19,7 +19,7 @@ from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.store_probe import StoreProbe
 from assay.serve.web.worker_group import WorkerMember
-from assay.workers import pool
+from assay.workers import batch
 
 Receive = Callable[[], Awaitable[Any]]
 Authenticate = Callable[[str], Awaitable[Principal]]
@@ -153,7 +153,7 @@ class RequestContext:
         """Authentication succeeded: audit entries, log lines and worker processes now belong to this principal."""
         self.principal = principal
         acting.set(AuditActor(principal.id[:MAX_PRINCIPAL], self.id))
-        pool.owner.set(principal.tenant)
+        batch.owner.set(principal.tenant)
 
     async def audit_read(self, run: Run, *, content: bool = True) -> None:
         """Record that this request reads a run, before any of it is sent. Erased content is refused."""

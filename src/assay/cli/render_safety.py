@@ -11,7 +11,7 @@ from assay.checks.registry import Registry
 from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.cli.render_table import rate
+from assay.cli.repeats import rate
 from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from assay.cli.bars import OPTION, BarResult
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.render_table import method_names, rate
+from assay.cli.render_table import method_names
+from assay.cli.repeats import rate
 from assay.fep.slices import SliceRates
 from assay.stats.number_text import percent
 

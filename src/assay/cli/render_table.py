@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.cli.console import case_count, count_of
 from assay.cli.console_table import Page, Table, cell
-from assay.cli.repeats import repeat_line, select_ks
+from assay.cli.repeats import rate, repeat_line, select_ks
 from assay.fep.spending import Spending
 from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import CheckTally, Tally
@@ -18,14 +18,6 @@ FOLDED_WIDTH = 24  # columns that folded values need beside the counts
 RATE_NARROW = "pass rate (95%)"
 SHORTEST_LABEL = 12  # columns of a name that folds
 MAX_REASONS = 10  # checks whose first error is printed
-
-
-def rate(value: Rate | None, *, named: bool = False) -> str:
-    """`83.3% (57.1–94.9%)`: a rate with its 95% interval, `named` by its method; a dash if nothing was measured."""
-    if value is None:
-        return "–"
-    method = f", {METHOD_NAMES[value.method]}" if named else ""
-    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')}{method})"
 
 
 def mean(value: Mean) -> str:

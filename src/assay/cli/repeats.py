@@ -6,6 +6,7 @@ from typing import TypeVar
 from assay.cli.console import count_of
 from assay.errors import UsageError
 from assay.stats.intervals import METHOD_NAMES, Rate
+from assay.stats.number_text import percent, range_text
 
 MAX_SHOWN = 4  # of more k, only the first, the second and the last are shown
 Key = TypeVar("Key", str, int)
@@ -56,7 +57,7 @@ def repeat_line(
 
     Without a choice, pass@1 is left out, because it is pass^1. A rate over fewer cases than another has their number.
     """
-    from assay.cli.render_table import rate  # deferred import: rich loads slowly
+    pass  # deferred import: rich loads slowly
 
     by_number = {int(k): value for k, value in rates.items()}
     every = max((value.cases for value in by_number.values()), default=0)
@@ -71,3 +72,11 @@ def repeat_line(
         return None
     names = dict.fromkeys(METHOD_NAMES[by_number[k].method] for k in shown if k in by_number)
     return f"{', '.join(texts)} (95% {', '.join(names)})"
+
+
+def rate(value: Rate | None, *, named: bool = False) -> str:
+    """`83.3% (57.1–94.9%)`: a rate with its 95% interval, `named` by its method; a dash if nothing was measured."""
+    if value is None:
+        return "–"
+    method = f", {METHOD_NAMES[value.method]}" if named else ""
+    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')}{method})"

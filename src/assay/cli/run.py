@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from assay import app
 from assay.agenteval.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.fork import read_scored_units, same_agent
@@ -26,7 +24,7 @@ from assay.cli.console import echo, echo_err, stdout_to_stderr
 from assay.cli.find_run import find_run
 from assay.cli.policy_file import read_policy
 from assay.cli.render_safety import BAR, exit_code, say_not_looked_for
-from assay.cli.run_progress import RunProgress
+from assay.cli.run_progress import RunOptions, RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.sinks import EXTENSIONS
@@ -37,32 +35,6 @@ from assay.protocol.scorecard import EvalSummary
 from assay.runs.copy import CopySpec, branch
 from assay.runs.ids import new_id
 from assay.settings import Settings, load
-
-
-class RunOptions(Struct, frozen=True, kw_only=True):
-    """The command line of `assay run`."""
-
-    suite: str | None = None
-    agent: str | None = None
-    modes: tuple[str, ...] | None = None
-    baseline: str | None = None
-    force: bool = False
-    trials: int = 1
-    model: str | None = None
-    judge: str | None = None
-    checks: str | None = None
-    modules: tuple[str, ...] = ()  # of --check-module
-    policy: str | None = None  # a file
-    max_attack_success: float | None = None
-    concurrency: int | None = None
-    timeout: float | None = None
-    resume: str | None = None
-    tags: tuple[str, ...] = ()
-    any_agent: bool = False
-    to: tuple[str, ...] = ()
-    json: bool = False
-    server: str | None = None
-    key_file: str | None = None
 
 
 def main(options: RunOptions) -> int:

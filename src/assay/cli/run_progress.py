@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from assay.cli.console import FILE_INTERVAL, TERMINAL_INTERVAL
 from assay.ports import Event
@@ -77,3 +77,29 @@ class RunProgress:
         with suppress(OSError):  # a closed terminal must not end the run
             self._stream.write(text)
             self._stream.flush()
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay run`."""
+
+    suite: str | None = None
+    agent: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline: str | None = None
+    force: bool = False
+    trials: int = 1
+    model: str | None = None
+    judge: str | None = None
+    checks: str | None = None
+    modules: tuple[str, ...] = ()  # of --check-module
+    policy: str | None = None  # a file
+    max_attack_success: float | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    resume: str | None = None
+    tags: tuple[str, ...] = ()
+    any_agent: bool = False
+    to: tuple[str, ...] = ()
+    json: bool = False
+    server: str | None = None
+    key_file: str | None = None

@@ -17,8 +17,7 @@ from assay.cli.client import HostClient
 from assay.cli.console import echo, echo_err
 from assay.cli.render_safety import exit_code
 from assay.cli.result_export import ResultExport
-from assay.cli.run import RunOptions
-from assay.cli.run_progress import RunProgress
+from assay.cli.run_progress import RunOptions, RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated

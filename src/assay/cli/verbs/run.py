@@ -96,7 +96,8 @@ def run(
     ] = None,
     key_file: KeyFile = None,
 ) -> None:
-    from assay.cli.run import RunOptions, main
+    from assay.cli.run import main
+    from assay.cli.run_progress import RunOptions
 
     options = RunOptions(
         suite=suite,

@@ -57,8 +57,6 @@ def repeat_line(
 
     Without a choice, pass@1 is left out, because it is pass^1. A rate over fewer cases than another has their number.
     """
-    pass  # deferred import: rich loads slowly
-
     by_number = {int(k): value for k, value in rates.items()}
     every = max((value.cases for value in by_number.values()), default=0)
     shown = list(ks) or [k for k in by_number if name == "pass^" or k > 1]

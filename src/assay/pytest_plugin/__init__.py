@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from assay.pytest_plugin.outcome import CLAIMS, RECORD, CaseNotPassed
+from assay.pytest_plugin.outcome import CASE, CLAIMS, RECORD, CaseNotPassed
 
-CASE = "assay_case"  # the parameter that holds the case of an item
 SUITES = ("suite.yaml", ".suite.yaml")
 MARK = (
     "assay(cases=, test_cases=, checks=, samples=1, min_pass_rate=1.0, decide_by='estimate', pass_mode='per_test_case', "

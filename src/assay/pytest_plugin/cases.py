@@ -20,8 +20,7 @@ from assay.fep.sources import checks_in
 from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON
 from assay.protocol.results import TestCaseResult
-from assay.pytest_plugin import CASE
-from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
+from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import call_samples, encode_result, score_samples
 from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of, sample_outcomes
 from assay.settings import load

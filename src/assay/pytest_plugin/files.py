@@ -12,16 +12,12 @@ from assay.errors import Refusal
 from assay.fep.sources import checks_in
 from assay.protocol.json_types import JSON
 from assay.pytest_plugin.cases import CaseGroup, judge_case, not_measured, read_outputs, validate
+from assay.pytest_plugin.mark_options import NO_AGENT, agent_option
 from assay.pytest_plugin.outcome import CaseNotPassed
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
 
 OUTPUTS, CHECKS = "outputs.jsonl", "checks.yaml"
-NO_AGENT = (
-    "{name} has no outputs and no agent answers it. Name an agent with --assay-agent module:function or with the ini option "
-    "assay_agent, or mark a function with @pytest.mark.assay({argument}='{name}'). The ini option assay_files = false turns the "
-    "collection of data files off."
-)
 
 
 def collector_for(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -35,11 +31,6 @@ def collector_for(path: Path, parent: pytest.Collector) -> pytest.Collector | No
     from assay.pytest_plugin.suites import SuiteFile  # deferred import: most data files are cases
 
     return SuiteFile.from_parent(parent, path=path)  # pyright: ignore[reportUnknownMemberType]
-
-
-def agent_option(config: pytest.Config) -> str:
-    """The agent that the command line or the ini file names, or ""."""
-    return config.getoption("--assay-agent") or config.getini("assay_agent")
 
 
 class CasesFile(pytest.File):

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from assay.errors import Refusal
-from assay.pytest_plugin import CASE
 from assay.pytest_plugin.cases import (
     CaseGroup,
     CaseRun,
@@ -18,43 +16,16 @@ from assay.pytest_plugin.cases import (
     test_case_of,
     validate,
 )
-from assay.pytest_plugin.outcome import CLAIMS
-from assay.pytest_plugin.verdict import Bar, CheckMode, DecideBy, PassMode
+from assay.pytest_plugin.mark_options import (
+    CHOICES,
+    MAX_SAMPLES,
+    RATES,
+    MarkOptions,
+    claim,
+    parametrize_columns,
+)
+from assay.pytest_plugin.outcome import CASE
 from assay.terminal import lines as terminal_lines
-
-MAX_SAMPLES = 100
-CHOICES = {
-    "decide_by": get_args(DecideBy),
-    "pass_mode": get_args(PassMode),
-    "check_mode": get_args(CheckMode),
-}
-RATES = ("min_pass_rate", "success_threshold", "pass_threshold")  # names of one number
-
-
-class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of the mark."""
-
-    cases: Any = None
-    test_cases: Any = None
-    checks: Any = None
-    samples: int = 1
-    min_pass_rate: float | None = None
-    success_threshold: float | None = None
-    pass_threshold: float | None = None
-    decide_by: DecideBy | None = None
-    pass_mode: PassMode | None = None
-    check_mode: CheckMode | None = None
-    suite: Any = None
-    judge: str | None = None
-
-    @property
-    def bar(self) -> Bar:
-        rate = next((one for name in RATES if (one := getattr(self, name)) is not None), None)
-        return Bar(
-            min_pass_rate=1.0 if rate is None else rate,
-            decide_by=self.decide_by or "estimate",
-            check_mode=self.check_mode or "all",
-        )
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -87,17 +58,6 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     if "input" in metafunc.fixturenames:
         columns["input"] = [case["input"] for case in cases]
     parametrize_columns(metafunc, columns, ids)
-
-
-def parametrize_columns(metafunc: pytest.Metafunc, columns: Mapping[str, list[Any]], ids: list[str]) -> None:
-    """Parametrize with the columns. The first one is not a parameter of the function."""
-    metafunc.fixturenames.append(CASE)
-    metafunc.parametrize(list(columns), list(zip(*columns.values(), strict=True)), ids=ids)
-
-
-def claim(config: pytest.Config, path: Path) -> None:
-    """The file is the data of a mark: it has no items of its own."""
-    config.stash.setdefault(CLAIMS, set()).add(path.resolve())
 
 
 def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:

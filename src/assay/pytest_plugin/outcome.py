@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+CASE = "assay_case"  # the parameter that holds the case of an item
 RECORD = pytest.StashKey[str]()  # of an item: its results as a JSON text
 CLAIMS = pytest.StashKey[set[Path]]()  # of the session: the data files that marks name
 

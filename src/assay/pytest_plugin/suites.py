@@ -24,10 +24,8 @@ from assay.fep.reasons import is_failing
 from assay.ports import Store
 from assay.protocol.json_types import JSON
 from assay.protocol.suite import AgentEvalSuite, EvalTask
-from assay.pytest_plugin import CASE
-from assay.pytest_plugin.files import NO_AGENT, agent_option
-from assay.pytest_plugin.marks import MarkOptions, claim, parametrize_columns
-from assay.pytest_plugin.outcome import RECORD, CaseNotPassed, variant_of
+from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
+from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.verdict import describe
 from assay.settings import load
 from assay.stats.number_text import score_text

@@ -17,7 +17,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.view import comparison_view
 from assay.comparison.wording import verdict_line
 from assay.errors import InvalidRequest
-from assay.workers import loop_budget
+from assay.workers import batch, loop_budget
 from assay.workers import threads as threads_module
 from assay.workers.threads import OwnerThreads
 from support.waiting import PATIENCE

@@ -81,7 +81,7 @@ class OwnerThreads:
         return with_budget(TURN, call, lambda: self._take_turn(owner))
 
     def _take_turn(self, owner: str) -> None:
-        """Give the place of this thread to another owner whose call waits. Returns when it is this owner's turn again."""
+        """Give the place of this thread to another owner whose call waits. It returns at this owner's next turn."""
         with self._lock:
             if self._waiting == WAITING or not any(
                 self._running[one] < self._share for one in self._queues if one != owner

@@ -4,7 +4,7 @@ import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.main import USAGE_ERROR, app
+from assay.cli.main import app
 from assay.cli.option_values import NOT_PLAIN, plain_value, process_value
 
 
@@ -38,7 +38,7 @@ TEXTS = st.one_of(NUMBERS, st.text("0159.-+_e ٣true", max_size=4), st.text(max_
 def outcome(process, *arguments):
     try:
         return repr(process(*arguments))
-    except USAGE_ERROR as refusal:
+    except typer.TyperException as refusal:
         return refusal.format_message()
 
 

@@ -30,9 +30,6 @@ VERBS = (  # each is a file in `verbs`, with a function or a Typer of this name
     "evaluate", "run", "compare", "gate", "verify", "respond", "serve", "worker", "view", "report", "list", "show", "diff", "history", "promote", "rollback",
     "deployments", "export", "annotate", "judge", "delete", "gc", "rekey", "schema", "suite", "pack", "providers", "key", "audit",
 )  # fmt: skip
-USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[
-    2
-]  # the base of all complaints about the command line
 
 
 class _Commands(MutableMapping[str, Any]):
@@ -129,7 +126,7 @@ def main() -> NoReturn:
         code = app(standalone_mode=False) or PASSED
     except SystemExit as ending:
         code = ending.code
-    except USAGE_ERROR as error:
+    except typer.TyperException as error:
         _show_usage(error)
         code = USAGE
     except Refusal as refusal:

@@ -21,7 +21,7 @@ from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON
 from assay.protocol.results import TestCaseResult
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
-from assay.pytest_plugin.samples import call_samples, encode_result, score_samples
+from assay.pytest_plugin.samples import argument_names, call_samples, encode_result, score_samples
 from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of, sample_outcomes
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
@@ -51,8 +51,7 @@ class CaseRun(Struct):
 
     def run(self, item: pytest.Function) -> None:
         """Call the function of the item for the case, record the results, and raise if they do not pass."""
-        names = item._fixtureinfo.argnames  # pyright: ignore[reportPrivateUsage]  # as pytest itself calls the function
-        arguments = {name: item.funcargs[name] for name in names}
+        arguments = {name: item.funcargs[name] for name in argument_names(item)}
         samples = call_samples(item.obj, arguments, self.group.samples)
         try:
             results = score_samples(self.case, self.group.checks, samples)
@@ -71,7 +70,7 @@ class SampleRun(Struct):
 
     def run(self, item: pytest.Function) -> None:
         """Call the function of the item for each case, record the results, and raise if too few samples pass."""
-        names = item._fixtureinfo.argnames  # pyright: ignore[reportPrivateUsage]  # as pytest itself calls the function
+        names = argument_names(item)
         group, lines = self.group, list[str]()
         for case in group.cases:
             own = {"test_case": test_case_of(case), "input": case["input"]}

@@ -26,6 +26,12 @@ class Sample(Struct, kw_only=True):
     seconds: float = 0.0
 
 
+def argument_names(item: pytest.Function) -> list[str]:
+    """The parameters of the item's function that pytest fills: those without a default that are fixtures."""
+    parameters = inspect.signature(item.obj).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.name in item.funcargs]
+
+
 def call_samples(function: Callable[..., Any], arguments: Mapping[str, Any], count: int) -> list[Sample]:
     """
     Call it `count` times: a coroutine function at once on one event loop, another one after the other in this thread.

@@ -7,6 +7,7 @@ import asyncio
 import fcntl
 import hashlib
 import inspect
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
+from assay.pytest_plugin.samples import argument_names
 from assay.pytest_plugin.verdict import describe
 from assay.settings import load
 from assay.stats.number_text import score_text
@@ -108,8 +110,7 @@ class TaskRun(Struct):
 
 def _agent_of(item: pytest.Function) -> Callable[..., Any]:
     """The function of the item as an agent. Its fixtures are those of this item."""
-    names = item._fixtureinfo.argnames  # pyright: ignore[reportPrivateUsage]  # as pytest itself calls the function
-    fixed = {name: item.funcargs[name] for name in names}
+    fixed = {name: item.funcargs[name] for name in argument_names(item)}
     inputs = [name for name in ("task", "input") if name in fixed]
     contexts = [name for name in CONTEXTS if name in fixed]
     function: Any = item.obj
@@ -162,8 +163,8 @@ def _shared_report(item: pytest.Item, group: SuiteGroup, agent: Any) -> SuiteRep
     if worker is None:
         report = _run(item, group, agent, selected)
     else:
-        config: Any = item.config
-        folder: Path = config._tmp_path_factory.getbasetemp().parent  # the workers share it
+        own: str | None = item.config.getoption("basetemp")  # of this worker, in a folder that all share
+        folder = Path(own).parent if own else Path(tempfile.gettempdir())
         key = hashlib.sha256(f"{worker['testrunuid']} {group.name}".encode()).hexdigest()[:32]
         with (folder / f"assay-{key}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

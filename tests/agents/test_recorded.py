@@ -67,7 +67,7 @@ def test_more_or_fewer_records_than_trials_refuse_the_run(run, records, trials, 
 
 def test_an_object_has_one_result_a_task(run):
     ended = run('{"capital": "no", "river": "yes", "capital": "yes"}', name="a.json")
-    assert "task 'capital' has several results in one object" in ended.err
+    assert "a.json: capital: this member is there twice" in ended.err
 
 
 def test_a_trial_that_is_done_again_gets_its_own_record(tmp_path):

@@ -18,7 +18,7 @@ from assay import Checker, InvalidRequest, Output, TestCase
 from assay.checks import STANDARD
 from assay.errors import UsageError
 from assay.fep import run_header
-from assay.fep.context import read_context
+from assay.fep.context import stored_context
 from assay.fep.plan import Plan
 from assay.fep.run_header import LARGE
 from assay.fep.scorer import COMPILED, INTERPRETED
@@ -694,9 +694,9 @@ def test_a_large_unit_is_read_in_a_thread(size, in_thread, monkeypatch):
 
     def reading(line, limits):
         readers.append(threading.current_thread())
-        return read_context(line, limits)
+        return stored_context(line, limits)
 
-    monkeypatch.setattr(run_header, "read_context", reading)
+    monkeypatch.setattr(run_header, "stored_context", reading)
     planned = run_header.PlannedRequest(run_header.StoredRequest(checks=[]), STANDARD, Services())
     line = b'{"test_case":{"id":"a","input":1},"output":{"value":"%b"}}' % (b"x" * size)
     asyncio.run(planned._contexts([line]))

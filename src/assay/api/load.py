@@ -54,12 +54,13 @@ def _document(raw: bytes, place: str, part: Part) -> Document:
     shape = _SHAPES[part]
     try:
         document = msgspec.json.decode(raw, type=shape)
+        twice = duplicate_member(raw, document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(
             f"{place}: expected {'a test case' if part == 'case' else 'a context'}: {wrong}"
         ) from None
-    if (name := duplicate_member(raw, document)) is not None:
-        raise InvalidRequest(Problem(f"{place}: {name}", TWICE))
+    if twice is not None:
+        raise InvalidRequest(Problem(f"{place}: {twice}", TWICE))
     return document
 
 

@@ -17,6 +17,7 @@ from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.files import FORMATS, document_of, format_of, lines_of, open_file
 from assay.fep.run_end import RunEnd, end_in, end_of_line
 from assay.ports import Limits
+from assay.protocol.duplicates import TWICE, duplicate_in, duplicate_member
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
 from assay.protocol.scorecard import EvalSummary
 
@@ -63,17 +64,30 @@ def _json_lines(
     """The lines. A last one that is cut off is not read: the run did not end."""
     held = first
     for one in others:
-        yield held
+        yield _accepted(held, scores)
         held = one
     if not held[1].endswith(b"}"):
         if scores is not None:
             scores.incomplete = "its last line is cut off"
         return
-    yield held
+    yield _accepted(held, scores)
     end = end_of_line(held[1])
     if end is not None and scores is not None and end.results != scores.rows:
         end = None  # other lines were added or removed
     _note_end(scores, end)
+
+
+def _accepted(numbered: tuple[str, bytes], scores: RunScores | None) -> tuple[str, bytes]:
+    """The line, if no object in it has a member twice. Without `scores` it was accepted before."""
+    if scores is not None:
+        place, line = numbered
+        try:
+            twice = duplicate_in(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return numbered  # refused by its reader
+        if twice is not None:
+            raise InvalidRequest(Problem(f"{place}: {twice}", TWICE))
+    return numbered
 
 
 def _note_end(scores: RunScores | None, end: RunEnd | None) -> None:
@@ -94,7 +108,7 @@ def _streamed(
             if scores is not None:
                 _read_status(scores, line.removeprefix(b"]").removeprefix(b","), place)
             return
-        yield place, line.removesuffix(b",")
+        yield _accepted((place, line.removesuffix(b",")), scores)
     if scores is not None:
         scores.incomplete = "the file ends before its results do"
 
@@ -102,8 +116,11 @@ def _streamed(
 def _read_status(scores: RunScores, rest: bytes, place: str) -> None:
     try:
         footer = msgspec.json.decode(b"{" + rest)
-    except msgspec.DecodeError as wrong:
+        twice = duplicate_member(b"{" + rest, footer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(Problem(place, f"not JSON: {wrong}")) from None
+    if twice is not None:
+        raise InvalidRequest(Problem(f"{place}: {twice}", TWICE))
     _note_status(scores, footer)
 
 

@@ -16,6 +16,7 @@ from assay.fep.csv_cells import escape_cell
 from assay.fep.files import SourceItem, read_items
 from assay.fep.run_end import MEMBER, PARQUET_KEY, RunEnd, end_of_text
 from assay.ports import Limits
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import JSON, is_list, is_object
 
 SUFFIXES = (".csv", ".parquet")
@@ -121,8 +122,11 @@ def _check_of(row: JSON, location: str) -> JSON:
 def _results(text: Any, location: str) -> JSON:
     try:
         results = msgspec.json.decode(_text(text))
+        twice = duplicate_member(_text(text).encode(), results, "results")
     except (msgspec.DecodeError, RecursionError) as wrong:
         raise InvalidRequest(Problem(location, f"results: expected a JSON object: {wrong}")) from None
+    if twice is not None:
+        raise InvalidRequest(Problem(f"{location}: {twice}", TWICE))
     if not is_object(results):
         raise InvalidRequest(Problem(location, "results: expected a JSON object"))
     return results

@@ -16,7 +16,7 @@ from assay.errors import BudgetExceeded, Refusal
 from assay.fep.agent_output import AgentDependencies, run_trial
 from assay.fep.case_fold import totals_of
 from assay.fep.case_outcomes import outcomes_of
-from assay.fep.context import read_context
+from assay.fep.context import stored_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind, EvaluationState
 from assay.fep.run_header import (
@@ -73,7 +73,7 @@ class AgentEvaluationKind(EvaluationKind):
     async def perform(self, unit: bytes) -> bytes:
         work, deps = _unit(unit), self._dependencies
         (line,) = work.lines
-        context = read_context(line, deps.plan.services.limits)
+        context = stored_context(line, deps.plan.services.limits)
         scored, tally = await run_trial(deps, context, work.number, self._options)
         cases = outcomes_of([scored], tally.spending)
         result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary(), cases)

@@ -49,15 +49,17 @@ def read_context(line: bytes, limits: Limits) -> Context:
         raise NotAContext([Problem("", too_long(limits))])
     try:
         document = _decode(line)
+        twice = duplicate_member(line, document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise NotAContext([Problem("", not_json(line, wrong))]) from None
+    if twice is not None:
+        raise NotAContext([Problem(twice, TWICE)])
     return context_of(line, document, limits)
 
 
-def refuse_duplicates(context: Context, line: bytes) -> None:
-    """Raise NotAContext if an object of the line that a context was read from has a member twice."""
-    if (name := duplicate_member(line, context.document)) is not None:
-        raise NotAContext([Problem(name, TWICE)])
+def stored_context(line: bytes, limits: Limits) -> Context:
+    """Read a line that `read_context` accepted before it was stored."""
+    return context_of(line, _decode(line), limits)
 
 
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:

@@ -240,13 +240,14 @@ def _json_or_yaml(data: bytes, name: str) -> Any:
 def _parse_json(data: bytes, path: str) -> Any:
     try:
         document = msgspec.json.decode(data)
+        twice = duplicate_member(data, document)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
         line = data[: _byte_offset(wrong)].rstrip().count(b"\n") + 1
         raise BadLine(f"{path}:{line}" if line > 1 else path, [Problem("", not_json(data, wrong))]) from None
     except RecursionError:
         raise BadLine(path, [Problem("", "nested too deeply to be read")]) from None
-    if (name := duplicate_member(data, document)) is not None:
-        raise BadLine(path, [Problem(name, TWICE)])
+    if twice is not None:
+        raise BadLine(path, [Problem(twice, TWICE)])
     return document
 
 
@@ -319,10 +320,11 @@ def _set_cell(document: dict[str, Any], column: str, text: str) -> Problem | Non
         column = column.removesuffix(":json")
         try:
             value = msgspec.json.decode(text.encode())
+            twice = duplicate_member(text.encode(), value, column)
         except (msgspec.DecodeError, RecursionError) as wrong:
             return Problem(column, not_json(text.encode(), wrong))
-        if (name := duplicate_member(text.encode(), value)) is not None:
-            return Problem(f"{column}.{name}", TWICE)
+        if twice is not None:
+            return Problem(twice, TWICE)
     *outer, last = column.split(".")
     for name in outer:
         inner = document.setdefault(name, {})

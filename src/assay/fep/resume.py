@@ -23,6 +23,7 @@ from assay.fep.run_end import without_end
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
 from assay.protocol.canonical import canonical
+from assay.protocol.duplicates import TWICE, duplicate_in
 from assay.protocol.results import Status
 
 UNREPEATABLE = "standard input"
@@ -131,9 +132,11 @@ def _count(
 ) -> None:
     context = next(contexts, None)
     try:
-        case = _read(line)
-    except msgspec.DecodeError:
+        case, twice = _read(line), duplicate_in(line[:-1])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise UsageError(f"--resume: {name}:{line_number + 1} is not a result of assay") from None
+    if twice is not None:
+        raise UsageError(f"--resume: {name}:{line_number + 1}: {twice}: {TWICE}")
     if context is None:
         raise UsageError(f"--resume: {name} has more results than there are inputs ({line_number})")
     expected = b'{"status":"%b","execution_context":%b,"check_results":' % (

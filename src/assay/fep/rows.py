@@ -13,7 +13,7 @@ from assay.errors import BadLine, Problem
 from assay.fep.column_map import ColumnMap, Part, find_columns, is_row
 from assay.fep.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
-from assay.protocol.duplicates import TWICE, duplicate_member, is_sampled
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_object
 
 TABLES = ("csv", "parquet")
@@ -41,7 +41,11 @@ def items_of(
         if not is_object(document):
             yield piece  # its problems are reported by the reader of contexts
             continue
-        twice = duplicate_member(piece.raw, document) if piece.end and is_sampled(piece.end) else None
+        try:
+            twice = duplicate_member(piece.raw, document) if piece.end else None  # others are not JSON lines
+        except RecursionError:
+            yield piece
+            continue
         if twice is not None:
             yield piece._replace(raw=b"", problems=(Problem(twice, TWICE),))
             continue

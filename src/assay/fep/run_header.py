@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.fep.case_outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
-from assay.fep.context import Context, read_context
+from assay.fep.context import Context, stored_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import any_waits, score_contexts
 from assay.fep.plan import Checks, Plan
@@ -154,7 +154,7 @@ class PlannedRequest:
         """The contexts of a unit. Large ones are read in a thread: the event loop serves other requests meanwhile."""
 
         def read() -> list[Context]:
-            return [read_context(line, self.plan.services.limits) for line in lines]
+            return [stored_context(line, self.plan.services.limits) for line in lines]
 
         if sum(map(len, lines)) <= LARGE:
             return read()
@@ -163,7 +163,7 @@ class PlannedRequest:
     def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that never started (FEP-28)."""
         for at, line in enumerate(lines):
-            context = read_context(line, self.plan.services.limits)
+            context = stored_context(line, self.plan.services.limits)
             scorer = self.plan.scorer_for(first + at, context)
             skipped = scorer.skip_case(context, scorer.answers_in(tally))
             tally.count_case(skipped.status)

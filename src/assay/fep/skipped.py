@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from assay.checks.runner import ResultOptions
-from assay.fep.context import Context, read_context
+from assay.fep.context import Context, stored_context
 from assay.fep.request import checks_from
 from assay.fep.run_header import StoredRequest
 from assay.fep.scorer import Scorer
@@ -27,7 +27,7 @@ class SkippedCases:
 
     def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         for at, line in enumerate(lines, first):
-            context = read_context(line, self._services.limits)
+            context = stored_context(line, self._services.limits)
             results = [
                 CheckResult(
                     check_type=check.type,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.fep.context import Context, NotAContext, read_context, refuse_duplicates, to_json_document
+from assay.fep.context import Context, NotAContext, read_context, to_json_document
 from assay.fep.files import (
     BLOCK,
     LineItems,
@@ -28,7 +28,6 @@ from assay.fep.request import RequestContexts, contexts_in, experiment_from, pro
 from assay.fep.rows import has_rows, items_of, split_columns
 from assay.fep.short_checks import expand_checks
 from assay.ports import Limits
-from assay.protocol.duplicates import ALL_UNTIL, SKIPPED, is_sampled
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object, kind_of
 
@@ -68,8 +67,6 @@ class Source:
         for self._line, line, self.read in items.lines():
             try:
                 context = read_context(line, limits)
-                if self.read <= ALL_UNTIL or not self.read & SKIPPED:
-                    refuse_duplicates(context, line)
             except NotAContext as wrong:
                 self.report_bad(wrong.problems + other_problems(wrong, self.plan))
                 continue
@@ -95,8 +92,6 @@ class Source:
                 continue
             try:
                 context = read_context(item.raw, limits)
-                if item.end and is_sampled(item.end):  # other items are not JSON lines
-                    refuse_duplicates(context, item.raw)
             except NotAContext as wrong:
                 self.report_bad(wrong.problems + other_problems(wrong, self.plan))
                 continue

@@ -169,7 +169,7 @@ def test_every_case_that_is_wrong_is_told_with_its_place(client):
     ("content", "headers", "place"),
     [
         (
-            '{"test_cases":[{"id":"a","input":1,"input":2}],"outputs":[{"value":1}]}',
+            '{"test_cases":[{"id":"a","input":1,"input":2}],"outputs":[{"value":1}],"checks":[]}',
             JSON,
             "test_cases[0].input: ",
         ),
@@ -183,7 +183,7 @@ def test_every_case_that_is_wrong_is_told_with_its_place(client):
 )
 def test_a_body_with_a_member_twice_is_refused(client, content, headers, place):
     told = refused(client.post("/v1/evaluate", content=content, headers=headers), 400, "validation_error")
-    assert told.message == f"{place}this member is there twice, so its value is not clear"
+    assert told.message == f"{place}this member is there twice, so its value is not clear: keep one"
 
 
 def test_a_line_with_the_id_of_another_input_names_both_lines(client):

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.errors import Refusal
 from assay.ports.agents import AgentContext, ToolFailure
 from assay.protocol.agents import InvocationResult, Outcome, ToolSpec, Usage
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.validation_messages import message_of, path_in
 
@@ -186,8 +187,11 @@ def tool_specs(tools: Any) -> list[dict[str, Any]]:
 def read_json(text: bytes | str) -> Any:
     try:
         value = msgspec.json.decode(text)
+        twice = duplicate_member(text if isinstance(text, bytes) else text.encode(), value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise ProtocolError(f"expected JSON: {wrong}") from None
+    if twice is not None:
+        raise ProtocolError(f"{twice}: {TWICE}")
     if not is_finite(value):
         raise ProtocolError("expected JSON: a number is not finite")
     return value

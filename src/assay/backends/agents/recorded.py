@@ -1,7 +1,7 @@
 """An agent whose answers are in a file. Several records of one task are its trials, in their order."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -140,25 +140,9 @@ def _records(file: Path, path: str) -> list[tuple[str, Any]]:
     except ProtocolError as wrong:
         raise UsageError(f"{path}: {file.parent / where}: {wrong}") from None
     if is_object(document):
-        _check_unique(text, f"{path}: {file}")
         return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
     if not is_list(document):
         raise UsageError(
             f"{path}: {file}: expected an object of results, or a list of records, got {json.dumps(document)[:40]}"
         )
     return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
-
-
-def _check_unique(text: str, path: str) -> None:
-    """Refuse a duplicate name in the object: one of the records would be lost."""
-    names: list[str] = []
-
-    def members(pairs: list[tuple[str, Any]]) -> None:
-        names[:] = [name for name, _ in pairs]  # those of the outermost object come last
-
-    json.loads(text, object_pairs_hook=members)
-    if twice := [name for name, many in Counter(names).items() if many > 1]:
-        raise UsageError(
-            f"{path}: task {twice[0]!r} has several results in one object; write a list of records,"
-            ' [{"taskId": …, "result": …}], one a trial'
-        )

@@ -65,7 +65,7 @@ async def run_batch(call: HttpRequest) -> Response:
     call.server.admission.check_open()
     body_format(call)
     body = await read_body(call, in_parts=True)
-    request = await in_place(lambda: decode_body(_decode, body), len(body))
+    request = await in_place(lambda: decode_body(_decode, body, parts=("evaluations",)), len(body))
     options = BatchOptions() if request.options is UNSET else request.options
     once = IdempotentRequest(
         call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments)

@@ -11,6 +11,7 @@ from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.service import EvaluationService
 from assay.protocol.cache import ByteCache
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import depth
 from assay.workers import batch
 
@@ -53,8 +54,11 @@ class PlanCache:
             return None
         try:
             document = _decode(text)
+            twice = duplicate_member(text, document, "checks")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
             raise InvalidRequest(Problem("checks", not_json(text, wrong))) from None
+        if twice is not None:
+            raise InvalidRequest(Problem(twice, TWICE))
         limits = self._evaluations.services.limits
         if depth(document) > limits.max_depth:
             raise InvalidRequest(Problem("checks", too_deep(limits)))

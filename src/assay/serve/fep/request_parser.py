@@ -5,7 +5,7 @@ re-encoded.
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import islice, repeat
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from assay.fep.request import (
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
-from assay.protocol.duplicates import TWICE, duplicate_member
+from assay.protocol.duplicates import TWICE, duplicate_around, duplicate_member
 from assay.protocol.elements import check_elements
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, preview
@@ -87,6 +87,7 @@ class ParsedRequest(Struct, frozen=True):
     parts: list[ScoredParts | None] | None = None
 
 
+PARTS = RawRequest.__struct_fields__
 _wire = msgspec.json.Decoder(RawRequest).decode
 _head = msgspec.json.Decoder(StreamHeader).decode
 
@@ -101,7 +102,7 @@ def read_request(
     """
     problems: list[Problem] = []
     try:
-        wire = decode_body(_wire, body)
+        wire = _decoded(_wire, body)
     except InvalidRequest as first:
         check_elements(body, elements)
         document = decode_body(_decode, body)
@@ -187,7 +188,7 @@ def read_head(line: bytes) -> StreamHeader:
 def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
     if not text:
         return None
-    document = decode_body(_decode, text)
+    document = decode_body(_decode, text, path="experiment_metadata")
     if maybe_deep(text, limits) and is_deeper(document, limits.max_depth):
         raise InvalidRequest(Problem("experiment_metadata", too_deep(limits)))
     experiment = experiment_from(document)
@@ -208,7 +209,7 @@ def resolved_arguments_flag(value: str | None, name: str) -> bool:
 def digest_of(body: bytes, *, arguments: bool = True) -> str:
     """The digest of the content of a body, whatever the order of its members and its spaces (openwop-contract §3.6)."""
     digest = hashlib.sha256()
-    decode_body(lambda text: sorted_json(text, digest.update), body)
+    _decoded(lambda text: sorted_json(text, digest.update), body)
     if not arguments:
         digest.update(WITHOUT_ARGUMENTS)
     return digest.hexdigest()
@@ -222,15 +223,37 @@ async def read_json(call: HttpRequest, decode: Callable[[bytes], T], body: bytes
     return await in_place(lambda: decode_body(decode, body, call.server.limits), len(body))
 
 
-def decode_body(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = None) -> T:
+def decode_body(
+    decode: Callable[[bytes], T],
+    body: bytes,
+    limits: Limits | None = None,
+    *,
+    parts: Collection[str] = (),
+    path: str = "",
+) -> T:
     """
-    Decode a JSON body; invalid JSON or a wrong type is refused. `limits`: also check how deep each member is nested.
+    Decode a JSON body; invalid JSON, a wrong type and a member that is there twice are refused.
+
+    `limits`: also check how deep each member is nested. `parts`: members that are decoded later, one by one. `path`: of
+    the body.
     """
-    try:
-        value = decode(body)
+    value = _decoded(decode, body)
+    if parts:
+        twice = _decoded(lambda text: duplicate_around(text, parts), body)
+    else:
+        document: Any = value if decode is _decode else _decoded(_decode, body)
+        twice = _decoded(lambda text: duplicate_member(text, document, path), body)
         if limits is not None and maybe_deep(body, limits):
-            _check_depth(_decode(body), limits)
-        return value
+            _check_depth(document, limits)
+    if twice is not None:
+        raise InvalidRequest(Problem(twice, TWICE))
+    return value
+
+
+def _decoded(decode: Callable[[bytes], T], body: bytes) -> T:
+    """Decode a JSON text; invalid JSON or a wrong type is refused."""
+    try:
+        return decode(body)
     except msgspec.ValidationError as wrong:
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # `decode` is a method of this decoder
         message = number_too_large(body) if is_number_too_large(wrong) else message_of(wrong, kind)
@@ -267,6 +290,8 @@ def _contexts(raw: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
         lines = [msgspec.json.format(line, indent=-1) if b"\n" in line else line for line in lines]
     documents = _documents(body)
     if documents is None:
+        if body and (twice := _decoded(lambda text: duplicate_around(text, PARTS), body)) is not None:
+            raise InvalidRequest(Problem(twice, TWICE))
         parsed = read_contexts(map(read_context, lines[: limits.max_cases], repeat(limits)))
     else:
         parsed = read_contexts(map(context_of, lines[: limits.max_cases], documents, repeat(limits)))
@@ -337,17 +362,17 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:
     """
-    The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one. A member
-    twice is refused.
+    The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one, as one of
+    them may have a problem.
     """
     if not body or len(body) > SMALL:
         return None
     try:
         document = _decode(body)
+        if duplicate_member(body, document) is not None:
+            return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if (name := duplicate_member(body, document)) is not None:
-        raise InvalidRequest(Problem(name, TWICE))
     pairs = zip(document["test_cases"], document["outputs"], strict=False)
     return [{"test_case": case, "output": output} for case, output in pairs]
 

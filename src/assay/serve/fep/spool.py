@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import IO
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
-from assay.fep.context import NotAContext, read_context, refuse_duplicates, too_long
+from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import other_problems
 from assay.fep.run_header import encode_context
 from assay.fep.service import PlannedEvaluation
-from assay.protocol.duplicates import is_sampled
 from assay.protocol.elements import check_elements
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request_parser import REFUSED_IN_PLACE, WITHOUT_ARGUMENTS, experiment_of, read_head
@@ -101,7 +100,6 @@ class _LineReader:
         self._experiment = None
         self._any_waits = False
         self._inputs = InputDigests()
-        self._read = 0  # bytes of the lines so far
         self._max_elements = call.server.serving.max_elements
 
     @property
@@ -159,9 +157,6 @@ class _LineReader:
         try:
             check_elements(line, self._max_elements)
             context = read_context(line, self._limits)
-            self._read += len(line)
-            if is_sampled(self._read):
-                refuse_duplicates(context, line)
             plan = self._cached_plan.plan
             if plan.shared is None or context.checks is not None:
                 scorer = plan.scorer_for(self._cases, context)

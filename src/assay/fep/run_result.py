@@ -14,6 +14,7 @@ from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.results import CheckResult, EvaluationRunResult, TestCaseResult
+from assay.stats.number_text import percent
 from assay.terminal import one_line
 
 MAX_ROWS, MAX_IDS, MAX_LINE = 8, 5, 160  # checks, failed cases and columns of a repr
@@ -33,21 +34,19 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
     @property
     def pass_rate(self) -> float | None:
         """
-        passed / (passed + failed) over all checks, as in the table of the command; None if no check passed or failed.
+        The mean over cases of the share of their checks that passed, as in the table of the command; None if no check
+        passed or failed.
         """
-        answers = [
-            passed
-            for case in self.results
-            for check in case.check_results
-            if (passed := _passed(check)) is not None
-        ]
-        return sum(answers) / len(answers) if answers else None
+        return self._rate("pass_rate")
 
     @property
     def case_pass_rate(self) -> float | None:
         """The share of cases that passed all their checks, over the cases that were measured; None if there is none."""
+        return self._rate("case_pass_rate")
+
+    def _rate(self, name: str) -> float | None:
         statistics = self.metadata.get("statistics") if self.metadata else None
-        rated = statistics.get("case_pass_rate") if statistics else None
+        rated = statistics.get(name) if statistics else None
         return rated["rate"] if rated else None
 
     @property
@@ -70,11 +69,10 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """A summary that fits a screen."""
         summary, rate = self.summary, self.pass_rate
-        rated = "" if rate is None else f", pass rate {rate:.1%}"
-        counts = f"{summary.total_test_cases:,} case{'' if summary.total_test_cases == 1 else 's'}"
-        if any(_trial(case) for case in self.results):
-            ids = {str(case.execution_context.test_case.get("id", "")) for case in self.results}
-            counts = f"{len(ids):,} case{'' if len(ids) == 1 else 's'}, {summary.total_test_cases:,} trials"
+        rated = "" if rate is None else f", pass rate {percent(rate)}"
+        ids = {str(case.execution_context.test_case.get("id", "")) for case in self.results}
+        counts = f"{len(ids):,} case{'' if len(ids) == 1 else 's'}"
+        counts += f", {summary.total_test_cases:,} trials" if summary.total_test_cases > len(ids) else ""
         lines = [f"RunResult {self.evaluation_id}: {self.status}, {counts}{rated}"]
         rows = Counter((_label(check), _word(check)) for case in self.results for check in case.check_results)
         names = list(dict.fromkeys(name for name, _ in rows))

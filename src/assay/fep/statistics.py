@@ -27,6 +27,7 @@ SCORE = "score"  # the name of a number that is between 0 and 1, if all of them 
 WORST = (
     ERROR + SKIPPED + FAILED + PASSED + UNGRADED
 )  # a case has the first of these outcomes that one of its results has
+UNMEASURED = ERROR + SKIPPED
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: for each repeat, its column and its code
 Outcomes = dict[
@@ -45,9 +46,9 @@ class Statistics(Struct, frozen=True, omit_defaults=True):
     `pass_rate` is the mean over cases of the share of their checks that passed, `case_pass_rate` that of the trials
     that passed all their checks.
 
-    A case with a check that was not measured is in no case rate. `pass_k[k]` is the probability that k repeats of a
-    case all pass all their checks, `pass_at_k[k]` the probability that at least one of them does. Both are empty if no
-    case is repeated.
+    A case with a check that was not measured, in whichever trial, is not in the case rate. `pass_k[k]` is the
+    probability that k repeats of a case all pass all their checks, `pass_at_k[k]` the probability that at least one of
+    them does. Both are empty if no case is repeated.
     """
 
     confidence: float
@@ -122,7 +123,8 @@ class _OutcomeCounts:
         ]
         self._all: Clusters = defaultdict(int)
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
-        self._trials: Clusters = defaultdict(int)
+        self._trials: Clusters = defaultdict(int)  # of the measured trials
+        self._cases: Clusters = defaultdict(int)  # the same of the cases that are measured: all their trials are
         self._outcomes: Outcomes = {}
 
     @property
@@ -159,6 +161,7 @@ class _OutcomeCounts:
                 self._all[(good & mask).bit_count(), (every & mask).bit_count()] += cases
             if every and not code >> 2 * size:
                 self._trials[int(good == every), 1] += cases
+                self._cases[int(good == every), 1] += cases
 
     def add_groups(self, groups: Counter[Group]) -> None:
         for group, cases in groups.items():
@@ -184,9 +187,12 @@ class _OutcomeCounts:
                 self._checks[label][passed[label], many] += cases
             if every:
                 self._all[good, every] += cases
+            outcome = min(outcomes, key=WORST.index)
             if trials:
                 self._trials[trials_passed, trials] += cases
-            self._count(min(outcomes, key=WORST.index), len(group), cases)
+                if outcome not in UNMEASURED:
+                    self._cases[trials_passed, trials] += cases
+            self._count(outcome, len(group), cases)
 
     def _count(self, outcome: str, results: int, cases: int) -> None:
         key = outcome, results
@@ -210,7 +216,7 @@ class _OutcomeCounts:
         if not checks:
             return None
         repeats = rates_by_k(self._trials, pass_all_k), rates_by_k(self._trials, pass_at_k)
-        return Statistics(CONFIDENCE, self.pass_rate, _rate(self._trials), checks, *repeats)
+        return Statistics(CONFIDENCE, self.pass_rate, _rate(self._cases), checks, *repeats)
 
 
 def _outcome(code: int, size: int) -> str:

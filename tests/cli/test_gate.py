@@ -393,4 +393,4 @@ def test_text_for_markdown():
 
 def test_the_interval_of_a_level_is_named():
     level = RunLevel(metric="passed", mean=0.9, low=0.8, high=0.95, method="gaffke", cases=3)
-    assert level_text(level) == "passed 0.90 (95% Gaffke 0.80…0.95, 3 cases)"
+    assert level_text(level) == "passed 0.900 (95% Gaffke 0.800…0.950, 3 cases)"

@@ -18,6 +18,7 @@ from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
 from assay.protocol.finding_words import findings_text
 from assay.stats.intervals import METHOD_NAMES
+from assay.stats.number_text import value_text
 
 GateOutcome = Literal["passed", "failed", "undecided"]
 NAMED = 3  # cases that a sentence names
@@ -252,7 +253,7 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
             measured = f"{_count(level.cases, facts.noun)} measured{why}"
             yield "undecided", f"{word}{level.metric} is not known: {measured}"
         elif value < policy.min:
-            yield "failed", f"{word}{level.metric} is {value:.3f}, below {policy.min:g} ({level_text(level)})"
+            yield "failed", f"{word}{level.metric} is {_value(level, value)}, below {policy.min:g} ({level_text(level)})"
         return
     if run.own_verdict is False:
         yield "failed", f"the scorecard of {run.name} did not pass ({level_text(level)})"
@@ -285,14 +286,20 @@ def _passed(facts: GateFacts) -> str:
 
 
 def level_text(level: RunLevel) -> str:
-    """`passed 0.92 (95% Wilson 0.86…0.96, 120 cases)`."""
+    """`passed 0.917 (95% Wilson 0.853…0.955, 120 cases)`."""
     if level.mean is None:
         return f"{level.metric}: no case was measured"
     cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
     limits = METHOD_NAMES[level.method]
     if level.low is not None and level.high is not None:
-        limits = f"95% {METHOD_NAMES[level.method]} {level.low:.2f}…{level.high:.2f}"
-    return f"{level.metric} {level.mean:.2f} ({limits}, {cases})"
+        limits = f"95% {METHOD_NAMES[level.method]} {_value(level, level.low)}…{_value(level, level.high)}"
+    return f"{level.metric} {_value(level, level.mean)} ({limits}, {cases})"
+
+
+def _value(level: RunLevel, value: float) -> str:
+    """A value of the metric. Only shares and scores are never above 1."""
+    is_score = read_metric(level.metric).kind in ("passed", "score")
+    return value_text(value, "score" if is_score else "number")
 
 
 def _count(number: int, noun: str) -> str:

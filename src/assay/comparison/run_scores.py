@@ -203,6 +203,9 @@ class RunScores:
         return found
 
 
+MAX_NAMES = 500  # characters of a list of checks
+
+
 def _count(counts: dict[tuple[str, str], int], key: tuple[str, str]) -> None:
     """Count a key in a table of bounded size."""
     if key in counts or len(counts) < MAX_SLICES:
@@ -224,7 +227,11 @@ def chosen_metric(runs: Sequence[RunScores]) -> Metric:
         return given
     passed, score = (sum(len(run.metrics[name].rows) for run in runs) for name in ("passed", "score"))
     if passed == score == 0:
-        raise InvalidRequest("nothing can be compared: no check of these runs passed, failed or has a score")
+        names = ", ".join(dict.fromkeys(label for run in runs for label in run.checks)) or "none"
+        raise InvalidRequest(
+            "no check of these runs passed, failed or has a score; --metric CHECK:NUMBER names another number,"
+            f" and the checks are {names[:MAX_NAMES]}"
+        )
     return SCORE if score > passed or any(run.is_eval for run in runs) else PASSED
 
 

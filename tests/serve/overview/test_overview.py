@@ -1,9 +1,14 @@
 """Runs of every kind over REST: the list, one run, its cases, one case, search (ADR-0068, ADR-0069)."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from assay.backends.stores.memory import MemoryStore
+from assay.ports import CaseTotals, Run
+from assay.runs.run_statistics import CaseCounts
+from assay.serve.overview.run_rows import MAX_LIVE, RunRows
 from support.canaries import Canaries
 from support.evals import golden, rubric
 from support.openwop_client import done, log_of, suite
@@ -294,3 +299,19 @@ def test_answers_without_content_hold_none(client, runs):
     assert [canaries.found_in(text) for text in texts] == [set()] * 6
     with_content = client.get(f"/v1/host/assay/runs/{found[0]}/cases/0").text
     assert canaries.found_in(with_content) >= {"input", "expected", "output", "argument", "tag of a case"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("trials", "counts", "total"), [(1, CaseCounts(passed=MAX_LIVE, failed=1), 30_000), (3, None, 10_000)]
+)
+async def test_a_very_long_evaluation_in_progress_has_counts_of_cases_and_no_score(trials, counts, total):
+    """With several trials the counts of results are not those of cases: there are none until the end."""
+    now = datetime.now(UTC)
+    run = Run(id="eval_1", tenant="t", kind="evaluation", status="running", created=now, started=now, events=9,
+              metadata={"total": 30_000, "trials": trials})  # fmt: skip
+    rows, totals = RunRows(MemoryStore()), CaseTotals(passed=MAX_LIVE, failed=1)
+    row = await rows.row(run, now, {run.id: totals})
+    assert (row.score, row.counts, row.total) == (None, counts, total)
+    statistics = await rows.statistics(run, totals)
+    assert statistics.cases == (MAX_LIVE + 1) // trials

@@ -192,7 +192,7 @@ async def read_overview(
         findings=_findings(safety) if safety and countable else UNSET,
         not_looked_for=() if safety is None else safety.not_looked_for,
         unmeasured=_unmeasured(run, row),
-        progress=_progress(run, row, now),
+        progress=_progress(run, row, statistics.cases, now),
         effective=changed,
         pass_k=_repeats(statistics) or UNSET,
         about=await _about(store, run, header),
@@ -345,10 +345,10 @@ def _unmeasured(run: Run, row: RunRow) -> Unmeasured:
     return Unmeasured(error=error, skipped=skipped, never_reached=never)
 
 
-def _progress(run: Run, row: RunRow, now: datetime) -> RunProgress | None:
+def _progress(run: Run, row: RunRow, done: int, now: datetime) -> RunProgress | None:
     if run.status in CLOSED:
         return None
-    done, total = (row.counts or CaseCounts()).all, row.total or 0
+    total = row.total or 0
     seconds = (now - run.started).total_seconds() if run.started else 0.0
     speed = done / seconds if done and seconds > 0 else None
     left = round((total - done) / speed, 1) if speed and total >= done else None

@@ -155,7 +155,7 @@ class RunRows:
             duration_ms=round((until - started).total_seconds() * 1000) if started and until else None,
             score=score_interval(statistics.score) if statistics else None,
             passed=facts.passed if facts.passed is not None else metadata.get("goalSatisfied"),
-            counts=statistics.counts if statistics else None,
+            counts=statistics.counts if statistics and statistics.counts.all == statistics.cases else None,
             total=cases_total(run, statistics),
             cost_usd=cost.total_usd if cost else None,
             cost_text=cost.text if cost else UNSET,
@@ -166,12 +166,14 @@ class RunRows:
         """
         The recorded statistics of a run; of a run that has not ended, or that a crash ended, those of its records.
 
-        Of a very long evaluation in progress, only the counts of results are read: `totals`.
+        Of a very long evaluation in progress, only the counts of results are read: `totals`. They are those of its cases if each has one trial.
         """
         if (stored := stored_statistics(run)) is not None:
             return stored
         if totals.results > MAX_LIVE:
-            return RunStatistics(cases=totals.results, results=totals.results, counts=counts_of(totals))
+            trials = int(run.metadata.get("trials", 1))
+            counts = counts_of(totals) if trials == 1 else CaseCounts()
+            return RunStatistics(cases=totals.results // trials, results=totals.results, counts=counts)
         key = run.id, run.events, run.status
         if (cached := self._statistics.get(key)) is not None:
             return cached

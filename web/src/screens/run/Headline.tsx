@@ -32,9 +32,7 @@ function ScoreCard({ overview }: { overview: Overview }) {
         {overview.progress && " so far"}
       </h2>
       {score === null ? (
-        <p className="headline-value">
-          <NotMeasured />
-        </p>
+        <NoScore overview={overview} />
       ) : (
         <>
           <p className="headline-value num">
@@ -50,6 +48,24 @@ function ScoreCard({ overview }: { overview: Overview }) {
         </>
       )}
     </div>
+  );
+}
+
+/** Nothing was measured; or a long evaluation is in progress, whose score is computed when it ends. */
+function NoScore({ overview: { progress, run } }: { overview: Overview }) {
+  const { counts } = run;
+  if (progress === null || progress.done === 0 || (counts !== null && counts.passed + counts.failed + counts.ungraded === 0)) {
+    return (
+      <p className="headline-value">
+        <NotMeasured />
+      </p>
+    );
+  }
+  return (
+    <>
+      <p className="headline-value">at the end</p>
+      <p className="quiet headline-note">{`The score of so many results is computed when the run ends.${counts === null ? "" : ` ${countsText(counts)}.`}`}</p>
+    </>
   );
 }
 

@@ -1,5 +1,6 @@
 """The command `assay`, each time in a process of its own."""
 
+import json
 import os
 import pty
 import re
@@ -41,6 +42,14 @@ class Command:
             process.kill()
             raise AssertionError(f"no end after {PATIENCE:g} s") from None
         return Ended(process.returncode, out, err)
+
+    def batch(self, jobs, *, folder):
+        """The answers to these jobs of `support.batch_program`; a command's is as if it had been called alone."""
+        target = "support.batch_program:main"
+        process = self._zygote.start(folder=folder, target=target, stdin=json.dumps(jobs).encode())
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        return [Ended(**one) if "code" in one else one for one in json.loads(out)]
 
 
 def on_a_terminal(*arguments, folder, columns=100, code=1):

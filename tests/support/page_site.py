@@ -97,6 +97,12 @@ class Site:
         line = self.process.stdout.readline()
         assert "assay serves http://127.0.0.1:" in line, self.process.communicate()
         self.url = line.split()[2]
+        self.grpc = self.process.stdout.readline().split("://")[1].split()[0]
+
+    def start_process(self, target, *arguments):
+        """A process of its own in the folder of the server. A session of pytest in it has no plugin but those that it names."""
+        environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return self._zygote.start(*arguments, folder=self.folder, target=target, environ=environ)
 
     def restart(self, while_down):
         """Kill the server, look at the page, and start it on the same port. Its runs go on when their lease has ended."""

@@ -253,7 +253,10 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
             measured = f"{_count(level.cases, facts.noun)} measured{why}"
             yield "undecided", f"{word}{level.metric} is not known: {measured}"
         elif value < policy.min:
-            yield "failed", f"{word}{level.metric} is {_value(level, value)}, below {policy.min:g} ({level_text(level)})"
+            yield (
+                "failed",
+                f"{word}{level.metric} is {_value(level, value)}, below {policy.min:g} ({level_text(level)})",
+            )
         return
     if run.own_verdict is False:
         yield "failed", f"the scorecard of {run.name} did not pass ({level_text(level)})"

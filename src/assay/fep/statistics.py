@@ -124,7 +124,9 @@ class _OutcomeCounts:
         self._all: Clusters = defaultdict(int)
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
         self._trials: Clusters = defaultdict(int)  # of the measured trials
-        self._cases: Clusters = defaultdict(int)  # the same of the cases that are measured: all their trials are
+        self._cases: Clusters = defaultdict(
+            int
+        )  # the same of the cases that are measured: all their trials are
         self._outcomes: Outcomes = {}
 
     @property

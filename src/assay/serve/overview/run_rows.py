@@ -166,7 +166,8 @@ class RunRows:
         """
         The recorded statistics of a run; of a run that has not ended, or that a crash ended, those of its records.
 
-        Of a very long evaluation in progress, only the counts of results are read: `totals`. They are those of its cases if each has one trial.
+        Of a very long evaluation in progress, only the counts of results are read: `totals`. They are those of its
+        cases if each has one trial.
         """
         if (stored := stored_statistics(run)) is not None:
             return stored

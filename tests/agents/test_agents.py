@@ -678,6 +678,9 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
     (folder / "task.json").write_text("[")
     with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is not JSON'):
         app.agents(load({})).cards()
+    (folder / "task.json").write_text('{"type": "object", "type": "string"}')
+    with pytest.raises(InvalidRequest, match=r"task_schema: task.json: type: this member is there twice"):
+        app.agents(load({})).cards()
 
 
 def test_an_agents_id_is_what_the_protocol_allows(folder):

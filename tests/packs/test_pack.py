@@ -88,6 +88,7 @@ def test_all_problems_of_a_manifest_are_reported(changes, problems):
         ({"pack.json": b"\xff"}, "tarball_manifest_not_json", "not JSON"),
         ({"pack.json": b"[" * 100 + b"]" * 100}, "invalid_manifest", "64 levels"),
         ({"pack.json": b"[]"}, "invalid_manifest", "expected an object"),
+        ({"pack.json": b'{"name":"a","name":"b"}'}, "invalid_manifest", "name: this member is there twice"),
         ({"prompts/bot.md": None}, "tarball_entry_missing", "systemPromptRef: there is no file prompts/bot.md"),
         ({"prompts/bot.md": b"\xff"}, "invalid_manifest", "prompts/bot.md: not UTF-8"),
         ({"prompts/bot.md": b" "}, "invalid_manifest", "prompts/bot.md: expected a prompt"),

@@ -11,6 +11,7 @@ from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.packs.archive import MAX_ELEMENTS
 from assay.packs.refusal import PackRefused
 from assay.packs.version_range import VersionRange
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest
@@ -102,10 +103,13 @@ def parse_json(data: bytes) -> Any:
     try:
         check_elements(data, MAX_ELEMENTS, setting="")
         document = msgspec.json.decode(data)
+        twice = duplicate_member(data, document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise PackRefused("tarball_manifest_not_json", Problem(PACK_JSON, f"not JSON: {wrong}")) from None
     except InvalidRequest as wrong:
         raise PackRefused("invalid_manifest", Problem(PACK_JSON, wrong.problems[0].message)) from None
+    if twice is not None:
+        raise PackRefused("invalid_manifest", Problem(twice, TWICE))
     if is_deeper(document, DEEPEST):
         message = f"expected at most {DEEPEST} levels of nesting"
         raise PackRefused("invalid_manifest", Problem(PACK_JSON, message))

@@ -14,6 +14,7 @@ from assay.packs.integrity import hex_digest
 from assay.packs.manifest import PACK_JSON, PackManifest
 from assay.packs.refusal import Code, PackRefused
 from assay.packs.requirements import optional_peers
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.elements import check_elements
 from assay.protocol.json_types import is_deeper, is_object
 from assay.protocol.manifest import AgentDefinition, AgentManifest
@@ -138,8 +139,11 @@ def _json(data: bytes, deepest: int) -> Any:
     check_elements(data, MAX_ELEMENTS, setting="")
     try:
         document = msgspec.json.decode(data)
+        twice = duplicate_member(data, document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise ValueError(f"not JSON: {wrong}") from None
+    if twice is not None:
+        raise ValueError(f"{twice}: {TWICE}")
     if is_deeper(document, deepest):
         raise ValueError(f"expected at most {deepest} levels of nesting")
     return document

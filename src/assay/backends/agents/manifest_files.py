@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.agents import AgentCard, MemoryShape
+from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_object
 from assay.protocol.manifest import AgentManifest, read_manifest
 
@@ -87,11 +88,16 @@ def read_schema(path: Path, setting: str) -> dict[str, Any]:
 
 def read_document(path: Path, setting: str) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        document = msgspec.json.decode(data)
+        twice = duplicate_member(data, document)
     except OSError as refused:
         raise InvalidRequest(Problem(setting, f"{path} cannot be read: {refused.strerror}")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(Problem(setting, f"{path} is not JSON: {wrong}")) from None
+    if twice is not None:
+        raise InvalidRequest(Problem(setting, f"{path}: {twice}: {TWICE}"))
+    return document
 
 
 def _schema_beside(manifest: Path, ref: str, path: str) -> dict[str, Any]:

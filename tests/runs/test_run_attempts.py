@@ -1,4 +1,4 @@
-"""Runs that cost their process its life, and leases under a clock that is set back (ADR-0040, ADR-0041)."""
+"""Runs that cost their process its life, and leases under a clock that is set back (ADR-0040, ADR-0011)."""
 
 import asyncio
 import contextlib

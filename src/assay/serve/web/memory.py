@@ -1,5 +1,5 @@
 """
-Gives back memory that a server no longer needs (ADR-0114).
+Gives back memory that a server no longer needs (ADR-0031).
 
 Garbage in reference cycles that has become old waits for twenty million allocations, and the allocator keeps the free
 blocks of every thread. So when the memory of the process has grown, all garbage is collected and free blocks go back to

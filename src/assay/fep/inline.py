@@ -27,7 +27,6 @@ from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
 from assay.fep.scheduler.inline_size import INLINE_CONTEXT_BYTES
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
-from assay.fep.scorer_source import ScoredParts
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
@@ -48,7 +47,6 @@ async def score_contexts(
     tally: Tally,
     first: int = 0,
     seconds: float = math.inf,
-    parts: list[ScoredParts | None] | None = None,
 ) -> list[bytes]:
     """Score cases whose checks do not wait. If cancelled or out of time, it stops after the current case."""
     sizes = [len(context.line) for context in contexts]
@@ -62,8 +60,8 @@ async def score_contexts(
     )
     if inline:
         if plan.shared is not None and all(context.checks is None for context in contexts):
-            return await _complete(plan.shared.begin_all(contexts, tally, parts), tally, until)
-        begun = [one for _, one in begin(plan, contexts, tally, first, parts)]
+            return await _complete(plan.shared.begin_all(contexts, tally), tally, until)
+        begun = [one for _, one in begin(plan, contexts, tally, first)]
         return await _complete(begun, tally, until)
     stopped = False
 
@@ -73,7 +71,7 @@ async def score_contexts(
     def score_all() -> list[ScoredCase | PendingCase]:
         stopping.set(late)
         begun: list[ScoredCase | PendingCase] = []
-        for _, one in begin(plan, contexts, tally, first, parts):
+        for _, one in begin(plan, contexts, tally, first):
             begun.append(one)
             if late():
                 break

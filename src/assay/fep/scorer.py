@@ -126,31 +126,23 @@ class Scorer:
         answers.declare(self.ranges)
         return answers
 
-    def score(
-        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None = None
-    ) -> ScoredCase:
+    def score(self, context: Context, answers: Answers) -> ScoredCase:
         """Score a case whose checks do not wait. The thread blocks until tasks of worker processes are done."""
-        case = self.begin(context, answers, parts)
+        case = self.begin(context, answers)
         return case if isinstance(case, ScoredCase) else case.complete(run_tasks(case.tasks))
 
-    def begin(
-        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None = None
-    ) -> "ScoredCase | PendingCase":
-        """
-        Score a case whose checks do not wait, or return a PendingCase if worker processes have tasks for it.
-
-        Appends the parts of its line to `parts`, or None if the compiled form did not write it.
-        """
+    def begin(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
+        """Score a case whose checks do not wait, or return a PendingCase if worker processes have tasks for it."""
         if self._compiled is None:
             self._compile_after -= 1
             if self._compile_after == 0:
                 self._compile()
-            return self._begin_interpreted(context, answers, parts)
-        outcome = self._score(context.document, context.line, answers, self._services.clock.now, parts)
+            return self._begin_interpreted(context, answers)
+        outcome = self._score(context.document, context.line, answers, self._services.clock.now)
         return (
             ScoredCase(outcome, "completed")
             if isinstance(outcome, bytes)
-            else self._fallback(context, outcome, answers, parts)
+            else self._fallback(context, outcome, answers)
         )
 
     def begin_deferred(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
@@ -160,24 +152,22 @@ class Scorer:
         outcome = self._compiled.parts(context.document, answers, self._services.clock.now)
         if isinstance(outcome, tuple):
             return CompiledCase(b"", "completed", compiled=self._compiled, context=context, parts=outcome)
-        return self._fallback(context, outcome, answers, None)
+        return self._fallback(context, outcome, answers)
 
-    def begin_all(
-        self, contexts: Iterable[Context], tally: Tally, parts: list[ScoredParts | None] | None = None
-    ) -> "list[bytes | PendingCase]":
+    def begin_all(self, contexts: Iterable[Context], tally: Tally) -> "list[bytes | PendingCase]":
         """`begin` for many cases. Completed cases are counted in the tally and returned as bytes."""
         answers_in = self.answers_in(tally)
         if self._compiled is None:
-            return [_count(self.begin(context, answers_in, parts), tally) for context in contexts]
+            return [_count(self.begin(context, answers_in), tally) for context in contexts]
         score, now = self._score, self._services.clock.now
         lines: list[bytes | PendingCase] = []
         for context in contexts:
-            outcome = score(context.document, context.line, answers_in, now, parts)
+            outcome = score(context.document, context.line, answers_in, now)
             if isinstance(outcome, bytes):
                 tally.completed_cases += 1
                 lines.append(outcome)
             else:
-                lines.append(_count(self._fallback(context, outcome, answers_in, parts), tally))
+                lines.append(_count(self._fallback(context, outcome, answers_in), tally))
         return lines
 
     def _fallback(
@@ -185,7 +175,6 @@ class Scorer:
         context: Context,
         answers: list[Any] | None,
         answer_fold: Answers,
-        parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
         """
         Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form.
@@ -199,14 +188,12 @@ class Scorer:
             else self._prepare(at, values)
             for at, (bound, answer) in enumerate(zip(self.checks, answers, strict=True))
         ]
-        return self._from_answers(context, prepared, answers, answer_fold, parts)
+        return self._from_answers(context, prepared, answers, answer_fold)
 
-    def _begin_interpreted(
-        self, context: Context, answers: Answers, parts: list[ScoredParts | None] | None
-    ) -> "ScoredCase | PendingCase":
+    def _begin_interpreted(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
         """`begin` in the interpreted form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.checks]
-        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), answers, parts)
+        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), answers)
 
     def _from_answers(
         self,
@@ -214,7 +201,6 @@ class Scorer:
         checks: Sequence[PreparedCheck],
         answers: Sequence[Any],
         answer_fold: Answers,
-        parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
         """The case from the answers of its checks. A FALLBACK answer is replaced by the interpreted form."""
         services = self._services
@@ -222,8 +208,6 @@ class Scorer:
             call(one, services) if answer is FALLBACK else answer
             for one, answer in zip(checks, answers, strict=True)
         ]
-        if parts is not None:
-            parts.append(None)  # the compiled form did not write this line
 
         def close(answers: Sequence[Any]) -> ScoredCase:
             results = [

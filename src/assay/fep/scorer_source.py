@@ -21,7 +21,7 @@ from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 
-Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
+Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now)
 ScoreParts = Callable[..., ScoredParts | list[Any] | None]  # (node, answers, now)
 Run = Callable[..., Any]
 
@@ -60,19 +60,14 @@ class CompiledChecks:
 
         It returns the result's bytes, a list of answers for a case that needs the interpreted form, or None if a value
         is missing.
-
-        Its last argument is a list or None: the function appends the parts of the result to it, for writers of other
-        formats.
         """
-        body, values, found = self._scored()
+        body, values, _ = self._scored()
         if self.arguments:
             for which, value in enumerate(values):
                 body.line(f"e{which} = encode({value})")
-        body.line("when = now()")
-        body.line(f"if told is not None: told.append(([{', '.join(values)}], [{', '.join(found)}], when))")
-        body.line("moment = encode(when)")
+        body.line("moment = encode(now())")
         self._write(body)
-        return body.function("node, line, answers, now, told")
+        return body.function("node, line, answers, now")
 
     @cached_property
     def parts(self) -> ScoreParts:

@@ -35,7 +35,6 @@ from assay.fep.run_header import (
     shard_event,
 )
 from assay.fep.run_result import metadata_of
-from assay.fep.scorer_source import ScoredParts
 from assay.fep.skipped import FrozenClock, SkippedCases
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import (
@@ -127,17 +126,14 @@ class EvaluationService:
         tenant: str,
         *,
         run: str | None = None,
-        parts: list[ScoredParts | None] | None = None,
     ) -> CompletedEvaluation:
-        """
-        Score all cases and return the completed run; `save` stores it. Appends the parts of the results to `parts`.
-        """
+        """Score all cases and return the completed run; `save` stores it."""
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id("eval_")
         attributes = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", attributes), owner_scope(tenant):
-            lines = await score_contexts(evaluation.plan, contexts, tally, parts=parts)
+            lines = await score_contexts(evaluation.plan, contexts, tally)
         now = self.services.clock.now()
         summary = tally.summary()
         cases: list[CaseBlock] = []

@@ -27,7 +27,6 @@ from assay.fep.request import (
     problems_of_request,
     scorers_of,
 )
-from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_around, duplicate_member
@@ -78,13 +77,10 @@ class RawRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ParsedRequest(Struct, frozen=True):
-    """
-    A valid request, with its contexts in memory. `parts`, if given, collects what the results are made of, for gRPC.
-    """
+    """A valid request, with its contexts in memory."""
 
     planned: PlannedEvaluation
     contexts: list[Context]
-    parts: list[ScoredParts | None] | None = None
 
 
 PARTS = RawRequest.__struct_fields__

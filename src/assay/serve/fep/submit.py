@@ -79,7 +79,7 @@ async def run_unstored(call: HttpRequest) -> InlineResult:
         message = "expected true: an evaluation that calls a model, takes long or has many cases is stored"
         raise InvalidRequest(Problem(STORE, message))
     scored = await fep_of(call).evaluations.run_inline(
-        request.planned, request.contexts, call.tenant, run=new_id("eval_"), parts=request.parts
+        request.planned, request.contexts, call.tenant, run=new_id("eval_")
     )
     return InlineResult(scored.run, request.planned.experiment, scored.lines, scored.metadata)
 
@@ -119,9 +119,7 @@ async def start_run(
         nonlocal result
         if inline and planned.runs_inline and isinstance(request, ParsedRequest):
             evaluations = fep_of(call).evaluations
-            scored = await evaluations.run_inline(
-                planned, request.contexts, call.tenant, run=run, parts=request.parts
-            )
+            scored = await evaluations.run_inline(planned, request.contexts, call.tenant, run=run)
             if (
                 discard_contexts
             ):  # frees their memory, still in the CPU cache, for the next request during the disk write

@@ -91,7 +91,7 @@ def _decode(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> D
         return plans.get(text, arguments=arguments)
 
     request = parse_parts(contexts, experiment, plan_checks, plans)
-    return DecodedRequest(ParsedRequest(request.planned, request.contexts, []), reader.encoded_contexts)
+    return DecodedRequest(request, reader.encoded_contexts)
 
 
 def _checks(data: bytes, offset: int, end: int) -> bytes:

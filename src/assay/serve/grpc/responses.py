@@ -18,7 +18,6 @@ from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import InlineResult
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec import encode as packed
-from assay.serve.grpc.codec.result_writer import RunEncoder
 from assay.serve.grpc.codec.results import STATUS, ResultEncoder
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.errors import fep_error
@@ -53,18 +52,8 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
 
 def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> bytes:
     """The EvaluationRunResult of an inline run; its contexts are copied from the request."""
-    plan, scored = decoded.request.planned.plan, decoded.request.parts
-    parts = [result_header(result.run, result.experiment, result.metadata)]
-    if scored is None or plan.shared is None or not plan.shared.checks:
-        parts += map(ResultEncoder().case, result.lines, decoded.encoded_contexts)
-    else:
-        shared = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments)
-        compiled = [one for one in scored if one is not None]
-        if len(compiled) == len(scored):  # the usual case
-            parts += map(shared.generated, compiled, decoded.encoded_contexts)
-        else:
-            parts += map(shared.case, result.lines, scored, decoded.encoded_contexts)
-    message = b"".join(parts)
+    header = result_header(result.run, result.experiment, result.metadata)
+    message = b"".join((header, *map(ResultEncoder().case, result.lines, decoded.encoded_contexts)))
     if len(message) > limit - MARGIN:
         raise too_large(limit, result.run.id)
     return message

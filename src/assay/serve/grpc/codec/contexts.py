@@ -13,7 +13,6 @@ from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.decode import NonCanonical, Span, field
 from assay.serve.grpc.codec.encode import DEEPEST
 from assay.serve.grpc.codec.results import EncodedContext, echo_of
-from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS, RequestShapes
 from assay.workers.loop_budget import spend
 
 DEEP = DEEPEST - 2  # a result may contain it two levels deeper, among the values of a path
@@ -32,53 +31,9 @@ class Contexts:
         self.encoded_contexts: list[EncodedContext] = []
         self._data, self._cases, self._outputs, self._limits = data, cases, outputs, limits
         self._struct = unpacked.structs()
-        deepest = min(limits.max_depth, DEEP + 2) - 1
-        self._case_shapes, self._output_shapes = (
-            RequestShapes(CASES, len(cases), deepest),
-            RequestShapes(OUTPUTS, len(outputs), deepest),
-        )
 
     def read(self, index: int) -> Context:
         data, (start, stop), (begin, end) = self._data, self._cases[index], self._outputs[index]
-        try:
-            case, output = (
-                self._case_shapes.read(data, start, stop),
-                self._output_shapes.read(data, begin, end),
-            )
-        except unpacked.NotJSON:  # the slow path finds the place
-            return self._read(start, stop, begin, end)
-        if case is None or output is None or not case[0]["id"] or output[0].get("id") == "":
-            return self._read(start, stop, begin, end)
-        document = {"test_case": case[0], "output": output[0]}
-        self.encoded_contexts.append((data[start:stop], data[begin:end], case[1] + output[1]))
-        return Context(_encode(document), document)
-
-    def pairing_problems(self) -> list[Problem]:
-        """The problems of cases without an output, and of outputs without a case."""
-        problems: list[Problem] = []
-        limit = self._limits.max_cases
-        paired = min(len(self._cases), len(self._outputs), limit)
-        halves = (
-            ("test_cases", self._cases, self._case, problems_of_case),
-            ("outputs", self._outputs, self._output, problems_of_output),
-        )
-        for name, spans, read, check in halves:
-            for at, span in enumerate(spans[paired:limit], paired):
-                spend()
-                if len(problems) >= MOST_PROBLEMS:
-                    break
-                try:
-                    problems += check(read(*span)[0], f"{name}[{at}]")
-                except NotAContext as wrong:
-                    problems += [
-                        Problem(f"{name}[{at}].{problem.place.partition('.')[2]}", problem.message)
-                        for problem in wrong.problems
-                    ]
-        return problems
-
-    def _read(self, start: int, stop: int, begin: int, end: int) -> Context:
-        """The slow path: member by member."""
-        data = self._data
         try:
             case, about, usual = self._case(start, stop)
             output, more, common = self._output(begin, end)
@@ -106,6 +61,29 @@ class Contexts:
         else:  # a result has our own encoding of it
             self.encoded_contexts.append(echo_of(case, output))
         return context
+
+    def pairing_problems(self) -> list[Problem]:
+        """The problems of cases without an output, and of outputs without a case."""
+        problems: list[Problem] = []
+        limit = self._limits.max_cases
+        paired = min(len(self._cases), len(self._outputs), limit)
+        halves = (
+            ("test_cases", self._cases, self._case, problems_of_case),
+            ("outputs", self._outputs, self._output, problems_of_output),
+        )
+        for name, spans, read, check in halves:
+            for at, span in enumerate(spans[paired:limit], paired):
+                spend()
+                if len(problems) >= MOST_PROBLEMS:
+                    break
+                try:
+                    problems += check(read(*span)[0], f"{name}[{at}]")
+                except NotAContext as wrong:
+                    problems += [
+                        Problem(f"{name}[{at}].{problem.place.partition('.')[2]}", problem.message)
+                        for problem in wrong.problems
+                    ]
+        return problems
 
     def _problems(self, start: int, stop: int, begin: int, end: int) -> list[Problem]:
         """The problems of both halves of a context."""
@@ -146,13 +124,11 @@ class Contexts:
             before, offset = tag, stop
         if offset != end:
             raise NonCanonical
-        if usual and "input" in case:
-            self._case_shapes.record_miss(data, first, end)
         metadata = b"\x12" + data[first + about : end] if about else b""  # the metadata is the last field
         return case, data[first : first + named] + metadata, usual
 
     def _output(self, offset: int, end: int) -> Half:
-        data, first = self._data, offset
+        data = self._data
         output: dict[str, Any] = {}
         about, usual, before = b"", True, 0
         while offset < end:
@@ -173,8 +149,6 @@ class Contexts:
             before, offset = tag, stop
         if offset != end:
             raise NonCanonical
-        if usual and "value" in output:
-            self._output_shapes.record_miss(data, first, end)
         return output, about, usual
 
     def _put(self, document: dict[str, Any], parent: str, name: str, offset: int, end: int) -> bool:

@@ -163,11 +163,6 @@ def number(value: float) -> float:
     """A number without a fraction becomes an int, up to 2**53."""
     if -_EXACT <= value <= _EXACT:
         return int(value) if value.is_integer() else value
-    return check_finite(value)
-
-
-def check_finite(value: float) -> float:
-    """A number beyond 2**53, unchanged. Raises NotJSON for NaN and infinity."""
     if value - value != 0:
         raise NotJSON("NaN and infinity are not JSON numbers")
     return value

@@ -12,11 +12,11 @@ from assay.protocol.json_types import is_list, is_object
 from assay.serve.grpc.codec.decode import EXACT
 
 DEEPEST = 30  # levels of objects and lists; each takes three messages, and clients read a hundred
-double = Struct("<d").pack
+_double = Struct("<d").pack
 _TRUE, _FALSE, _NULL = b"\x20\x01", b"\x20\x00", b"\x08\x00"
 
 
-SHORT = [bytes((low,)) for low in range(128)] + [  # varints of one and two bytes
+_SHORT = [bytes((low,)) for low in range(128)] + [  # varints of one and two bytes
     bytes((low | 128, high)) for high in range(1, 128) for low in range(128)
 ]
 _GO_ON = [
@@ -27,9 +27,9 @@ _GO_ON = [
 def varint(number: int) -> bytes:
     """The varint encoding of a number."""
     if number < 1 << 14:
-        return SHORT[number]
+        return _SHORT[number]
     if number < 1 << 28:
-        return _GO_ON[number & 0x3FFF] + SHORT[number >> 14]
+        return _GO_ON[number & 0x3FFF] + _SHORT[number >> 14]
     return _GO_ON[number & 0x3FFF] + varint(number >> 14)
 
 
@@ -55,7 +55,7 @@ def map_entry(key: bytes, value: bytes) -> bytes:
 
 
 def value(document: Any, depth: int = 0) -> bytes:
-    """A google.protobuf.Value, `deep` levels inside others."""
+    """A google.protobuf.Value, `depth` levels inside others."""
     if type(document) is str:
         return text(document.encode())
     if document is True:
@@ -69,9 +69,9 @@ def value(document: Any, depth: int = 0) -> bytes:
             raise NotRepresentable(
                 f"the number {document} is not a double, and gRPC has no other numbers; use REST"
             )
-        return b"\x11" + double(document)
+        return b"\x11" + _double(document)
     if type(document) is float:
-        return b"\x11" + double(document)
+        return b"\x11" + _double(document)
     if depth >= DEEPEST:
         raise NotRepresentable(
             f"nested more than {DEEPEST} levels deep, which is too deep for gRPC; use REST"

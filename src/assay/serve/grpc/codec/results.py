@@ -6,7 +6,6 @@ once and copied. So is the context, if its request is still in memory.
 """
 
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -58,7 +57,7 @@ class ResultWithContext(ResultLine):
 
 _line = msgspec.json.Decoder(ResultLine).decode
 _full = msgspec.json.Decoder(ResultWithContext).decode
-decode = msgspec.json.Decoder().decode
+_decode = msgspec.json.Decoder().decode
 
 
 class ResultEncoder:
@@ -79,11 +78,11 @@ class ResultEncoder:
             echo = echo_of(whole.execution_context.test_case, whole.execution_context.output)
         else:
             whole = _line(line)
-        parts = [b"\x08", varint(STATUS[whole.status]), context_of(echo)]
+        parts = [b"\x08", varint(STATUS[whole.status]), _context_of(echo)]
         for check in whole.check_results:
             body = self._check(check, echo[2])
             parts += (b"\x1a", varint(len(body)), body)
-        parts.append(counts(whole.summary))
+        parts.append(_counts(whole.summary))
         if whole.metadata is not None:
             parts.append(length_delimited(b"\x2a", packed.struct(whole.metadata)))
         return length_delimited(b"\x32", b"".join(parts))
@@ -91,7 +90,7 @@ class ResultEncoder:
     def _check(self, check: EncodableCheck, header: bytes) -> bytes:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
         if (framing := self._checks.get(key)) is None:
-            framing = check_framing(*key)
+            framing = _check_framing(*key)
             _put(self._checks, key, framing, len(check.results) + len(check.metadata))
         front, back = framing
         arguments = b""
@@ -100,10 +99,10 @@ class ResultEncoder:
             arguments = length_delimited(b"\x22", b"".join(members))
         size = varint(len(header) + len(back))
         error = b"" if check.error is None else length_delimited(b"\x3a", _error(check.error))
-        moment = self.moment(check.evaluated_at.encode())
+        moment = self._evaluated_at(check.evaluated_at.encode())
         return b"".join((front, arguments, moment, b"\x32", size, header, back, error))
 
-    def moment(self, text: bytes) -> bytes:
+    def _evaluated_at(self, text: bytes) -> bytes:
         """The evaluated_at of a check."""
         if self._moment[0] != text:
             self._moment = text, moment(datetime.fromisoformat(text.decode()))
@@ -115,7 +114,7 @@ class ResultEncoder:
         if argument.jsonpath is None:
             literal = self._literals.get((name, raw))
             if literal is None:
-                body = map_entry(b"value", packed.value(decode(raw)))
+                body = map_entry(b"value", packed.value(_decode(raw)))
                 literal = map_entry(name.encode(), length_delimited(b"\x2a", body))
                 _put(self._literals, (name, raw), literal, len(raw))
             return literal
@@ -130,28 +129,28 @@ class ResultEncoder:
         encoded = self._values.get(raw)
         if encoded is None:
             plain = raw[0] == 0x22 and b"\\" not in raw  # a text without escapes
-            encoded = packed.text(raw[1:-1]) if plain else packed.value(decode(raw))
+            encoded = packed.text(raw[1:-1]) if plain else packed.value(_decode(raw))
             _put(self._values, raw, encoded, len(raw))
         return encoded
 
 
-def check_framing(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
+def _check_framing(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
     """The bytes before the arguments of a check result, and the end of its metadata."""
     front = length_delimited(b"\x0a", kind.encode()) + b"\x10" + varint(STATUS[status])
-    front += length_delimited(b"\x1a", packed.struct(decode(results)))
-    members: dict[str, Any] = decode(metadata)
+    front += length_delimited(b"\x1a", packed.struct(_decode(results)))
+    members: dict[str, Any] = _decode(metadata)
     version = members.pop("check_version", "")
     back = length_delimited(b"\x22", str(version).encode()) if version else b""
     return front, back + length_delimited(b"\x2a", packed.struct(members)) if members else back
 
 
-def context_of(echo: EncodedContext) -> bytes:
+def _context_of(echo: EncodedContext) -> bytes:
     """The execution_context of a TestCaseResult."""
     case, output, _ = echo
     return length_delimited(b"\x12", length_delimited(b"\x0a", case) + length_delimited(b"\x12", output))
 
 
-def counts(summary: TestCaseSummary) -> bytes:
+def _counts(summary: TestCaseSummary) -> bytes:
     """The summary of a TestCaseResult."""
     body = (
         varint_field(b"\x08", summary.total_checks)
@@ -185,21 +184,8 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
 def moment(when: datetime) -> bytes:
     """The evaluated_at of a check."""
     since = when - _EPOCH
-    fronts = _moment_fronts(since.days, since.seconds)
-    if micros := since.microseconds:
-        nanos = varint(micros * 1_000)
-        return fronts[len(nanos)] + nanos
-    return fronts[0]
-
-
-@lru_cache(maxsize=4)
-def _moment_fronts(days: int, seconds: int) -> list[bytes]:
-    """The bytes before the nanoseconds of a moment, by the length of their varint; the first is for a full second."""
-    front = varint_field(b"\x08", days * 86_400 + seconds)
-    with_nanos = [
-        b"".join((b"\x2a", varint(len(front) + 1 + length), front, b"\x10")) for length in range(1, 6)
-    ]
-    return [length_delimited(b"\x2a", front), *with_nanos]
+    seconds = varint_field(b"\x08", since.days * 86_400 + since.seconds)
+    return length_delimited(b"\x2a", seconds + varint_field(b"\x10", since.microseconds * 1_000))
 
 
 def _oneof(value: Any) -> bytes:

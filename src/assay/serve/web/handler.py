@@ -13,7 +13,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
-from assay.serve.web.complete_response import write_complete
 from assay.serve.web.request import ClientDisconnected, HttpRequest, RequestContext, ServerState
 from assay.serve.web.responses import HTML, TEXT, Response, Streaming, error_response, internal_error, log
 
@@ -176,8 +175,6 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
         if len(body) >= SMALL and call.accepts_gzip and b"content-encoding" not in names:
             body = zlib.compress(body, 1, 31)
             headers += (GZIP,)
-        if not head and write_complete(send, status, first, headers, body):
-            return status
         if status not in (204, 304):
             headers += ((b"content-length", b"%d" % len(body)),)
         await send({"type": "http.response.start", "status": status, "headers": [*first, *headers]})

@@ -7,7 +7,8 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from support import forkserver, processes
 from support.command import Command
@@ -19,6 +20,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # The processes that tests start execute another program at once: gRPC need not stop its threads for each of them, which can fail.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# No test calls a server elsewhere, and a client takes 30 ms to read the authorities that the machine trusts.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "authority.pem")
 os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
 
 # A change is judged by the same examples every time; others are looked for in `make soak`.
@@ -66,10 +69,18 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=others)
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """A collection of garbage need not look at thousands of tests: every server that starts here collects."""
+    if session.config.getoption("--processes"):
+        an_example()
     gc.collect()
     gc.freeze()
+
+
+@settings(max_examples=1, database=None)
+@given(st.text() | st.integers() | st.floats())
+def an_example(value):
+    """Before its first example, Hypothesis reads the constants of each module: once, and not in each process."""
 
 
 def long_items(items):

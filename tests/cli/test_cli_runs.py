@@ -24,7 +24,6 @@ from assay.ports import Run, Services
 from support.command import Ended, on_a_terminal
 from support.postgres import server as postgres
 from support.provider_server import ProviderServer, fitting
-from support.rest_client import NOBODY
 from support.waiting import PATIENCE, wait_until
 
 EQUAL = [
@@ -269,7 +268,7 @@ def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home)
     asyncio.run(let_go(home, run_id))
     with serving(home) as (_, url):
         headers = {"X-API-Key": key_of(run, home)}
-        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+        with httpx.Client(base_url=url, headers=headers) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "failed", 120)
             assert "interrupted" in operation(client, run_id)["error"]["message"]
             result = client.get(f"/v1/evaluations/{run_id}").json()
@@ -321,7 +320,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     }
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
         headers = {"X-API-Key": key_of(run, home)}
-        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+        with httpx.Client(base_url=url, headers=headers) as client:
             started = client.post("/v1/evaluations", json=request)
             assert started.status_code == 202
             run_id = started.json()["operation_id"]
@@ -331,7 +330,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     before = (home / "executed").read_text().split()
     assert re.search(r"running .* \d+ of 120 ", run(home, "list").out)
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
-        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+        with httpx.Client(base_url=url, headers=headers) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "completed")
             result = client.get(f"/v1/evaluations/{run_id}").json()
         assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
@@ -409,7 +408,7 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     lines = json.dumps({"checks": json.loads((stuck / "checks.json").read_text())}) + "\n" + contexts(20)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
-        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+        with httpx.Client(base_url=url, headers=headers) as client:
             answer = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
             details = answer.json()["details"]
             assert (answer.status_code, details["reason"]) == (500, "run_timeout")
@@ -448,7 +447,7 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
     headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
     with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):
         httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers)
-    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers) as client:
         sent = client.post("/v1/evaluations", content=lines)
         assert sent.status_code == 202
         id = sent.json()["operation_id"]
@@ -495,7 +494,7 @@ def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, m
         lines = json.dumps({"checks": [judge]}) + "\n" + contexts(3)
         with serving(home) as (_, url):
             headers = {"X-API-Key": key_of(run, home), "Content-Type": "application/x-ndjson"}
-            with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, verify=NOBODY) as client:
+            with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
                 made = client.post("/v1/evaluate", content=lines.encode()).json()
                 again = client.get(f"/v1/evaluations/{made['evaluation_id']}").json()
         del wanted["run"]  # only a file says whether it is complete

@@ -27,11 +27,33 @@ CASES, TASKS, TRIALS = 60, 15, 2
 pytestmark = pytest.mark.together("fleet")  # a second fleet would take as much CPU time again
 
 
+@pytest.mark.parametrize(
+    ("verb", "environ", "words"),
+    [
+        (("worker",), {}, "workers share runs through PostgreSQL: set database_url"),
+        (
+            ("serve", "--port", "0"),
+            {"ASSAY_ENGINE": "workers"},
+            "settings: engine: workers share runs through PostgreSQL",
+        ),
+        (
+            ("worker",),
+            {"ASSAY_WORKERS_LEASE": "0"},
+            "ASSAY_WORKERS_LEASE: expected a number above 0, got 0.0",
+        ),
+        (("worker",), {"ASSAY_ENGINE": "dask"}, "ASSAY_ENGINE"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(command, tmp_path, verb, environ, words):
+    done = command(*verb, folder=tmp_path, environ={**os.environ, **environ})
+    assert (done.code, words in done.err) == (2, True), done.err
+
+
 @pytest.fixture(scope="module")
 def fleet(zygote, tmp_path_factory):
     with server().database() as address, ProviderServer() as provider:
         settings = f'[providers.fake]\nbase_url = "{provider.base_url}"\napi_key = "k"\nmax_concurrency = 3\n'
-        fleet = Fleet(zygote, tmp_path_factory.mktemp("fleet"), address, settings=settings)
+        fleet = Fleet(zygote, tmp_path_factory.mktemp("fleet"), address, lease=2.0, settings=settings)
         fleet.provider = provider
         try:
             fleet.start_server()
@@ -122,13 +144,17 @@ def test_runs_wait_for_workers_and_survive_them(fleet):
     assert 0 <= repeated <= (killed + 1) * fleet.concurrency * 2
 
 
-def start_two(fleet):
-    while sum(one.poll() is None for one in fleet.workers) < 2:
+def leave_two(fleet):
+    """Two workers: each that only looks for work takes a tenth of a processor."""
+    alive = [one for one in fleet.workers if one.poll() is None]
+    for one in alive[2:]:
+        one.close()
+    for _ in range(2 - len(alive)):
         fleet.start_worker()
 
 
 def test_a_cancelled_run_stops_its_units_on_every_worker(fleet):
-    start_two(fleet)
+    leave_two(fleet)
     fleet.submit_eval("long", 12, 1, seconds=600)
     wait_until(lambda: len([unit for unit in fleet.executions() if unit.startswith("long:")]) >= 12)
     fleet.request("POST", f"{fleet.runs['long']}/cancel", b"{}")
@@ -144,7 +170,7 @@ def test_a_provider_has_at_most_its_requests_at_once_from_all_workers(fleet):
     check = judge(
         "Is {{$.test_case.input}} right?", model="slow:0.03", provider_config={"provider_name": "fake"}
     )
-    start_two(fleet)
+    leave_two(fleet)
     fleet.submit_evaluation("judged", 40, check)
     fleet.wait_for("judged")
     assert len(fleet.provider.seen) >= 40
@@ -152,30 +178,8 @@ def test_a_provider_has_at_most_its_requests_at_once_from_all_workers(fleet):
 
 
 def test_the_workers_are_listed(fleet, command):
-    fleet.start_worker()
+    leave_two(fleet)
     done = command("worker", "--list", "--json", folder=fleet.folder, environ=fleet.environ)
     assert done.code == 0, done.err
     assert {one["version"] for one in json.loads(done.out)} == {__version__}
     assert "units executed" in command("worker", "--list", folder=fleet.folder, environ=fleet.environ).out
-
-
-@pytest.mark.parametrize(
-    ("verb", "environ", "words"),
-    [
-        (("worker",), {}, "workers share runs through PostgreSQL: set database_url"),
-        (
-            ("serve", "--port", "0"),
-            {"ASSAY_ENGINE": "workers"},
-            "settings: engine: workers share runs through PostgreSQL",
-        ),
-        (
-            ("worker",),
-            {"ASSAY_WORKERS_LEASE": "0"},
-            "ASSAY_WORKERS_LEASE: expected a number above 0, got 0.0",
-        ),
-        (("worker",), {"ASSAY_ENGINE": "dask"}, "ASSAY_ENGINE"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(command, tmp_path, verb, environ, words):
-    done = command(*verb, folder=tmp_path, environ={**os.environ, **environ})
-    assert (done.code, words in done.err) == (2, True), done.err

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 from support.postgres import server
-from support.rest_client import NOBODY, request_of
+from support.rest_client import request_of
 from test_locks import PATIENCE, until_stopped
 
 BOUND = 3.5  # seconds until every answer is there: 3, and what a client itself takes
@@ -42,9 +42,7 @@ def test_a_run_of_a_server_that_stands_still_is_cancelled_at_another(zygote, tmp
             stack.callback(process.close)
             url = process.stdout.readline().split()[2]
             headers = {"X-API-Key": key}
-            return process, stack.enter_context(
-                httpx.Client(base_url=url, headers=headers, timeout=60, verify=NOBODY)
-            )
+            return process, stack.enter_context(httpx.Client(base_url=url, headers=headers, timeout=60))
 
         _, other = serving()
         paused, client = serving(ASSAY_FAILPOINT="commit.written:12:STOP")

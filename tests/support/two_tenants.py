@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # bench is run fro
 from bench.attacking.target import Target  # pyright: ignore[reportMissingImports]
 
 from assay.serve.web.server import GRACE
-from support.rest_client import NOBODY, request_of
+from support.rest_client import request_of
 
 SECONDS = 30.0  # that each request of B may take: a busy machine needs some of them
 STOPPING = GRACE + 30.0  # seconds after SIGTERM
@@ -79,9 +79,7 @@ class TwoTenants:
     def client(self, key=None):
         """An httpx client: tenant B's, unless another key is given."""
         headers = {"X-API-Key": key or self.other}
-        with httpx.Client(
-            base_url=self.target.url, headers=headers, timeout=SECONDS, verify=NOBODY
-        ) as client:
+        with httpx.Client(base_url=self.target.url, headers=headers, timeout=SECONDS) as client:
             yield client
 
 

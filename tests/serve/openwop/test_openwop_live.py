@@ -13,7 +13,7 @@ from assay.ports import RunQuery
 from assay.serve.web.limits import ServerLimits
 from support.evals import golden
 from support.openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
-from support.rest_client import NOBODY, Server
+from support.rest_client import Server
 from support.spec_files import fits
 
 FIVE = suite(*[golden(f"t{at}", "x", "x") for at in range(5)], name="five")
@@ -308,7 +308,7 @@ def test_4_4_a_follower_whose_server_was_killed_goes_on_at_the_next(zygote, tmp_
 
     def client_of(url):
         key = (tmp_path / ".assay" / "local-key").read_text().strip()
-        return httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60, verify=NOBODY)
+        return httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60)
 
     with serving(zygote, tmp_path) as (url, process), client_of(url) as client:
         run = client.post("/v1/runs", json=asked(shelved(client, document), "local.who.waits")).json()[

@@ -11,7 +11,7 @@ import pytest
 from assay.auth.scopes import DEFAULT
 from support.openwop_client import ended, log_of
 from support.postgres import server
-from support.rest_client import NOBODY, Server, request_of, slow
+from support.rest_client import Server, request_of, slow
 
 NOTE = {"signal": {"kind": "label", "label": "checked"}}
 TIMES = 4  # each with a key of its own
@@ -136,7 +136,7 @@ def test_a_kill_after_the_commit_of_an_annotation_leaves_it_once(zygote, tmp_pat
             said = process.stdout.readline().split()
             key = (tmp_path / ".assay" / "local-key").read_text().strip()
             url = said[2] if said else "http://127.0.0.1:9"  # it was killed before it served
-            with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60, verify=NOBODY) as client:
+            with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60) as client:
                 yield client
         finally:
             process.close()

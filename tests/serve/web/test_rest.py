@@ -17,7 +17,7 @@ from assay.errors import EnvironmentFailure
 from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperation
 from assay.protocol.results import EvaluationRunResult
 from support.postgres import server as postgres
-from support.rest_client import CONTAINS, NOBODY, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
+from support.rest_client import CONTAINS, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
 from support.waiting import PATIENCE, wait_until
 
 
@@ -459,9 +459,7 @@ def test_many_followers_come_late_and_go_early_and_miss_nothing(host, series):
         seen: list[list] = [[] for _ in range(many)]
 
         def follow(which):
-            with httpx.Client(
-                base_url=host.url, headers=client.headers, timeout=PATIENCE, verify=NOBODY
-            ) as own:
+            with httpx.Client(base_url=host.url, headers=client.headers, timeout=PATIENCE) as own:
                 time.sleep(which * 0.03)
                 last = None
                 while True:

@@ -24,7 +24,7 @@ from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
 from assay.serve.web.limits import ServerLimits
 from support.postgres import server as postgres
-from support.rest_client import CONTAINS, NOBODY, Server, events_of, lines_of, request_of, slow, sqlite
+from support.rest_client import CONTAINS, Server, events_of, lines_of, request_of, slow, sqlite
 from support.waiting import PATIENCE, wait_until
 
 SMALL = ServerLimits(
@@ -772,7 +772,7 @@ def refuse_in_time(host, client, *, live=200):
 
     def ask(method, path, body=None):
         began = time.monotonic()
-        with httpx.Client(base_url=host.url, headers=client.headers, timeout=PATIENCE, verify=NOBODY) as own:
+        with httpx.Client(base_url=host.url, headers=client.headers, timeout=PATIENCE) as own:
             answer = own.request(method, path, json=body)
         answers.append((answer, time.monotonic() - began))
 

@@ -4,22 +4,29 @@ import asyncio
 import time
 
 PATIENCE = 120.0  # seconds
-PAUSE = 0.02
+PAUSES = 0.02, 0.1  # seconds between two looks: the first, and after many; a look may be a request
 
 
 def wait_until(fact, told=lambda: ""):
     """The first true value of `fact()`. `told()` is what a failure says."""
-    until = time.monotonic() + PATIENCE
+    until, pauses = time.monotonic() + PATIENCE, growing()
     while not (value := fact()):
         assert time.monotonic() < until, f"not within {PATIENCE:g} s: {told()}"
-        time.sleep(PAUSE)
+        time.sleep(next(pauses))
     return value
 
 
 async def until(fact, told=lambda: ""):
     """The same for a loop that must go on meanwhile."""
-    end = time.monotonic() + PATIENCE
+    end, pauses = time.monotonic() + PATIENCE, growing()
     while not (value := fact()):
         assert time.monotonic() < end, f"not within {PATIENCE:g} s: {told()}"
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(next(pauses))
     return value
+
+
+def growing():
+    pause, longest = PAUSES
+    while True:
+        yield pause
+        pause = min(1.1 * pause, longest)

@@ -93,7 +93,6 @@ def calls_of(store: SqlStore, population: Population) -> dict[str, Call]:
         ),
         "retention: a page": listed(kinds=KINDS, evidence=True, limit=100),
         "audit log: a page": lambda: store.audit(TENANT, limit=100),
-        "runs without rows of cases": lambda: store.unfilled(limit=1),
         "start and end a run": start,  # the last: it leaves a log to write back
     }
 

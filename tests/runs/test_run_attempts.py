@@ -7,17 +7,14 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite
-from assay.backends.stores import migrate
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
-from assay.backends.stores.records import stamp
 from assay.backends.stores.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
@@ -342,48 +339,6 @@ def test_a_run_can_be_cancelled_though_the_clock_was_set_back():
         await desk.close()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("where", ["sqlite", "postgres"])
-def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
-    """Its runs have no takeovers, and their leases end as they did."""
-    now = datetime.now(UTC)
-    row = {
-        "tenant": "t",
-        "kind": "k",
-        "status": "running",
-        "name": "",
-        "head": b"{}",
-        "created": stamp(now),
-        "events": 0,
-    }
-    held = {"holder": "dead", "leased": stamp(now - HOUR)}
-    ahead = {"holder": "dead", "leased": stamp(now + HOUR)}
-
-    async def main(address):
-        engine = open_engine(address)
-        migrate.bring_up(engine, lambda _: None, head="0002")
-        before = sa.Table("runs", sa.MetaData(), autoload_with=engine)
-        with engine.connect() as connection, connection.begin():
-            for id, more in (("free", {}), ("held", held), ("ahead", ahead)):
-                connection.execute(sa.insert(before).values(id=id, **row, **more))
-        engine.dispose()
-        async with opened(address) as store:
-            assert {run.id: run.takeovers for run in await store.adopt("new", seconds=60)} == {
-                "free": 0,
-                "held": 1,
-            }
-            found = await store.run("ahead")
-            assert found.leased is not None
-            assert found.leased - now <= timedelta(minutes=5)
-            step = Event("step", msgspec.json.encode({}), now)
-            await store.commit(
-                Transaction(entries=[RunUpdate(run="held", holder="new", events=[step], status="completed")])
-            )
-            assert (await store.run("held")).status == "completed"
-
-    with database(where, tmp_path, empty=True) as address:
-        asyncio.run(main(address))
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])

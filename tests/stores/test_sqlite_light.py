@@ -74,9 +74,9 @@ async def test_lines_of_both_forms_are_one_chain(file):
     await store.close()
 
 
-def older(file):
+def of_another_version(file):
     with sqlite3.connect(file) as database:
-        database.execute("UPDATE alembic_version SET version_num = '0003'")
+        database.execute("UPDATE alembic_version SET version_num = '0000'")
     database.close()
 
 
@@ -88,7 +88,7 @@ def empty(file):
     file.write_bytes(b"")
 
 
-@pytest.mark.parametrize("change", [older, damaged, empty])
+@pytest.mark.parametrize("change", [of_another_version, damaged, empty])
 async def test_what_only_the_whole_store_opens(file, change):
     change(file)
     assert open_light(f"sqlite:///{file}", unexpected) is None

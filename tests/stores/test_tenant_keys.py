@@ -7,17 +7,13 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import select, text
 
 from assay.auth.audit import lines, verify
 from assay.backends.ciphers.keyring import KeyRing
 from assay.backends.stores import data_keys
-from assay.backends.stores.connect import open_engine
-from assay.backends.stores.failpoints import from_environment
-from assay.backends.stores.migrate import bring_up
-from assay.backends.stores.records import stamp
 from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.tables import documents, evidence, runs, tenant_keys
+from assay.backends.stores.tables import evidence, tenant_keys
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure, RunNotFinished
 from assay.fep.service import EvaluationService
@@ -304,61 +300,6 @@ async def test_writes_during_a_deletion_stay_whole_or_go(disk):
             chunks = await other.chunks(run, "results", key="k0")
             assert bool(found.erased) is (not chunks)
         assert not (await store.run(written[-1])).erased
-
-
-async def test_records_of_the_version_before_stay_readable_and_get_data_keys(disk):
-    """They are encrypted with the key of the host itself, and their names are hashed with it."""
-    engine = open_engine(disk)
-    bring_up(engine, from_environment({}), head="0004")
-    now, body = stamp(SystemClock().now()), b'{"name":"old name","head":{"total":1}}'
-    place = b"0\0evidence\0r\0results\0\x000"
-    with engine.begin() as connection:
-        head = b"\0\1a" + OLD.seal(body, b"0\0runs\0r")
-        row = {
-            "id": "r",
-            "tenant": "acme",
-            "kind": "agent-eval",
-            "status": "completed",
-            "head": head,
-            "events": 0,
-        }
-        connection.execute(insert(runs), row | {"name": OLD.blind("old name")[0], "created": now})
-        key = {"coding": 0, "key_id": "a"}
-        piece = {"run": "r", "kind": "results", "key": "", "first": 0, "last": 0, "size": 3}
-        connection.execute(insert(evidence), piece | key | {"data": OLD.seal(b"old", place)})
-        names = ("acme", "suite", "s"), ("", "key", "k"), ("", "seal", "a")
-        for tenant, kind, name in names:
-            data = OLD.seal(b"assay", f"0\0documents\0{tenant}\0{kind}\0{name}".encode())
-            document = {
-                "tenant": tenant,
-                "kind": kind,
-                "key": name,
-                "version": 1,
-                "updated": now,
-                "data": data,
-            }
-            connection.execute(insert(documents), document | key)
-    engine.dispose()
-
-    async def read(store):
-        assert [run.id for run in await store.runs(RunQuery(name="old name"))] == ["r"]
-        assert (await store.chunks("r", "results"))[0].data == b"old"
-        assert (await store.document("acme", "suite", "s")).data == (
-            await store.document("", "key", "k")
-        ).data
-
-    async with opened(disk, BOTH) as store:
-        await read(store)
-        cursor, records, keys = "", 0, 0
-        while True:
-            step = await store.reencrypt(cursor)
-            cursor, records, keys = step.cursor, records + step.records, keys + step.keys
-            if not cursor:
-                break
-        assert (records, keys) == (4, 0)
-    async with opened(disk, NEW) as store:  # the old key is not needed any more
-        await read(store)
-        assert (await delete(store)).data_keys == 1
 
 
 @pytest.mark.parametrize("pass_number", [2, 5])

@@ -15,19 +15,13 @@ from assay.fep.case_outcomes import (
 )
 from assay.ports.cases import ERROR, FAILED, PASSED, UNGRADED
 from assay.protocol.events import TrialEnded
-from assay.protocol.scorecard import SafetyFinding
 
 
 def trial_row(trial: TrialResult, ended: TrialEnded, pass_score: float) -> CaseOutcomes:
-    findings = trial.safety.findings if trial.safety is not None else None
-    return outcomes_of_trial(trial.line, ended, bar_of(trial.kind, pass_score), findings)
-
-
-def outcomes_of_trial(
-    line: bytes, ended: TrialEnded, bar: float, findings: tuple[SafetyFinding, ...] | None
-) -> CaseOutcomes:
     """The columns of one trial. A rubric passes if the score of the trial reaches the bar."""
-    columns, result = OutcomeColumns(), read_result(line)
+    findings = trial.safety.findings if trial.safety is not None else None
+    bar = bar_of(trial.kind, pass_score)
+    columns, result = OutcomeColumns(), read_result(trial.line)
     score = None if ended.score is UNSET else ended.score
     blocked = findings is not None and is_blocking(findings)
     measured = FAILED if score is None or score < bar or blocked else PASSED

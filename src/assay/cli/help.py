@@ -247,9 +247,9 @@ Exit codes: 0 done; 2 there is no policy.
 \b
     ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
 
-Unencrypted records, and records of older versions, are encrypted with the data key of their tenant. Afterwards the
-older keys are no longer needed. A server with the same keys may run at the same time. If the command is interrupted,
-run it again: it continues where it stopped.
+Unencrypted records are encrypted with the data key of their tenant. Afterwards the older keys are no longer needed. A
+server with the same keys may run at the same time. If the command is interrupted, run it again: it continues where it
+stopped.
 """,
     "schema": """Print the JSON Schema of a protocol type.
 

@@ -26,7 +26,7 @@ from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
 from assay.stats.intervals import Rate
 
-MAX_NUMBER = sys.float_info.max  # results of older versions may have larger integers; now they are errors
+MAX_NUMBER = sys.float_info.max  # a result file may have larger integers; of a check they are errors
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
 MAX_MESSAGE = 200  # characters of the message of the first error
 PACK_AFTER = 1_024  # cases and numbers before they go to columns; small runs never need a column

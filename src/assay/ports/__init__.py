@@ -15,7 +15,6 @@ from assay.ports.cases import CaseBlock as CaseBlock
 from assay.ports.cases import CaseTotals as CaseTotals
 from assay.ports.cases import RunFacts as RunFacts
 from assay.ports.cases import RunGroup as RunGroup
-from assay.ports.cases import Unfilled as Unfilled
 from assay.ports.encryption import Cipher as Cipher
 from assay.ports.encryption import ReencryptStep as ReencryptStep
 from assay.ports.limits import Limits as Limits

@@ -6,9 +6,8 @@ It holds no content (ADR-0068).
 One row describes consecutive results, as they were recorded together: their counts, and their columns as octets.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -77,14 +76,6 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 NO_FACTS = RunFacts()
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class Unfilled(Struct, frozen=True):
-    """A run of an older version whose rows are not complete: its results before `next` have their rows."""
-
-    run: str
-    next: int = 0
 
 
 class RunGroup(Struct, frozen=True, kw_only=True):
@@ -110,26 +101,4 @@ class CaseTable(Protocol):
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
         """The sums of each of these runs that has rows."""
-        ...
-
-    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> Sequence[Unfilled]:
-        """The runs of older versions whose rows are not complete, by id; with `run`, that one if it is among them."""
-        ...
-
-    async def fill(
-        self,
-        run: str,
-        blocks: Sequence[CaseBlock],
-        *,
-        next: int | None,
-        facts: RunFacts | None = None,
-        metadata: Mapping[str, Any] = NOTHING,
-    ) -> None:
-        """
-        Write rows of such a run, which has ended, except those that exist.
-
-        `next`: where to continue; None: it is complete.
-
-        `metadata` is added to that of the run.
-        """
         ...

@@ -24,8 +24,8 @@ class Cipher(Protocol):
         """A cipher with one other key: the data key of a tenant."""
         ...
 
-    def blind(self, name: str) -> list[str]:
-        """Return a keyed hash of a name for each key, newest first. It shows only whether two names are equal."""
+    def blind(self, name: str) -> str:
+        """Return a keyed hash of a name. It shows only whether two names are equal."""
         ...
 
 

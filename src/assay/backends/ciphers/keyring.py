@@ -41,7 +41,7 @@ class KeyRing:
     def __init__(self, keys: Mapping[str, bytes], derived: int = DERIVED) -> None:
         self._keys, self._most = dict(keys), derived
         self.key_id = next(iter(self._keys))
-        self._names = {id: hmac.digest(key, b"assay names", "sha256") for id, key in self._keys.items()}
+        self._names = hmac.digest(self._keys[self.key_id], b"assay names", "sha256")
         self._derived: dict[tuple[str, bytes], AESGCM] = {}
         self._process = -1
         self._begin()
@@ -74,9 +74,9 @@ class KeyRing:
     def data_cipher(self, id: str, key: bytes) -> "KeyRing":
         return KeyRing({id: key}, DERIVED_OF_TENANT)
 
-    def blind(self, name: str) -> list[str]:
-        """A keyed hash of a name for each key, newest first: it can be searched for and does not reveal the name."""
-        return [f"~{hmac.digest(key, name.encode(), 'sha256').hex()[:48]}" for key in self._names.values()]
+    def blind(self, name: str) -> str:
+        """A hash of a name, keyed with the newest key: it can be searched for and does not reveal the name."""
+        return f"~{hmac.digest(self._names, name.encode(), 'sha256').hex()[:48]}"
 
     def _begin(self) -> None:
         self._salt = secrets.token_bytes(SALT)

@@ -1,15 +1,12 @@
-"""
-The table of cases in a database: rows by run and number, their sums, and the runs of older versions that lack them.
-"""
+"""The table of cases in a database: rows by run and number, and their sums."""
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from sqlalchemy import Connection, delete, func, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, func, or_, select, tuple_
 
-from assay.backends.stores.row_values import COUNTS, block_row
-from assay.backends.stores.tables import case_blocks, unfilled
-from assay.ports import CaseBlock, CaseTotals, Unfilled
+from assay.backends.stores.row_values import COUNTS
+from assay.backends.stores.tables import case_blocks
+from assay.ports import CaseBlock, CaseTotals
 
 SUMS = (*COUNTS.values(), "spent", "unknown")
 MOST = 500  # runs in one statement
@@ -42,33 +39,8 @@ def sum_blocks(connection: Connection, ids: Sequence[str]) -> dict[str, CaseTota
     return found
 
 
-def list_unfilled(connection: Connection, after: str, limit: int, run: str) -> list[Unfilled]:
-    where = unfilled.c.run == run if run else unfilled.c.run > after
-    query = select(unfilled).where(where).order_by(unfilled.c.run).limit(limit)
-    return [Unfilled(row.run, row.next) for row in connection.execute(query)]
-
-
-def fill(connection: Connection, run: str, blocks: Sequence[CaseBlock], following: int | None) -> bool:
-    """Write rows that do not exist. False: the run was erased or completed meanwhile, and nothing is written."""
-    listed = select(unfilled.c.run).where(unfilled.c.run == run)
-    if connection.execute(listed.with_for_update()).first() is None:
-        return False
-    if blocks:
-        insert = import_module(
-            f"sqlalchemy.dialects.{connection.dialect.name}"
-        ).insert  # the other one stays unloaded
-        rows = [dict(zip(_NAMES, block_row(run, block), strict=True)) for block in blocks]
-        connection.execute(insert(case_blocks).on_conflict_do_nothing(), rows)
-    if following is None:
-        connection.execute(delete(unfilled).where(unfilled.c.run == run))
-    else:
-        connection.execute(update(unfilled).where(unfilled.c.run == run).values(next=following))
-    return True
-
-
 def delete_blocks(connection: Connection, runs: Sequence[str]) -> int:
     """Delete some rows of runs whose evidence is gone; return their number. Repeat until it is 0."""
-    connection.execute(delete(unfilled).where(unfilled.c.run.in_(runs)))
     place = case_blocks.c.run, case_blocks.c.first
     some = select(*place).where(case_blocks.c.run.in_(runs)).order_by(*place).limit(ERASED)
     return connection.execute(delete(case_blocks).where(tuple_(*place).in_(some))).rowcount

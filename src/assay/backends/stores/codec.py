@@ -57,7 +57,7 @@ class RecordCodec:
     Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off.
 
     A record of a tenant is encrypted with the data key of the tenant, one without a tenant with the newest key of the
-    host. Records of databases before the schema version 0005 are encrypted with a key of the host.
+    host.
     """
 
     def __init__(
@@ -118,12 +118,13 @@ class RecordCodec:
         """The columns `name` and `head` of a run."""
         if self._encrypt_with is None:
             return run.name, _encode(run.metadata)
-        cipher, host = self._in_use[run.tenant], self.keys.host or self._encrypt_with
+        cipher, host = self._in_use[run.tenant], self.keys.host
+        assert host is not None  # a store that encrypts has created it
         id = cipher.key_id
         sealed = cipher.seal(
             _encode(EncodedMetadata(run.name, run.metadata)), _label(PLAIN, ("runs", run.id))
         )
-        name = host.blind(run.name)[0] if run.name else ""
+        name = host.blind(run.name) if run.name else ""
         return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
 
     def open_run(self, run: str, name: str, head: bytes) -> tuple[str, dict[str, Any]]:
@@ -140,9 +141,8 @@ class RecordCodec:
 
     def names(self, name: str) -> list[str]:
         """The values of the column `name` that stand for a name."""
-        own = self._keys.host if self._keys else None
-        ciphers = [cipher for cipher in (own, self._cipher) if cipher is not None]
-        return [name, *(hashed for cipher in ciphers for hashed in cipher.blind(name))]
+        host = self._keys.host if self._keys else None
+        return [name] if host is None else [name, host.blind(name)]
 
     def _decrypt(self, id: str, data: bytes, label: bytes, location: tuple[str | int, ...]) -> bytes:
         cipher = self._ciphers.get(id)

@@ -1,9 +1,8 @@
 """A store in memory: for tests and the library, and as the plain reference for the other stores."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -23,16 +22,14 @@ from assay.ports import (
     ReencryptStep,
     RequireCount,
     Run,
-    RunFacts,
     RunGroup,
     RunQuery,
     RunStatus,
     SystemClock,
     Transaction,
-    Unfilled,
 )  # fmt: skip
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
-from assay.ports.cases import ERROR, FAILED, NOTHING, PASSED, SKIPPED, UNGRADED
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.ports.deletion import Destruction, TenantContent
 
 MICROSECOND = timedelta(microseconds=1)
@@ -133,20 +130,6 @@ class MemoryStore:
                 names = CaseTotals.__struct_fields__
                 found[run] = CaseTotals(**{name: sum(getattr(one, name) for one in blocks) for name in names})
         return found
-
-    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> list[Unfilled]:
-        return []  # no version before this one wrote to this memory
-
-    async def fill(
-        self,
-        run: str,
-        blocks: Sequence[CaseBlock],
-        *,
-        next: int | None,
-        facts: RunFacts | None = None,
-        metadata: Mapping[str, Any] = NOTHING,
-    ) -> None:
-        """No run is unfilled."""
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         start = max(0, after + 1)

@@ -8,12 +8,11 @@ the host.
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, Table, bindparam, delete, select, tuple_, update
 
 from assay.backends.stores import key_markers as markers
 from assay.backends.stores import queries
 from assay.backends.stores.codec import EncodedBlob, RecordCodec, key_of
-from assay.backends.stores.schema import DATA_KEY
 from assay.backends.stores.tables import documents, evidence, runs, tenant_keys
 from assay.backends.stores.tenant_content import rewrite_keys
 from assay.ports import Clock, ReencryptStep
@@ -58,10 +57,8 @@ class Reencryption:
             query = query.add_columns(runs.c.tenant).join(runs, runs.c.id == evidence.c.run)
         if table is tenant_keys:
             query = query.where(table.c.destroyed.is_(None), table.c.key_id != self._codec.key_id)
-        elif table is not runs and self._codec.key_id:
-            query = query.where(func.substr(table.c.key_id, 1, 1) != DATA_KEY)
         elif table is not runs:
-            query = query.where(table.c.key_id != "")
+            query = query.where(table.c.key_id == "" if self._codec.key_id else table.c.key_id != "")
         return list(connection.execute(query.with_for_update(of=table)))
 
     def _load(self, connection: Connection, table: Table, rows: list[Row[Any]]) -> None:
@@ -90,8 +87,7 @@ class Reencryption:
 
     def _reencrypt_row(self, connection: Connection, table: Table, row: Row[Any]) -> bool:
         if table is runs:
-            id = key_of(row.head)
-            if id.startswith(DATA_KEY) if self._codec.key_id else not id:
+            if bool(key_of(row.head)) == bool(self._codec.key_id):
                 return False
             name, head = self._codec.seal_run(queries.read_run(row, self._codec))
             self._put(connection, table, row, {"name": name, "head": head})

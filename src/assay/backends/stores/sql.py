@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Engine
@@ -41,17 +41,14 @@ from assay.ports import (
     EvidenceChunk,
     ReencryptStep,
     Run,
-    RunFacts,
     RunGroup,
     RunQuery,
     RunStatus,
     SystemClock,
     Transaction,
-    Unfilled,
     store_patience,
 )  # fmt: skip
 from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
-from assay.ports.cases import NOTHING
 from assay.ports.deletion import Destruction, TenantContent
 
 T = TypeVar("T")
@@ -158,29 +155,6 @@ class SqlStore:
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
         return await self._read(lambda connection: case_rows.sum_blocks(connection, runs))
-
-    async def unfilled(self, *, after: str = "", limit: int = 100, run: str = "") -> list[Unfilled]:
-        return await self._read(lambda connection: case_rows.list_unfilled(connection, after, limit, run))
-
-    async def fill(
-        self,
-        run: str,
-        blocks: Sequence[CaseBlock],
-        *,
-        next: int | None,
-        facts: RunFacts | None = None,
-        metadata: Mapping[str, Any] = NOTHING,
-    ) -> None:
-        def write(connection: Connection) -> None:
-            if not case_rows.fill(connection, run, blocks, next):
-                return
-            (found,) = queries.find_runs(connection, self._codec, [run], lock=True) or [None]
-            if found is not None:
-                merged = found.metadata | dict(metadata)
-                changed = msgspec.structs.replace(found, metadata=merged, facts=facts or found.facts)
-                self._sql_writer.hold(connection, [changed])
-
-        await self._execute(write)
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))

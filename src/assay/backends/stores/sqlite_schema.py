@@ -44,8 +44,6 @@ CREATE TABLE case_blocks (run TEXT NOT NULL, first BIGINT NOT NULL, last BIGINT 
     failed BIGINT NOT NULL, ungraded BIGINT NOT NULL, error BIGINT NOT NULL, skipped BIGINT NOT NULL, spent DOUBLE
     NOT NULL, unknown BIGINT NOT NULL, sequence BIGINT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run, first),
     FOREIGN KEY(run) REFERENCES runs (id)) WITHOUT ROWID;
-CREATE TABLE unfilled (run TEXT NOT NULL, next BIGINT NOT NULL, PRIMARY KEY (run), FOREIGN KEY(run) REFERENCES runs
-    (id));
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY
     (version_num));
 """

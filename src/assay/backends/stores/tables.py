@@ -118,13 +118,6 @@ case_blocks = Table(
     sqlite_with_rowid=False,
 )
 
-unfilled = Table(
-    "unfilled",
-    metadata,
-    Column("run", Name, ForeignKey("runs.id"), primary_key=True),
-    Column("next", BigInteger, nullable=False),
-)
-
 tenant_keys = Table(
     "tenant_keys",
     metadata,

@@ -1,14 +1,18 @@
 """Attacks by what a server keeps: requests of every kind, each of them new."""
 
+import asyncio
 import random
+import time
 from typing import Any
 
 import msgspec
 
 from bench.attacking import patterns, work
+from bench.attacking.mix import send_mix
 from bench.attacking.target import Attack, Target, at_once
 
 MANY = 2_000
+MIX = 150.0  # seconds
 LONG_PATTERN = 19_900  # characters
 
 
@@ -45,6 +49,13 @@ def everything_new(target: Target, many: int = MANY) -> None:
 
     statuses = set[int]().union(*at_once(4, send))
     assert statuses <= {200, 201, 202, 400, 429}, statuses
+
+
+def everything(target: Target, seconds: float = MIX) -> None:
+    """Requests of every kind, as of an ordinary tenant; `make soak` has an hour of them."""
+    pair = ",".join(work.run_of(target, passing) for passing in (0.8, 0.6))
+    done = asyncio.run(send_mix(target, time.monotonic() + seconds, 4, pair, []))
+    assert len(done) > 8, done
 
 
 def _pattern(target: Target, number: int) -> int:
@@ -100,5 +111,6 @@ def _listing(target: Target, number: int) -> int:
 ATTACKS: dict[str, Attack] = {
     "360 new patterns of 20 kB": long_patterns,
     "2,000 requests that are all new": everything_new,
+    "minutes of every kind of request": everything,
 }
 LONG = frozenset(ATTACKS)

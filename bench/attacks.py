@@ -20,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +44,12 @@ ATTACKS: dict[str, Attack] = {
     **memory.ATTACKS,
 }
 LONG: frozenset[str] = (
-    frozenset({**shares.ATTACKS, **checks.LONG}) | patterns.LONG | inputs.LONG | work.LONG | memory.LONG
+    frozenset({**shares.ATTACKS, **checks.LONG})
+    | patterns.LONG
+    | faults.LONG
+    | inputs.LONG
+    | work.LONG
+    | memory.LONG
 )  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 KEPT = 300.0  # MB that the server and its worker processes may have more after an attack than before it
@@ -83,7 +88,9 @@ def percentile(values: Sequence[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
-async def measure(host: ServerProcess, echo: str, key: str, attack: Sequence[str]) -> Waits:
+async def measure(
+    host: ServerProcess, echo: str, key: str, attack: Sequence[str], environ: Mapping[str, str]
+) -> Waits:
     """Send B's requests at a fixed pace, from the start of an attack to its end."""
     waits, echoes, refused = list[float](), list[float](), list[int]()
     body = small_body()
@@ -103,7 +110,8 @@ async def measure(host: ServerProcess, echo: str, key: str, attack: Sequence[str
     headers = {"X-API-Key": key, "Content-Type": "application/json"}
     limit, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=LONGEST)
     async with aiohttp.ClientSession(headers=headers, connector=limit, timeout=patience) as session:
-        process = await asyncio.create_subprocess_exec(*attack, stderr=asyncio.subprocess.PIPE)
+        environ = {**os.environ, **environ}
+        process = await asyncio.create_subprocess_exec(*attack, stderr=asyncio.subprocess.PIPE, env=environ)
         ended = asyncio.ensure_future(asyncio.wait_for(process.communicate(), LONGEST))
         asking, began, at = list[asyncio.Task[None]](), time.monotonic(), 0
         while not ended.done() or time.monotonic() < began + LEAST:
@@ -175,13 +183,14 @@ def main() -> int:
         for number, name in enumerate(name for name in ATTACKS if given.only in name):
             home = Path(folder, str(number))
             home.mkdir()
-            with start_command(home) as host:
-                key = second_key(home)
+            place = faults.shared_database(home) if name in faults.ATTACKS else nullcontext(dict[str, str]())
+            with place as environ, start_command(home, environ) as host:
+                key = faults.create_key(home, "other", environ)
                 target = [name, host.url, host.grpc, host.headers["X-API-Key"]]
                 attack = [sys.executable, "-m", "bench.attacks", "--one", *target]
-                one = asyncio.run(measure(host, f"{echo.url}/echo", key, attack))
+                one = asyncio.run(measure(host, f"{echo.url}/echo", key, attack, environ))
                 one = one._replace(most_kept=KEPT_BY.get(name, KEPT))
-                again = subprocess.Popen(attack, stderr=subprocess.DEVNULL)
+                again = subprocess.Popen(attack, stderr=subprocess.DEVNULL, env={**os.environ, **environ})
                 time.sleep(AGAIN)  # SIGTERM then comes while it is attacked
             again.kill()
             again.wait()
@@ -191,12 +200,13 @@ def main() -> int:
 
 
 @contextmanager
-def start_command(folder: Path) -> Generator[ServerProcess]:
+def start_command(folder: Path, environ: Mapping[str, str] | None = None) -> Generator[ServerProcess]:
     """`assay serve`, as an operator starts it; SIGTERM must end it within its grace period."""
+    more = environ or {}
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--port", "0"],
         cwd=folder,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "OPENWOP_CONFORMANCE_SEED": "true"},
+        env={**os.environ, **more, "PYTHONUNBUFFERED": "1", "OPENWOP_CONFORMANCE_SEED": "true"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -204,25 +214,14 @@ def start_command(folder: Path) -> Generator[ServerProcess]:
     assert process.stdout is not None
     try:
         url, grpc = (process.stdout.readline().split()[2] for _ in range(2))
-        key = (folder / ".assay" / "local-key").read_text().strip()
+        local = folder / ".assay" / "local-key"  # not where a database is configured
+        key = local.read_text().strip() if local.exists() else faults.create_key(folder, "attacker", more)
         yield ServerProcess(process, url, key, grpc.removeprefix("grpc://"))
         process.terminate()
         process.wait(GRACE + 15)
     finally:
         process.kill()
         process.wait()
-
-
-def second_key(folder: Path) -> str:
-    """Create a key of a tenant other than the attacker."""
-    made = subprocess.run(
-        [sys.executable, "-m", "assay", "key", "create", "--tenant", "other"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return made.stdout.strip()
 
 
 if __name__ == "__main__":

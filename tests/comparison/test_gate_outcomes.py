@@ -36,9 +36,9 @@ def test_an_unchanged_system_fails_at_most_as_often_as_alpha():
             assert found["failed"] <= ALPHA
 
 
-def test_the_documented_shares_are_those_of_the_simulation(request):
+def test_the_documented_shares_are_those_of_the_simulation(series):
     """In `make soak` every number; in `make test` a few rounds of the smaller sizes, within five standard errors."""
-    if request.config.getoption("--soak"):
+    if series(False, True):
         rows = PAGE.read_text("utf-8").splitlines()
         assert [row for row in table(simulate(ROUNDS)) if row not in rows] == []
         return

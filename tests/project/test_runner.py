@@ -138,3 +138,13 @@ def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
 
 def test_budgets_are_of_files_that_exist():
     assert [name for name in cpu.BUDGETS if not (TESTS.parent / name).exists()] == []
+
+
+def test_a_test_learns_from_the_fixture_series_alone_that_it_is_long():
+    """`--soak` runs the tests that have the fixture; one that read the option itself would never run in full."""
+    readers = {
+        str(path.relative_to(TESTS))
+        for path in TESTS.rglob("*.py")
+        if 'getoption("--soak")' in path.read_text()
+    }
+    assert readers == {"conftest.py", "project/test_runner.py"}

@@ -40,10 +40,10 @@ def test_false_alarms_and_coverage(simulated, series):
     assert {size: found for size, found in medians.items() if found > most} == {}
 
 
-def test_the_table_in_the_documents_is_that_of_all_rounds(simulated, request):
+def test_the_table_in_the_documents_is_that_of_all_rounds(simulated, series):
     """In `make soak` every number; in `make test` the rows, and that the numbers in them satisfy the promise."""
     rows = documented_rows()
-    if request.config.getoption("--soak"):
+    if series(False, True):
         assert rows == [row for row in table(*simulated) if row[2].isdigit()]
         return
     heads = [row.split("|")[1:4] for row in table(*simulated) if row[2].isdigit()]

@@ -86,9 +86,9 @@ def normal_share(rng, rounds, cases, mean, answer):
     return found / rounds
 
 
-def test_simulated_comparisons_reach_the_power(series, request):
+def test_simulated_comparisons_reach_the_power(series):
     """A small grid in `make test`, the whole one in `make soak`. Each share may be three standard errors below 80%."""
-    rounds, soak = series(ROUNDS, ALL_ROUNDS), request.config.getoption("--soak")
+    rounds, soak = series(ROUNDS, ALL_ROUNDS), series(False, True)
     rng, reached = np.random.default_rng(7), {}
     for cases in (8, 10, 12, 14, 15, 20, 50, 200) if soak else (14, 20):
         for share in (0.2, 0.5, 0.9):

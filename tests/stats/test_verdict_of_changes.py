@@ -5,6 +5,7 @@
 
 from itertools import product
 from math import comb, erfc, prod, sqrt
+from time import process_time, thread_time
 
 import pytest
 from hypothesis import given
@@ -164,6 +165,16 @@ def test_many_changes_of_any_size_are_bounded_work_and_near_t():
         z = changes.sum() / (changes**2).sum() ** 0.5
         assert sign_flip_p(changes) == pytest.approx(erfc(abs(z) / sqrt(2)), abs=0.01)
     assert sign_flip_p(rng.normal(1, 1, 1_000)) < 1e-12  # many slices need so small a p
+
+
+def test_seeded_flips_use_one_thread():
+    """Threads of a numerical library that wait for a core cost several times the work itself."""
+    changes = np.random.default_rng(1).normal(0.3, 1, 119)
+    sign_flip_p(changes)  # loads the library
+    own, whole = thread_time(), process_time()
+    sign_flip_p(changes)
+    own, whole = thread_time() - own, process_time() - whole
+    assert whole < 1.5 * own
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def _share_as_large(sizes: Any, counts: Any, total: float) -> tuple[float, int]:
         if len(single):
             bits = np.unpackbits(np.frombuffer(rng.bytes((flips * len(single) + 7) // 8), dtype=np.uint8))
             signs = bits[: flips * len(single)].reshape(flips, len(single)) * 2.0 - 1
-            sums += signs @ sizes[single]
+            sums += np.einsum("ij,j->i", signs, sizes[single])  # the threads of `@` wait for busy cores
         for one in several:
             sums += sizes[one] * (2.0 * rng.binomial(counts[one], 0.5, flips) - counts[one])
         if spread:

@@ -216,11 +216,22 @@ def test_schemathesis(route, api, host, series):
     tried(host=host)
 
 
+def as_number(value):
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else -1
+
+
 def conforms(case, host):
     from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
     key = _key(host)
-    # What schemathesis finds and a spec allows; fep-FEP-33: lengths that differ, unknown types, literals that
+    body = case.body
+    if (
+        isinstance(body, dict)
+        and case.path.endswith("runs:changes")
+        and 0 <= as_number(body.get("waitSeconds", 20)) <= 25
+    ):
+        body["waitSeconds"] = 0  # a right body waits for changes: to wait forty times shows no more
+    # What schemathesis finds and a spec allows; FEP-33: lengths that differ, unknown types, literals that
     # do not fit: between members, so no schema says it
     allowed = [positive_data_acceptance, *([negative_data_rejection] if case.media_type == LINES else [])]
     case.call_and_validate(

@@ -89,7 +89,8 @@ class Worker:
         self._limits.close()
         with suppress(EnvironmentFailure):
             await self.registry.leave()
-        await run_guarded("lost units", asyncio.to_thread(self._give_back, self.units.running))
+        giving_back = asyncio.to_thread(self._give_back, self.units.running)
+        await run_guarded("lost units", giving_back, EnvironmentFailure)
         await self.engine.close()
         self.units.stop()
         self._queue.close()
@@ -165,7 +166,7 @@ class Worker:
         idle: Counter[str] = Counter()
         while True:
             await asyncio.sleep(min(WATCH, self.registry.lease / HEARTBEATS))
-            await run_guarded("units here", self._compare_units(idle))
+            await run_guarded("units here", self._compare_units(idle), EnvironmentFailure)
             await run_guarded("units here", self._stop_cancelled_runs(), EnvironmentFailure)
 
     async def _compare_units(self, idle: Counter[str]) -> None:
@@ -205,7 +206,7 @@ class Worker:
             if now - swept > SWEEP:
                 swept = now
                 before = self.registry.clock.now() - KEEP
-                await run_guarded("old units", self._sweep(before))
+                await run_guarded("old units", self._sweep(before), EnvironmentFailure)
             await asyncio.sleep(self.registry.lease / HEARTBEATS)
 
     async def _sweep(self, before: datetime) -> None:

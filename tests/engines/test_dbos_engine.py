@@ -203,6 +203,42 @@ def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
     assert len(bench.order) == 6
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda queue: queue.put([QueuedUnit("a", "work", "sealed", "acme", 5)]),
+        lambda queue: queue.ended(["a"]),
+        lambda queue: queue.statuses(["a"]),
+        lambda queue: queue.units_of("one"),
+        lambda queue: queue.put_back(["a"]),
+        lambda queue: queue.forgive(["a"]),
+        lambda queue: queue.executors(),
+        lambda queue: queue.cancel(["a"]),
+        lambda queue: queue.delete(["a"]),
+        lambda queue: queue.sweep(datetime.now(UTC), {"1"}),
+    ],
+    ids=[
+        "put",
+        "ended",
+        "statuses",
+        "units_of",
+        "put_back",
+        "forgive",
+        "executors",
+        "cancel",
+        "delete",
+        "sweep",
+    ],
+)
+def test_a_queue_whose_database_is_away_is_no_bug(call):
+    database = open_unit_engine("postgresql://nobody@127.0.0.1:1/none", 1)
+    try:
+        with pytest.raises(EnvironmentFailure, match="the database does not answer"):
+            call(UnitQueue(database, "1"))
+    finally:
+        database.dispose()
+
+
 def test_of_the_units_of_a_lost_worker_those_that_were_there_each_time_count():
     """`poison` has lost two workers, `unlucky` none before this one."""
     forgiven = []

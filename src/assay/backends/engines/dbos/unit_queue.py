@@ -2,19 +2,23 @@
 The queue of units in the tables of DBOS: put, read, cancel and delete. Every call blocks, so callers use a thread.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Engine, event, text
 
-from assay.backends.stores.connect import open_engine
+from assay.backends.stores.connect import RetryPolicy, open_engine
 from assay.backends.stores.schema import UNIT_SCHEMA as SCHEMA
 
 APPLICATION, QUEUE, UNIT = "assay", "units", "assay.unit"
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 CHUNK = 500  # rows in one statement
+P = ParamSpec("P")
+T = TypeVar("T")
+_AT_ONCE = RetryPolicy(0.0)
 _EXTENSION = 'CREATE EXTENSION IF NOT EXISTS "uuid-ossp";'
 
 
@@ -53,6 +57,16 @@ def open_unit_engine(address: str, connections: int) -> Engine:
     return engine
 
 
+def in_plain_errors(call: Callable[P, T]) -> Callable[P, T]:
+    """The call, whose failures of the database are an EnvironmentFailure, at once: callers retry."""
+
+    @wraps(call)
+    def plain(*args: P.args, **kwargs: P.kwargs) -> T:
+        return _AT_ONCE.over(lambda: call(*args, **kwargs))
+
+    return plain
+
+
 class UnitQueue:
     """A client of the queue. A lost connection raises at once: callers retry."""
 
@@ -67,6 +81,7 @@ class UnitQueue:
             retry_connection_errors=False,
         )
 
+    @in_plain_errors
     def put(self, units: Iterable[QueuedUnit]) -> None:
         """Queue the units in one transaction. A unit that the queue has already is left as it is."""
         with self._engine.begin() as connection:
@@ -85,14 +100,17 @@ class UnitQueue:
                     unit.sealed,
                 )
 
+    @in_plain_errors
     def ended(self, ids: Sequence[str]) -> list[UnitStatus]:
         """Those of the units that ended, with their outputs."""
         return [*self._list(ids, status=ENDED, load_output=True)]
 
+    @in_plain_errors
     def statuses(self, ids: Sequence[str]) -> dict[str, UnitStatus]:
         """The units that the queue has, without their outputs."""
         return {unit.id: unit for unit in self._list(ids)}
 
+    @in_plain_errors
     def units_of(self, executor: str) -> set[str]:
         """The units that this executor has."""
         pending = self._client.list_workflows(
@@ -100,10 +118,12 @@ class UnitQueue:
         )
         return {unit.workflow_id for unit in pending}
 
+    @in_plain_errors
     def put_back(self, ids: Sequence[str]) -> None:
         """Queue units again that no executor executes, although one has them."""
         self._client.resume_workflows(list(ids), queue_name=QUEUE)
 
+    @in_plain_errors
     def forgive(self, ids: Sequence[str]) -> None:
         """
         Their executor did not die while it executed these units: it had paused or was stopped, so that attempt does not
@@ -116,6 +136,7 @@ class UnitQueue:
         with self._engine.begin() as connection:
             connection.execute(statement, {"ids": list(ids)})
 
+    @in_plain_errors
     def executors(self) -> set[str]:
         """The executors that have units of this version."""
         pending = self._client.list_workflows(
@@ -123,15 +144,18 @@ class UnitQueue:
         )
         return {unit.executor_id for unit in pending if unit.executor_id}
 
+    @in_plain_errors
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancel units that have not ended. Their executors notice it at their next look."""
         for some in _chunks(ids):
             self._client.cancel_workflows(some)
 
+    @in_plain_errors
     def delete(self, ids: Sequence[str]) -> None:
         for some in _chunks(ids):
             self._client.delete_workflows(some)
 
+    @in_plain_errors
     def sweep(self, before: datetime, versions: Set[str] | None = None) -> int:
         """
         Delete units that ended before this time and whose conductor is gone. Return their number.

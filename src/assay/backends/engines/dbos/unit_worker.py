@@ -12,7 +12,14 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, Queue
 from sqlalchemy import Engine
 
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, outcome_of
-from assay.backends.engines.dbos.unit_queue import APPLICATION, QUEUE, SCHEMA, UNIT, UnitQueue
+from assay.backends.engines.dbos.unit_queue import (
+    APPLICATION,
+    QUEUE,
+    SCHEMA,
+    UNIT,
+    UnitQueue,
+    in_plain_errors,
+)
 from assay.ports.bugs import log_bug
 
 POLL = 0.1  # seconds between two looks at the queue
@@ -86,6 +93,7 @@ class UnitWorker:
         # DBOS has made its threads those of the event loop, and has ended them
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
+    @in_plain_errors
     def recover(self, executors: Sequence[str]) -> int:
         """Put the units of executors that are gone back into the queue; return their number. It blocks."""
         # the public `resume_workflow` would also take a unit from an executor that has it by now

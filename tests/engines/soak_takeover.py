@@ -65,7 +65,7 @@ def kill(fleet, address, name):
                 if victim not in times and all(now.get(unit, victim) != victim for unit in units):
                     times[victim] = time.monotonic() - began
             time.sleep(0.05)
-    fleet.wait_for(name, 120)
+    fleet.wait_for(name)
     return list(times.values()), time.monotonic() - began
 
 

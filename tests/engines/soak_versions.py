@@ -114,7 +114,7 @@ def upgrade(fleet, newer):
     fleet.submit_evaluation(
         "old-after", 30
     )  # runs that the old worker cannot run do not hold up those that it can
-    fleet.wait_for("old-after", 60)
+    fleet.wait_for("old-after")
 
     process, _ = fleet.start_newer(newer, "worker")
     fleet.workers.append(process)
@@ -123,7 +123,7 @@ def upgrade(fleet, newer):
     fleet.submit_evaluation("both", 60, check)
     time.sleep(1.0)
     old.kill()  # in the middle of an old run: the newer worker continues it
-    ended = fleet.wait(120)
+    ended = fleet.wait()
     assert set(ended.values()) == {"completed"}, ended
     for name, cases in (("old-before", 30), ("old-after", 30)):
         check_evaluation(fleet, name, cases)

@@ -52,7 +52,7 @@ def storm(fleet, proxy, address, faults):
     for _ in range(3):
         start(fleet, proxy, dice)
     fleet.submit_workflow("calm")
-    fleet.wait(60)
+    fleet.wait()
     calm = [type for type, _ in recorded(fleet, fleet.runs["calm"])]
     fleet.submit_evaluation("cases", CASES)
     fleet.submit_eval("tasks", TASKS, TRIALS)
@@ -88,7 +88,7 @@ def storm(fleet, proxy, address, faults):
             start(fleet, proxy, dice)
         counts[fault] += 1
     quiet = time.monotonic()
-    ended = fleet.wait(120)
+    ended = fleet.wait()
     assert set(ended.values()) == {"completed"}, (ended, counts)
     check_evaluation(fleet, "cases", CASES)
     check_eval(fleet, "tasks", TASKS, TRIALS)
@@ -124,7 +124,7 @@ def test_workers_whose_clocks_differ_agree(zygote, tmp_path):
             fleet.submit_eval("tasks", 30, TRIALS)
             fleet.workers[2].kill()
             time.sleep(1.0)
-            assert set(fleet.wait(120).values()) == {"completed"}
+            assert set(fleet.wait().values()) == {"completed"}
             check_evaluation(fleet, "cases", 200)
             check_eval(fleet, "tasks", 30, TRIALS)
         finally:

@@ -198,25 +198,30 @@ class Fleet:
         thread.start()
         return frames, thread
 
-    def wait(self, seconds=PATIENCE):
-        """The status of every run, once all of them have ended."""
-        until, left, ended = time.monotonic() + seconds, dict(self.runs), {}
-        while left and time.monotonic() < until:
+    def wait(self, *names):
+        """The status of these runs, or of all, once they have ended. They end, or record something within `PATIENCE`."""
+        left, ended = {name: self.runs[name] for name in names or self.runs}, {}
+        recorded, until = self.recorded(), time.monotonic() + PATIENCE
+        while left:
             for name, path in list(left.items()):
                 status = self.request("GET", path)["status"]
                 if status not in ("pending", "running", "cancelling"):
                     ended[name] = status
                     del left[name]
+            if time.monotonic() > until:
+                before, recorded, until = recorded, self.recorded(), time.monotonic() + PATIENCE
+                assert recorded != before, f"nothing was recorded of these runs: {left}\n{self.state()}"
             time.sleep(0.1)
-        assert not left, f"these runs have not ended: {left}\n{self.state()}"
         return ended
 
-    def wait_for(self, name, seconds=PATIENCE):
+    def wait_for(self, name):
         """Wait until this run has completed."""
-        until = time.monotonic() + seconds
-        while (status := self.request("GET", self.runs[name])["status"]) != "completed":
-            assert time.monotonic() < until, (status, self.state())
-            time.sleep(0.1)
+        assert self.wait(name) == {name: "completed"}, self.state()
+
+    def recorded(self):
+        """The number of events of all runs."""
+        with psycopg.connect(self.address) as connection:
+            return connection.execute("SELECT sum(events) FROM runs").fetchone()[0]
 
     def state(self):
         """What a test prints when runs do not end."""

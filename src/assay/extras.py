@@ -30,7 +30,6 @@ EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.to
         "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
         "opentelemetry-sdk": "opentelemetry.sdk",
         "prometheus-client": "prometheus_client",
-        "structlog": "structlog",
     },
     "workers": {"dbos": "dbos"},
     "store": {

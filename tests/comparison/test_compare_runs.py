@@ -15,7 +15,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import about_cases, power_line, verdict_line
 from assay.errors import InvalidRequest, UsageError
 from assay.fep.slices import read_dimension
-from assay.stats.paired import paired_interval
+from assay.stats.paired import PairedSample
 from assay.stats.verdict import interval_verdict
 from support.result_lines import check_result, result_line
 
@@ -41,7 +41,7 @@ def passes(answers, prefix="c"):
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.randoms())
 def test_the_result_is_that_of_the_pairs_in_any_order(answers, order):
     first, second = passes([one for one, _ in answers]), passes([one for _, one in answers])
-    expected = paired_interval([float(one) for one, _ in answers], [float(one) for _, one in answers])
+    expected = PairedSample.of(*zip(*answers, strict=True)).interval()
     order.shuffle(second)
     pair = compared(first, second, limit=100)
     result = pair.result

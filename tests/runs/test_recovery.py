@@ -13,7 +13,7 @@ from assay.backends.stores.open import open_store
 from assay.ports import Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, heartbeat
 from support.workflows import ME, House
 
 ABC = suite_of(*(golden(name, name.upper(), name) for name in "abc"))
@@ -112,9 +112,7 @@ async def test_of_two_that_take_runs_up_at_once_one_has_each(opened, caplog):
     agents = [Gated(), Gated()]
     one, two = [await hosted(opened, agent) for agent in agents]
     runs = [await lost(one) for _ in range(6)]
-    await asyncio.gather(
-        one.desk.heartbeat(), two.desk.heartbeat(), two.desk.heartbeat(), one.desk.heartbeat()
-    )
+    await asyncio.gather(heartbeat(one.desk), heartbeat(two.desk), heartbeat(two.desk), heartbeat(one.desk))
     for run in runs:
         assert (await one.desk.wait(run.id)).status == "completed"
         assert await scored(one, run) == dict.fromkeys("abc", 1)
@@ -132,7 +130,7 @@ async def _late(opened, caplog, second):
     await first.reached.wait()
     at_first = conducting(run)
     await one.store.release(run.id, one.desk.executor_id)  # as if it were over
-    await two.desk.heartbeat()
+    await heartbeat(two.desk)
     if second.held:
         await second.reached.wait()
     else:
@@ -166,7 +164,7 @@ async def _twice(opened):
     await first.reached.wait()
     at_first = conducting(run)
     await one.store.release(run.id, one.desk.executor_id)
-    await two.desk.heartbeat()
+    await heartbeat(two.desk)
     await recorded(two, run, 2)
     await second.reached.wait()
     await two.desk.close(seconds=0)
@@ -178,7 +176,7 @@ async def _twice(opened):
 @in_processes
 async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_with(opened, caplog):
     one, first, run, _ = await _twice(opened)
-    await one.desk.heartbeat()  # it is somebody else's, and then nobody's
+    await heartbeat(one.desk)  # it is somebody else's, and then nobody's
     first.may.set()
     ended = await one.desk.wait(run.id)
     assert ended.status == "completed"
@@ -193,7 +191,7 @@ async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
     one.desk.start(claimed)  # before it noticed that it had lost it
     first.may.set()
     await asyncio.wait(at_first)
-    await one.desk.heartbeat()
+    await heartbeat(one.desk)
     assert (await one.desk.wait(run.id)).status == "completed"
     assert await scored(one, run) == dict.fromkeys("abc", 1)
     await one.desk.close()
@@ -209,7 +207,7 @@ async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, 
     told = await one.desk.cancel(run.id, TENANT, timeout=0.05)
     assert told.status == (await two.store.run(run.id)).status == "cancelling"
     await one.store.release(run.id, one.desk.executor_id)  # as if its process were gone
-    await two.desk.heartbeat()
+    await heartbeat(two.desk)
     assert (await two.desk.wait(run.id)).status == "cancelled"
     first.may.set()
     await asyncio.gather(one.desk.close(), two.desk.close())

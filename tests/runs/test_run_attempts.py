@@ -19,7 +19,7 @@ from assay.backends.stores.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, heartbeat
 from support.workflows import ME, House
 from test_runs import Room
 
@@ -216,7 +216,7 @@ def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, 
                 assert [run.takeovers for run in waiting] == [2] * many
                 (conducted,) = desk._conductors
                 await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
-                await desk.heartbeat()
+                await heartbeat(desk)
             assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
             await desk.close()
 
@@ -357,7 +357,7 @@ def test_a_process_that_paused_does_not_count_as_lost(where, tmp_path):
                 await executes(store, run.id, desk.executor_id, ["unit 0"])
                 assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
                 desk.conduct(claimed)
-                await desk.heartbeat()
+                await heartbeat(desk)
                 await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
                 assert (await store.run(run.id)).takeovers == 0
                 await store.release(run.id, f"another-{at}")

@@ -13,7 +13,7 @@ from assay.runs import delegation
 from assay.runs.delegation import DelegatingExecutor
 from assay.runs.worker_registry import WorkerRegistry
 from assay.version import __version__, is_older
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, heartbeat
 from support.workers.runs import Logged
 from test_runs import Room
 
@@ -67,7 +67,7 @@ def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in
         await worker.desk.open()
         done = await worker.desk.wait(older)
         assert (done.status, done.metadata[REQUIRED_VERSION]) == ("completed", "0.0.1")
-        await worker.desk.heartbeat()
+        await heartbeat(worker.desk)
         assert [(run.status, run.takeovers) for run in [await store.run(id) for id in newer]] == [
             ("pending", 0)
         ] * 3

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from assay.errors import MissingExtra
 from assay.stats import distributions
-from assay.stats.distributions import student_quantile
+from assay.stats.distributions import normal_tail, student_quantile
 from assay.stats.holm import excludes_zero, holm
-from assay.stats.paired import PairedResult, PairedSample, agreeing_limits, paired_interval
+from assay.stats.paired import PairedResult, PairedSample, agreeing_limits
 from assay.stats.power import sensitivity
 from assay.stats.sign_flip import SignFlip, sign_flip_p
-from assay.stats.tango import mcnemar_p, tango_interval, tango_p, tango_score
+from assay.stats.tango import mcnemar_p, tango_interval, tango_score
 from assay.stats.tost import tost_p
 from assay.stats.unmeasured import unmeasured_bounds
 from assay.stats.verdict import interval_verdict, verdict
@@ -44,6 +44,11 @@ def test_published_score_intervals(gains, losses, cases, level, low, high, digit
     found = tango_interval(gains, losses, cases, level)
     assert round(found[0], digits) == low
     assert high is None or round(found[1], digits) == high
+
+
+def tango_p(gains, losses, cases, difference=0.0):
+    """The two-sided p of a true difference: the test that `tango_interval` inverts."""
+    return min(1.0, 2 * normal_tail(abs(tango_score(gains, losses, cases, difference))))
 
 
 def test_published_tests_of_paired_rates():
@@ -142,16 +147,16 @@ def test_sign_flips_agree_with_scipy():
     ],
 )
 def test_degenerate_samples_have_an_answer(before, after, method, low, high, p_value):
-    found = paired_interval(before, after)
+    found = PairedSample.of(before, after).interval()
     assert (found.method, found.n) == (method, len(before))
     assert (found.low, found.high, found.p_value) == pytest.approx((low, high, p_value), abs=6e-4)
 
 
 def test_without_a_span_equal_differences_have_no_interval():
-    found = paired_interval([3.0] * 40, [3.0] * 40, span=None)
+    found = PairedSample.of([3.0] * 40, [3.0] * 40, span=None).interval()
     assert (found.low, found.high, found.p_value) == (None, None, 1)
     assert verdict(found, margin=1) == "not enough data"
-    assert paired_interval([3.0, 1.0], [4.0, 1.5], span=None).low is None
+    assert PairedSample.of([3.0, 1.0], [4.0, 1.5], span=None).interval().low is None
 
 
 @pytest.mark.parametrize("size", [1, 2, 6, 14, 15, 40])
@@ -312,7 +317,7 @@ def test_a_verdict_that_unmeasured_cases_could_turn_is_not_enough_data():
         (lambda: verdict(PairedSample().interval(), 0), "margin: expected a number above 0"),
         (lambda: tost_p(PairedSample(), -1), "margin: expected a number above 0"),
         (lambda: SignFlip([0.1] * 21), "expected 1 to 20 cases, got 21"),
-        (lambda: paired_interval([1], [1, 2]), "argument 2 is longer"),
+        (lambda: PairedSample.of([1], [1, 2]), "argument 2 is longer"),
     ],
 )
 def test_bad_input_is_refused(call, message):

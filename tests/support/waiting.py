@@ -16,6 +16,12 @@ def wait_until(fact, told=lambda: ""):
     return value
 
 
+async def heartbeat(executor):
+    """What an executor does at its next heartbeat, now."""
+    await executor._renew_leases()
+    await executor._adopt()
+
+
 async def until(fact, told=lambda: ""):
     """The same for a loop that must go on meanwhile."""
     end, pauses = time.monotonic() + PATIENCE, growing()

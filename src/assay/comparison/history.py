@@ -58,13 +58,6 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     erased: bool = False
 
 
-class HistoryPage(Struct, frozen=True, kw_only=True):
-    """Some rows; `position` continues, None: there are no more."""
-
-    rows: list[HistoryRow]
-    position: Position | None = None
-
-
 Deployments = Mapping[tuple[str, str], DeploymentState]  # by agent id and version
 
 

@@ -314,11 +314,6 @@ class RunExecutor:
             await asyncio.sleep(self._pace.seconds)
             await run_guarded("adoption", self._adopt(), EnvironmentFailure)
 
-    async def heartbeat(self) -> None:
-        """Renew the leases, and adopt runs without a holder."""
-        await self._renew_leases()
-        await self._adopt()
-
     async def _renew_leases(self) -> None:
         """Renew the leases held here. Stop conducting a run that another process holds by now."""
         mine = list(self._conductors.items())  # a run that starts meanwhile is not in the answer

@@ -6,9 +6,8 @@ undefined.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import sqrt
-from typing import Any
 
 from msgspec import Struct
 
@@ -86,24 +85,15 @@ def krippendorff_alpha(cases: Iterable[Sequence[Hashable]]) -> Agreement:
 
     A case with fewer than two answers has no pairs and does not count.
     """
-    return _alpha(cases, _unequal_pairs)
-
-
-def interval_alpha(cases: Iterable[Sequence[float]]) -> Agreement:
-    """Krippendorff's alpha for numbers: a disagreement counts with the square of the difference."""
-    return _alpha(cases, _squared_pairs)
-
-
-def _alpha(cases: Iterable[Sequence[Any]], disagreement: Callable[[Mapping[Any, int]], float]) -> Agreement:
     within = 0.0
-    totals = Counter[Any]()
+    totals = Counter[Hashable]()
     counted = agreeing = pairs = 0
     for answers in cases:
         size = len(answers)
         if size < 2:
             continue
         counts = Counter(answers)
-        within += disagreement(counts) / (size - 1)
+        within += _unequal_pairs(counts) / (size - 1)
         agreeing += sum(many * (many - 1) for many in counts.values())
         pairs += size * (size - 1)
         totals.update(counts)
@@ -112,18 +102,11 @@ def _alpha(cases: Iterable[Sequence[Any]], disagreement: Callable[[Mapping[Any, 
         return Agreement(None, None, 0, reason=NO_PAIRS)
     if len(totals) == 1:
         return Agreement(None, 1.0, counted, reason=ONE_CATEGORY)
-    chance = disagreement(totals) / (sum(totals.values()) - 1)
+    chance = _unequal_pairs(totals) / (sum(totals.values()) - 1)
     return Agreement(1 - within / chance, agreeing / pairs, counted)
 
 
-def _unequal_pairs(counts: Mapping[Any, int]) -> float:
+def _unequal_pairs(counts: Mapping[Hashable, int]) -> int:
     """The number of ordered pairs of unequal answers."""
     size = sum(counts.values())
     return size * size - sum(many * many for many in counts.values())
-
-
-def _squared_pairs(counts: Mapping[Any, int]) -> float:
-    """The sum of the squared differences of all ordered pairs."""
-    size = sum(counts.values())
-    mean = sum(value * many for value, many in counts.items()) / size
-    return 2 * size * sum(many * (value - mean) ** 2 for value, many in counts.items())

@@ -252,10 +252,3 @@ _LIMITS = {
     "t": _student,
     "equal-differences": _equal_differences,
 }
-
-
-def paired_interval(
-    before: Sequence[float], after: Sequence[float], *, level: float = LEVEL, span: float | None = 1.0
-) -> PairedResult:
-    """The difference of two runs with one trial per case, from the values of the same cases in the same order."""
-    return PairedSample.of(before, after, span=span).interval(level)

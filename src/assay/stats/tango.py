@@ -8,7 +8,7 @@ Statistics in Medicine 17 (1998), equations 24 to 26. The interval is valid with
 from collections.abc import Callable
 from math import sqrt
 
-from assay.stats.distributions import binomial_cdf, normal_quantile, normal_tail
+from assay.stats.distributions import binomial_cdf, normal_quantile
 
 ROUNDS = 80  # limit of the bisection, which ends at the precision of a float
 
@@ -29,11 +29,6 @@ def tango_score(gains: int, losses: int, cases: int, difference: float) -> float
     share = (sqrt(max(0.0, linear * linear - 8 * cases * constant)) - linear) / (4 * cases)
     variance = cases * (2 * share + difference * (1 - difference))
     return deviation / sqrt(variance) if variance > 0 else (1 if deviation > 0 else -1) * float("inf")
-
-
-def tango_p(gains: int, losses: int, cases: int, difference: float = 0.0) -> float:
-    """The two-sided p of a true difference: the test that `tango_interval` inverts."""
-    return min(1.0, 2 * normal_tail(abs(tango_score(gains, losses, cases, difference))))
 
 
 def mcnemar_p(gains: int, losses: int) -> float:

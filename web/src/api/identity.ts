@@ -36,9 +36,3 @@ export function useIdentity(): Identity | undefined {
     staleTime: Infinity,
   }).data;
 }
-
-/** Whether the key has a scope. Until the server has answered: yes; the server decides in the end. */
-export function useScope(scope: string): boolean {
-  const identity = useIdentity();
-  return identity === undefined || identity.scopes.includes(scope);
-}

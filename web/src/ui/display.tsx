@@ -1,13 +1,12 @@
 /** What a screen shows: chips, intervals, progress, content, and the empty, loading and broken states. */
 import "./display.css";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import { ApiError, reportSource } from "~/api/client";
 import type { Score } from "~/api/runs";
 import { formatAddress } from "~/state/address";
 import { Button, CopyButton } from "./controls";
 import { MISSING } from "./format";
 import { Icon, type IconName } from "./icons";
-import { VisibleText } from "./VisibleText";
 
 export type Tone = "pass" | "fail" | "warn" | "live" | "mute";
 
@@ -235,28 +234,5 @@ export function Loading({ label = "Loading", lines = 4 }: { label?: string; line
         <div key={index} className="skeleton" style={{ width: `${92 - ((index * 23) % 48)}%` }} />
       ))}
     </div>
-  );
-}
-
-const SHOWN = 20_000; // characters at first; a megabyte of text would stop the tab
-
-/**
- * Content of a run: an input, an output, a reason. It is shown as text and never as HTML.
- * Invisible characters are named, the direction of the text is its own, and a long text opens by a button.
- */
-export function ContentText({ text, limit = SHOWN, className }: { text: string; limit?: number; className?: string }) {
-  const [shown, setShown] = useState(limit);
-  const cut = text.length > shown;
-  return (
-    <>
-      <pre className={`content-text ${className ?? ""}`} dir="auto">
-        <VisibleText text={cut ? text.slice(0, shown) : text} />
-      </pre>
-      {cut && (
-        <Button size="small" onClick={() => setShown(shown + 100_000)}>
-          {`Show more (${(text.length - shown).toLocaleString("en-US")} characters)`}
-        </Button>
-      )}
-    </>
   );
 }

@@ -4,7 +4,6 @@ content.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -86,8 +85,3 @@ def row_of(
 
 def _cell(counts: Counter[str]) -> CheckCell:
     return CheckCell(**{word: counts[letter] for letter, word in WORDS.items()})
-
-
-def column_labels(labels: Sequence[str]) -> list[dict[str, int | str]]:
-    """The columns of a table as the wire has them."""
-    return [{"index": at, "label": label} for at, label in enumerate(labels)]

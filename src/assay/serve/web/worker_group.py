@@ -58,7 +58,7 @@ class WorkerMember:
 
     def __init__(self, group: WorkerGroup, index: int) -> None:
         self.group, self.index = group, index
-        self._cells, self._first, self._stride = group.cells, index * group.stride, group.stride
+        self._cells, self._first = group.cells, index * group.stride
         self._others = [at * group.stride for at in range(group.size) if at != index]
         self._mask = group.capacity - 1
         self._entries: dict[str, int] = {}  # the place of each active tenant in the own row

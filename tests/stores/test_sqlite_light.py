@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import inspect
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from assay.backends.ciphers.keyring import KeyRing, read_keys
 from assay.backends.stores import insertion, sql_writer, tables
 from assay.backends.stores import sqlite_statements as statements
 from assay.backends.stores.open import open_light_store, open_store
+from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.sqlite_light import LightStore, open_light
 from assay.errors import EnvironmentFailure, MissingExtra
 from assay.ports import (
@@ -31,6 +33,7 @@ from assay.ports import (
     RunQuery,
     RunUpdate,
     Secret,
+    Store,
     Transaction,
 )
 from assay.ports.audit import AuditEntry
@@ -344,3 +347,18 @@ async def test_run_list_and_show_load_no_sqlalchemy(file):
     assert (done.returncode, done.stderr) == (0, "")
     assert "tasks 1 of 1 passed" in done.stdout
     assert done.stdout.count("pending") == 1
+
+
+async def test_a_misspelled_method_is_none(file):
+    light = open_light(f"sqlite:///{file}", unexpected)
+    assert light is not None
+    with pytest.raises(AttributeError, match="'LightStore' object has no attribute 'rnu'"):
+        await light.rnu("r")  # pyright: ignore[reportAttributeAccessIssue]
+    await light.close()
+
+
+def test_both_forms_have_the_methods_of_a_store_with_the_same_parameters():
+    for name in (name for name in dir(Store) if not name.startswith("_")):
+        parameters = inspect.signature(getattr(Store, name)).parameters
+        for form in (LightStore, SqlStore):
+            assert inspect.signature(getattr(form, name)).parameters.keys() == parameters.keys(), name

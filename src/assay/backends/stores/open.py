@@ -1,7 +1,7 @@
 """Opens a store by its address. To add a store, add a row to STORES."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import UsageError
@@ -41,7 +41,7 @@ async def open_light_store(address: str, *, cipher: Cipher | None = None) -> Sto
             from assay.backends.stores.sqlite_light import open_light  # deferred import: only commands use it
         except ModuleNotFoundError as error:
             raise missing_extra("a store", "store", error=error) from error
-        light: Any = open_light(address, whole)
+        light = open_light(address, whole)
         if light is not None:
             return light
     return await whole()

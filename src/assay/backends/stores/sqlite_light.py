@@ -30,6 +30,7 @@ from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER
 from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks, portions
 from assay.backends.stores.sqlite_schema import create_schema, make_private
 from assay.backends.stores.sqlite_writer import LightWriter
+from assay.backends.stores.whole_store import WholeStoreMethods
 from assay.ports import (
     CLOSED,
     CaseBlock,
@@ -97,7 +98,7 @@ def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) 
     return None
 
 
-class LightStore:
+class LightStore(WholeStoreMethods):
     """A Store. `open_store` opens the whole one when it is needed."""
 
     def __init__(self, connection: sqlite3.Connection, open_store: OpenStore, clock: Clock) -> None:
@@ -109,16 +110,6 @@ class LightStore:
         self._whole: Store | None = None
         self._opening = asyncio.Lock()
         self._commits = self._bytes = 0
-
-    def __getattr__(self, name: str) -> Any:
-        """A method of the whole store."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        async def method(*arguments: Any, **options: Any) -> Any:
-            return await getattr(await self._store(), name)(*arguments, **options)
-
-        return method
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
         def read() -> Run | None:
@@ -298,9 +289,6 @@ class LightStore:
 
     async def release(self, run: str, holder: str) -> None:
         await self._write(lambda: self._writer.release(run, holder), lambda store: store.release(run, holder))
-
-    async def forgive(self, run: str, holder: str) -> None:
-        await (await self._store()).forgive(run, holder)
 
     async def close(self) -> None:
         await self._notifier.close()

@@ -7,10 +7,11 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, bindparam, delete, select, text, tuple_, update
+from sqlalchemy import Connection, Engine, Table, delete, select, text, tuple_
 from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries
+from assay.backends.stores import sqlite_statements as statements
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.audit_log import AuditChain, Lanes
 from assay.backends.stores.codec import RecordCodec
@@ -30,7 +31,6 @@ from assay.backends.stores.row_values import (
     run_row,
 )
 from assay.backends.stores.schema import BUSY_SECONDS
-from assay.backends.stores.sqlite_statements import CHANGING_DOCUMENT, CHANGING_RUN
 from assay.backends.stores.tables import (
     audit,
     audit_heads,
@@ -51,17 +51,8 @@ from assay.ports.audit import AuditEntry, AuditRecord
 
 Outcome = rules.Outcome
 
-_UPDATE_RUN = (
-    update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in CHANGING_RUN})
-)
-_REMOVE_NAME = update(runs).where(runs.c.id == bindparam("b_id"), runs.c.name != "").values(name="")
-_NAMED = (
-    documents.c.tenant == bindparam("b_tenant"),
-    documents.c.kind == bindparam("b_kind"),
-    documents.c.key == bindparam("b_key"),
-)
-_UPDATE_DOCUMENT = update(documents).where(*_NAMED).values({c: bindparam(c) for c in CHANGING_DOCUMENT})
-_DELETE_DOCUMENT = delete(documents).where(*_NAMED)
+_UPDATE_RUN, _REMOVE_NAME = text(statements.UPDATE_RUN), text(statements.REMOVE_NAME)
+_UPDATE_DOCUMENT, _DELETE_DOCUMENT = text(statements.UPDATE_DOCUMENT), text(statements.DELETE_DOCUMENT)
 
 # PostgreSQL's clock, so that leases mean the same on every machine; and the name of the transaction, to ask after it
 _BEGUN = text(
@@ -83,8 +74,9 @@ class SqlWriter:
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = AuditChain()
         self.lock_busy = False  # at the last `write_on_loop`
+        mark = "%s" if engine.dialect.name == "postgresql" else "?"
         self._insert = {
-            table: Insertion(table, engine.dialect)
+            table: Insertion(table.name, mark=mark)
             for table in (runs, events, evidence, documents, case_blocks, audit, audit_heads)
         }
 

@@ -1,7 +1,8 @@
 # ruff: noqa: S608  # the parts of statements are constants here; values are parameters
 """
-The statements that write to SQLite, as text. It needs no SQLAlchemy. A test compares them with what SQLAlchemy makes of
-the tables.
+The statements that write a transaction, as text: for both forms of the SQLite store, and for PostgreSQL.
+
+It needs no SQLAlchemy. A test compares the columns with the tables of `tables.py`.
 """
 
 COLUMNS = {  # of the tables that a transaction writes
@@ -24,12 +25,14 @@ CHANGING_RUN = (
 CHANGING_DOCUMENT = ("version", "updated", "coding", "key_id", "data")
 
 
-def _insertion(table: str) -> str:
+def insertion(table: str, *, rows: int = 1, mark: str = "?") -> str:
+    """Insert rows. `mark` stands for a value in the syntax of the driver."""
     columns = COLUMNS[table]
     over = ", ".join(f'"{name}" = excluded."{name}"' for name in columns)
     anyway = f" ON CONFLICT (tenant, lane) DO UPDATE SET {over}" if table == "audit_heads" else ""
     names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))}){anyway}"
+    row = f"({', '.join([mark] * len(columns))})"
+    return f"INSERT INTO {table} ({names}) VALUES {', '.join([row] * rows)}{anyway}"
 
 
 def _changes(columns: tuple[str, ...]) -> str:
@@ -38,7 +41,7 @@ def _changes(columns: tuple[str, ...]) -> str:
 
 _NAMED = 'documents.tenant = :b_tenant AND documents.kind = :b_kind AND documents."key" = :b_key'
 
-INSERT = {table: _insertion(table) for table in COLUMNS}
+INSERT = {table: insertion(table) for table in COLUMNS}
 UPDATE_RUN = f"UPDATE runs SET {_changes(CHANGING_RUN)} WHERE runs.id = :b_id"
 REMOVE_NAME = "UPDATE runs SET name='' WHERE runs.id = :b_id AND runs.name != ''"
 UPDATE_DOCUMENT = f"UPDATE documents SET {_changes(CHANGING_DOCUMENT)} WHERE {_NAMED}"

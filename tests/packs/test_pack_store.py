@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.suite_refs import SuiteResolver
@@ -16,7 +14,6 @@ from assay.errors import Conflict, EnvironmentFailure, InvalidRequest, NotFound
 from assay.packs.integrity import hex_digest
 from assay.packs.pack import Pack
 from assay.packs.store import AGENT, FILE, PACK, SUITE, PackStore
-from assay.packs.versions import precedence
 from assay.ports import PutDocument, Transaction
 from support.packs import agent_of, built, files_of, reader, suite_document
 
@@ -226,16 +223,6 @@ async def test_a_stored_file_that_was_changed_is_not_used(store):
     await store.commit(Transaction(documents=[edit]))
     with pytest.raises(EnvironmentFailure, match=r"evals/bot\.json in the store does not have the digest"):
         await SuiteResolver(SuiteStore(store), packs).resolve("acme", EVALS)
-
-
-ORDER = ["0.9.0", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",
-         "1.0.0", "1.0.1", "1.10.0"]  # fmt: skip  # the order of semver.org
-
-
-@given(st.sampled_from(range(len(ORDER))), st.sampled_from(range(len(ORDER))))
-def test_versions_have_the_order_of_semver(one, two):
-    assert (precedence(ORDER[one]) < precedence(ORDER[two])) == (one < two)
-    assert precedence(ORDER[one] + "+build") == precedence(ORDER[one])
 
 
 async def test_a_run_of_the_version_before_is_read():

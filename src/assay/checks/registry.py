@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Self, TypeGuard
 
-from assay.checks import versions
 from assay.checks.checker import Checker
 from assay.checks.function_check import FunctionCheck, function_checker, is_function
 from assay.checks.installed import installed_entry_points
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
 from assay.ports.import_code import import_object
+from assay.protocol.versions import Precedence, is_version, newest, precedence
 
 
 class Registry:
@@ -24,9 +24,7 @@ class Registry:
     ) -> None:
         self._deferred = dict(deferred or {})
         # in the order in which they were given, whenever each is imported
-        self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {
-            name: {} for name in self._deferred
-        }
+        self._by_type: dict[str, dict[Precedence, type[Checker]]] = {name: {} for name in self._deferred}
         for checker in checkers:
             self._add(checker)
 
@@ -63,20 +61,21 @@ class Registry:
         if not by_version:
             raise UnknownCheck(f"{path}.type".lstrip("."), type, version, self.types)
         if version is None:
-            return by_version[versions.newest(by_version)]
-        lowest = versions.parse(version)
-        if lowest is None:
+            return by_version[newest(by_version)]
+        if not is_version(version):
             raise InvalidRequest(
                 Problem(
                     f"{path}.version".lstrip("."),
                     f"expected a semantic version such as '1.0.0', got {version[:100]!r}",
                 )
             )
-        compatible = [one for one in by_version if one[0] == lowest[0] and one >= lowest]
+        lowest = precedence(version)
+        (major, *_), *_ = lowest
+        compatible = [one for one in by_version if one[0][0] == major and one >= lowest]
         if not compatible:
             available = [f"{one.type}@{one.version}" for one in by_version.values()]
             raise UnknownCheck(f"{path}.version".lstrip("."), type, version, available)
-        return by_version[versions.newest(compatible)]
+        return by_version[newest(compatible)]
 
     def _load(self, name: str) -> None:
         """Import the check of this type if that is still to be done. Threads that do it at once agree."""
@@ -84,9 +83,7 @@ class Registry:
         if spec is not None:
             module, _, attribute = spec.partition(":")
             checker: type[Checker] = getattr(import_module(module), attribute)
-            version = versions.parse(checker.version)
-            assert version is not None
-            self._by_type.setdefault(name, {}).setdefault(version, checker)
+            self._by_type.setdefault(name, {}).setdefault(precedence(checker.version), checker)
             self._deferred.pop(name, None)
 
     def _add(self, checker: type[Checker]) -> None:
@@ -95,8 +92,7 @@ class Registry:
         name = f"{checker.__module__}:{checker.__qualname__}"
         if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"{name} has no `type`: give it one, such as type = 'polite'")
-        version = versions.parse(checker.version)
-        if version is None:
+        if not is_version(checker.version):
             raise UsageError(
                 f"{name} has version {checker.version!r}: expected a semantic version such as '1.0.0'"
             )
@@ -108,7 +104,7 @@ class Registry:
             raise UsageError(f"{name}: {wrong}") from None
         self._load(checker.type)
         by_version = self._by_type.setdefault(checker.type, {})
-        other = by_version.setdefault(version, checker)
+        other = by_version.setdefault(precedence(checker.version), checker)
         if other is not checker:
             raise UsageError(
                 f"{name} and {other.__module__}:{other.__qualname__} are both {checker.type}@{checker.version};"

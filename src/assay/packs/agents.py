@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from assay.packs.store import PackStore
-from assay.packs.versions import precedence
 from assay.ports.agents import Agent
 from assay.protocol.agents import AgentCard
 from assay.protocol.manifest import AgentDefinition
+from assay.protocol.versions import precedence
 from assay.workers.threads import in_thread
 
 

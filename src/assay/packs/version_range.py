@@ -6,7 +6,7 @@ between them.
 import re
 from typing import NamedTuple
 
-from assay.packs.versions import Precedence, precedence
+from assay.protocol.versions import Precedence, precedence
 
 LONGEST = 256  # characters of a range
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.errors import EnvironmentFailure
-from assay.packs.versions import Precedence, precedence
 from assay.ports import Document, Store
 from assay.protocol.deployments import AgentDeployment, State
+from assay.protocol.versions import Precedence, precedence
 
 KIND = "deployment"
 FULL = 100  # percent

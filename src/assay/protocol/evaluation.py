@@ -6,12 +6,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from assay.protocol.json_types import JSON
+from assay.protocol.versions import SEMVER
 
-SEMVER = (  # as the text has it (FEP 5.1)
-    r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
-    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
-)
 # For the JSON Schema only: values are validated elsewhere, with better messages.
 Version = Annotated[str, Meta(extra_json_schema={"pattern": SEMVER})]
 Id = Annotated[str, Meta(extra_json_schema={"minLength": 1})]

@@ -12,7 +12,7 @@ ORDER = [  # of semver.org
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "two"), pairwise(ORDER))
+@pytest.mark.parametrize(("one", "two"), [*pairwise(ORDER)])
 def test_versions_have_the_order_of_semver(one, two):
     assert precedence(one) < precedence(two)
     assert precedence(f"{one}+build") == precedence(one)

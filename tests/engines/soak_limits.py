@@ -62,6 +62,7 @@ def test_a_429_of_one_worker_silences_all_of_them(zygote, tmp_path):
     with workers(zygote, tmp_path, max_concurrency=12) as (fleet, provider):
         submit(fleet, "calls", 300, ",".join(["slow:0.2"] * before + [f"429:{pause}", "slow:0.2"]))
         assert set(fleet.wait().values()) == {"completed"}
+        counts = fleet.counts()
     refused = provider.seen[before].at
     assert {sender(one) for one in provider.seen[:before]} == {f"worker-{at}" for at in range(3)}
     since = [one.at - refused for one in provider.seen if one.at > refused]
@@ -69,9 +70,10 @@ def test_a_429_of_one_worker_silences_all_of_them(zygote, tmp_path):
     early = [seconds for seconds in since if seconds <= GRACE]
     resumed = min(seconds for seconds in since if seconds > GRACE)
     said = f"{len(early)} requests within {max(early, default=0):.2f} s of the 429, then none until {resumed:.2f} s"
-    print(f"\n{said}")  # noqa: T201
+    print(f"\n{said}; {len(provider.seen)} requests, the workers say {counts}")  # noqa: T201
     assert not late, late
-    assert len(provider.seen) == 301
+    again = counts["repeated"] + counts["refused"]  # of workers that stood still for a lease
+    assert 301 <= len(provider.seen) <= 301 + again
 
 
 @pytest.mark.parametrize("limit", [5, 2])

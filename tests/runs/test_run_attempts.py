@@ -19,7 +19,7 @@ from assay.backends.stores.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server
-from support.waiting import PATIENCE, heartbeat
+from support.waiting import PATIENCE, heartbeat, wait_until
 from support.workflows import ME, House
 from test_runs import Room
 
@@ -86,7 +86,7 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
         async with opened(address) as store:
             left, run = await kind(store)
             await lose(store, run.id, 3)
-            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
+            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
             await desk.open()
             ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
             await desk.close()
@@ -179,6 +179,57 @@ def test_a_run_is_lost_by_one_unit_and_not_by_the_number_of_deaths(zygote, where
             assert "while they executed unit 5 (from case 6) (" in run.metadata["error"]
 
 
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("preparing", "grace", "ends"),
+    [("paused", 10 * PATIENCE, "completed"), ("killed", 0.5, "process_lost")],
+    ids=["pauses", "kills"],
+)
+def test_a_run_whose_preparing_only_pauses_its_process_is_not_lost(
+    zygote, where, preparing, grace, ends, tmp_path
+):
+    """Three processes are lost while they prepare the run. The fourth waits for those that come back."""
+    log = tmp_path / "log"
+    log.touch()
+    with database(where, tmp_path) as address, contextlib.ExitStack() as ending:
+
+        def live(preparing=""):
+            process = zygote.start(
+                address, "3", "prompt", "prepared", folder=TESTS, target="support.workers.runs:work",
+                environ={"RUNS_LOG": str(log), "RUNS_LEASE": "0.5", "RUNS_ATTEMPTS": "3",
+                         "RUNS_GRACE": str(grace), "RUNS_PREPARING": preparing},
+            )  # fmt: skip
+            ending.callback(process.communicate)
+            ending.callback(process.kill)
+            return process
+
+        async def found():
+            async with opened(address) as store:
+                (run,) = await store.runs(RunQuery())
+                return run
+
+        lost = []
+        for many in (1, 2, 3):
+            lost.append(live(preparing))
+            wait_until(lambda many=many: log.read_text().split() == [preparing] * many)
+        if preparing == "killed":
+            assert [one.wait(PATIENCE) for one in lost] == [-signal.SIGKILL] * 3
+        last = live()
+        if preparing == "paused":
+            wait_until(lambda: asyncio.run(found()).takeovers == 3)
+            Path(f"{log}.go").touch()
+            assert [one.wait(PATIENCE) for one in lost] == [0, 0, 0]
+        assert last.wait(PATIENCE) == 0
+        run = asyncio.run(found())
+        if ends == "completed":
+            assert run.status == "completed", run.metadata
+        else:
+            assert (run.status, run.metadata["code"]) == ("failed", ends)
+            assert (
+                "3 processes in a row died or hung while they executed its start (" in run.metadata["error"]
+            )
+
+
 def recorded(executor, store):
     """What the executor does from now on: `start` and `release`, in order."""
     done: list[str] = []
@@ -236,6 +287,33 @@ DEATHS = [
     ([ANY, [], []], [1, 1, 1]),
     ([ANY, ["a"], ["b"]], [1, 2, 1]),
 ]
+LIVES = [  # what each process says in turn that it executes, until it is lost
+    ([[["start"], [], ["a"]], [["start"], [], ["a"]]], [1, 2]),
+    ([[["start"]], [["start"], []], [["start"]], [["start"], []]], [1, 0, 1, 0]),
+    ([[["start"]], [["start"]], [["start"], []], [["start"]]], [1, 2, 0, 1]),
+    ([[["a", "b"]], [["a", "b"], ["b"]], [["b"]]], [1, 2, 3]),
+    ([[["a"]], [["a"], ["b"]], [["a"]]], [1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_a_unit_that_has_ended_has_no_losses(where, tmp_path):
+    """A later process ended it and went on, so it is not what ended the processes before."""
+
+    async def main(address):
+        async with opened(address) as store:
+            for run, (lives, wanted) in enumerate(LIVES):
+                opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
+                await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
+                counts = []
+                for at, said in enumerate(lives):
+                    for units in said:
+                        await executes(store, f"r{run}", str(at), units)
+                    counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
+                assert counts == wanted, lives
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
@@ -378,10 +456,10 @@ def test_only_another_process_is_forgiven_and_never_below_zero(where, tmp_path):
                 await store.claim("r", holder, seconds=-1)
                 await executes(store, "r", holder, ["unit"])
             counts = []
-            for holder in ("c", "b", "b"):
+            for holder in ("d", "x", "c", "c", "b", "b"):  # d holds it, and x never did
                 await store.forgive("r", holder)
                 counts.append((await store.run("r")).takeovers)
-            assert counts == [1, 0, 0]
+            assert counts == [2, 2, 1, 1, 0, 0]
             await store.forgive("none", "b")
 
     with database(where, tmp_path) as address:

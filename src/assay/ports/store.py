@@ -30,7 +30,7 @@ ERASED_BY = "erasedBy"  # beside it: `RETENTION` or `DELETION`; absent, if a per
 EXECUTING = (
     "executing"  # in the metadata of an active run: the units that its holder executes; absent: not known
 )
-LOSSES = "losses"  # and how many holders in a row died while they executed each unit
+LOSSES = "losses"  # and the holders in a row that were lost while they executed each unit
 ANY_UNIT = ""  # the name in LOSSES for a death during which the units were not known
 RETENTION = "retention"
 DELETION = "deletion"  # of all content of the tenant
@@ -347,8 +347,8 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
 
     async def forgive(self, run: str, holder: str) -> None:
         """
-        `holder` has lost this run to another and is alive: it had paused, so the takeover does not count as a lost
-        process.
+        `holder` has lost this run to another and is alive: it had paused, so what it lost does not count. Other losses
+        of the run stay.
         """
         ...
 

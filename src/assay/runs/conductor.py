@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from assay.errors import Conflict, EnvironmentFailure, Refusal
@@ -17,6 +18,7 @@ from assay.workers import batch
 from assay.workers.threads import off_loop
 
 CUT_SHORT = 2.5  # seconds that units have to return after a cancel
+LOOK = 1.0  # seconds between looks for a process that comes back
 LOST = "process_lost"  # the error code of a run that is not tried again
 
 
@@ -31,10 +33,14 @@ class Conductor:
         run: Run,
         holder: str,
         attempts: int | None = None,
+        grace: float = 0.0,
     ) -> None:
-        """`attempts`: how many processes in a row may die with the same unit before the run fails; None: any number."""
+        """
+        `attempts`: how many processes in a row may die with the same unit before the run fails; None: any number.
+        `grace`: the seconds before that in which one of them may come back, because it had only paused.
+        """
         self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
-        self._attempts = attempts
+        self._attempts, self._grace = attempts, grace
         self._executing = ExecutingUnits(store, run, holder, kind.unit_name, attempts)
         self._stopped = asyncio.Event()
         self._draining = self._write_failed = False
@@ -108,6 +114,9 @@ class Conductor:
             )
             return
         if self._attempts is not None and self._run.takeovers >= self._attempts:
+            if await self._is_forgiven(self._attempts):
+                await self._store.release(self._run.id, self._holder)  # it is adopted as any other
+                return
             await self._fail(
                 f"the run is not tried again: {self._run.takeovers} processes in a row died or hung while they executed"
                 f" {blamed(self._run)} (ASSAY_MAX_RUN_ATTEMPTS)",
@@ -152,6 +161,21 @@ class Conductor:
         await writer.end(ending)
         if ending.status not in CLOSED:  # it waits for a person
             await self._store.release(self._run.id, self._holder)
+
+    async def _is_forgiven(self, attempts: int) -> bool:
+        """Wait for a lost process that had only paused, and return whether the run may be tried again."""
+        clock = asyncio.get_running_loop()
+        until = clock.time() + self._grace
+        while not self._stopped.is_set():
+            run = await self._store.run(self._run.id)
+            if run is not None and run.takeovers < attempts:
+                return True
+            left = until - clock.time()
+            if left <= 0:
+                return False
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), min(left, LOOK))
+        return self._draining
 
     async def _is_cancelled(self) -> bool:
         """

@@ -70,8 +70,8 @@ class ExecutingUnits:
 
 def suspects(run: Run) -> list[str]:
     """The units that were executed each time when the run lost its process."""
-    losses: dict[str, int] = run.metadata.get(LOSSES, {})
-    return [unit for unit, count in losses.items() if count >= run.takeovers and unit != ANY_UNIT]
+    losses: dict[str, list[str]] = run.metadata.get(LOSSES, {})
+    return [unit for unit, lost in losses.items() if len(lost) >= run.takeovers and unit != ANY_UNIT]
 
 
 def blamed(run: Run) -> str:

@@ -33,6 +33,10 @@ from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
 from assay.runs.leases import HEARTBEATS, LEASE, Leases
 
+GRACE, GRACE_LEASES = (
+    30.0,
+    3,
+)  # seconds and leases that a run at its limit waits for a process that had only paused
 CLOSING = 2.0  # seconds for each wait for the database while the executor closes
 log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command reports errors itself
@@ -66,11 +70,16 @@ class RunExecutor:
         *,
         lease: float = LEASE,
         attempts: int | None = None,
+        grace: float | None = None,
         adopts: AdoptionPace = AT_HEARTBEATS,
     ) -> None:
-        """`attempts`: how many processes in a row may die with one unit of a run before it fails; None: any number."""
+        """
+        `attempts`: how many processes in a row may die with one unit of a run before it fails; None: any number.
+        `grace`: the seconds that such a run waits for a process that had only paused; None: as long as usual.
+        """
         self.store, self._engine, self._kinds = store, engine, kinds
         self.attempts = attempts
+        self._grace = max(GRACE, GRACE_LEASES * lease) if grace is None else grace
         self.executor_id = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._leases = Leases(store, self.executor_id, lease)
@@ -111,7 +120,9 @@ class RunExecutor:
             self._restart.add(run.id)
             return
         kind = self._kinds[run.kind]
-        conductor = Conductor(self.store, self._engine, kind, run, self.executor_id, self.attempts)
+        conductor = Conductor(
+            self.store, self._engine, kind, run, self.executor_id, self.attempts, self._grace
+        )
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
         if self.on_change is not None:

@@ -3,7 +3,8 @@ A host without a transport, to be killed: `work` with ADDRESS CASES TYPE NAME.
 
 It takes in the evaluation NAME if the store does not have it, says its id, and ends when every run has. Every check it runs
 leaves a line in the file named by RUNS_LOG; the process ends at the check number RUNS_FATAL of type `fated`; what it holds is another's after RUNS_LEASE seconds without a sign of life. A run that
-loses RUNS_ATTEMPTS processes in a row is set aside.
+loses RUNS_ATTEMPTS processes in a row is set aside, after RUNS_GRACE seconds. With RUNS_PREPARING the process ends (`killed`)
+or stands still (`paused`, until the file RUNS_LOG.go is there) while it prepares a run.
 """
 
 import asyncio
@@ -94,16 +95,37 @@ class Stopped(Checker):
         return {}
 
 
+class Prepared(EvaluationKind):
+    """Its process ends or stands still while it prepares a run, before the first unit."""
+
+    async def restore(self, store, run):
+        match os.environ.get("RUNS_PREPARING"):
+            case "killed":
+                log("killed")
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "paused":
+                stand_still(Path(os.environ["RUNS_LOG"] + ".go"))
+        return await super().restore(store, run)
+
+
+def stand_still(go):
+    if not go.exists():
+        log("paused")
+    while not go.exists():
+        time.sleep(0.02)
+
+
 async def main(address: str, cases: int, type: str, name: str) -> None:
     store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
     services, registry = (
         Services(limits=Limits()),
         STANDARD.with_checks([Logged, Prompt, Killed, Fated, Stopped]),
     )
-    kind = EvaluationKind(store, registry, services, ExecutionOptions())
+    kind = Prepared(store, registry, services, ExecutionOptions())
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None
-    desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease, attempts=attempts)
+    grace = float(os.environ.get("RUNS_GRACE", "0"))
+    desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease, attempts=attempts, grace=grace)
     office = EvaluationService(store, registry, services, lease=lease)
     await desk.open()
     if (

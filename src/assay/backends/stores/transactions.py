@@ -178,8 +178,8 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     metadata, takeovers = run.metadata, run.takeovers
     none: list[str] = []
     if run.holder not in (None, holder):
-        executing, losses = metadata.get(EXECUTING), add_loss(metadata)
-        takeovers = takeovers if executing == [] else max(losses.values())
+        executing, losses = metadata.get(EXECUTING), add_loss(metadata, run.holder)
+        takeovers = takeovers if executing == [] else most_losses(losses)
         metadata = {**metadata, EXECUTING: none, LOSSES: losses}
     elif run.holder is None and EXECUTING in metadata:
         metadata = {**metadata, EXECUTING: none}
@@ -189,16 +189,20 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     )
 
 
-def add_loss(metadata: Mapping[str, Any]) -> dict[str, int]:
+def add_loss(metadata: Mapping[str, Any], holder: str) -> dict[str, list[str]]:
     """
-    The losses after a holder died. Only the units that it executed can have ended it; if it executed none, nothing
+    The losses after a holder was lost. Only the units that it executed can have ended it; if it executed none, nothing
     changes.
     """
     executing, losses = metadata.get(EXECUTING), metadata.get(LOSSES, {})
-    before = losses.get(ANY_UNIT, 0)
+    before = losses.get(ANY_UNIT, [])
     if executing is None:
-        return {ANY_UNIT: before + 1}
-    return {unit: losses.get(unit, before) + 1 for unit in executing} or losses
+        return {ANY_UNIT: [*before, holder]}
+    return {unit: [*losses.get(unit, before), holder] for unit in executing} or losses
+
+
+def most_losses(losses: Mapping[str, Sequence[str]]) -> int:
+    return max(map(len, losses.values()), default=0)
 
 
 def claim_leases(
@@ -218,12 +222,18 @@ def claim_leases(
 
 
 def forgive_takeover(run: Run, holder: str) -> Run | None:
-    """The run without its last takeover, if another process holds it."""
-    if run.status not in ACTIVE or run.holder == holder or not run.takeovers:
+    """The run without the losses of this holder, if it has some and another process holds it."""
+    losses: dict[str, list[str]] = run.metadata.get(LOSSES, {})
+    if (
+        run.status not in ACTIVE
+        or run.holder == holder
+        or not any(holder in lost for lost in losses.values())
+    ):
         return None
-    losses = {unit: count - 1 for unit, count in run.metadata.get(LOSSES, {}).items() if count > 1}
+    others = {unit: [one for one in lost if one != holder] for unit, lost in losses.items()}
+    left = {unit: lost for unit, lost in others.items() if lost}
     return msgspec.structs.replace(
-        run, takeovers=run.takeovers - 1, metadata={**run.metadata, LOSSES: losses}
+        run, takeovers=min(run.takeovers, most_losses(left)), metadata={**run.metadata, LOSSES: left}
     )
 
 
@@ -340,37 +350,41 @@ def _check_admission(entry: RunUpdate, run: Run | None) -> Run:
 def _advance(run: Run, entry: RunUpdate, now: datetime) -> Run:
     status = entry.status or run.status
     held = status in ACTIVE
+    metadata = _metadata(run, entry, held=held)
+    takeovers = min(run.takeovers, most_losses(metadata.get(LOSSES, {}))) if held else run.takeovers
     return msgspec.structs.replace(
         run,
         status=status,
-        metadata=_metadata(run, entry, held=held),
+        metadata=metadata,
         started=now if run.started is None and status not in ("pending", "cancelled") else run.started,
         ended=now if status in CLOSED else None,
         events=run.events + len(entry.events),
         holder=run.holder if held else None,
         leased=run.leased if held else None,
         granted=run.granted if held else None,
-        takeovers=0 if held and entry.holder and entry.events else run.takeovers,
+        takeovers=0 if held and entry.holder and entry.events else takeovers,
         facts=run.facts if entry.facts is None else entry.facts,
     )
 
 
 def _metadata(run: Run, entry: RunUpdate, *, held: bool) -> dict[str, Any]:
     """
-    The metadata after an update. Only an active run has executed units and losses; a death of unknown units counts
-    until an event.
+    The metadata after an update. Only an active run has executed units and losses. A unit that has ended did not end
+    its process, so its losses are gone; a death of unknown units counts until an event.
     """
     metadata = run.metadata if entry.metadata is None else entry.metadata
     executing = run.metadata.get(EXECUTING) if entry.executing is None else list(entry.executing)
-    losses: dict[str, int] | None = run.metadata.get(LOSSES)
+    losses: dict[str, list[str]] | None = run.metadata.get(LOSSES)
     if executing is None and losses is None:
         return metadata
     kept = {name: value for name, value in metadata.items() if name not in (EXECUTING, LOSSES)}
     if held and executing is not None:
         kept[EXECUTING] = executing
     if held and losses is not None:
-        drop = ANY_UNIT if entry.holder and entry.events else None
-        kept[LOSSES] = {unit: count for unit, count in losses.items() if unit != drop}
+        ended = {*run.metadata.get(EXECUTING, ())}.difference(executing or ())
+        if entry.holder and entry.events:
+            ended.add(ANY_UNIT)
+        kept[LOSSES] = {unit: lost for unit, lost in losses.items() if unit not in ended}
     return kept
 
 

@@ -445,6 +445,30 @@ def test_a_process_that_paused_does_not_count_as_lost(where, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("back", ["its database was away", "it adopts the run again"])
+def test_a_process_that_comes_back_without_its_conductor_does_not_count_as_lost(where, back, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            left, run = await evaluation(store)
+            await store.release(run.id, (await store.run(run.id)).holder)
+            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
+            for holder in ("dead", desk.executor_id):
+                await store.claim(run.id, holder, seconds=-1)
+                await executes(store, run.id, holder, ["unit 0"])
+            assert (await store.claim(run.id, "another", seconds=-1)).takeovers == 2
+            if back == "its database was away":
+                desk._leases.orphan(run.id)
+                await desk._leases.renew()
+            else:
+                assert await store.claim(run.id, desk.executor_id, seconds=60)
+            found = await store.run(run.id)
+            assert (found.takeovers, found.metadata["losses"]) == (1, {"unit 0": ["dead"]})
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
 def test_only_another_process_is_forgiven_and_never_below_zero(where, tmp_path):
     async def main(address):
         async with opened(address) as store:

@@ -40,4 +40,5 @@ class Leases:
     async def release_orphans(self) -> None:
         for run in list(self._orphans):
             await self.release(run)
+            await self.forgive(run)  # another process may have it by now
             self._orphans.discard(run)

@@ -178,8 +178,9 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
     metadata, takeovers = run.metadata, run.takeovers
     none: list[str] = []
     if run.holder not in (None, holder):
-        executing, losses = metadata.get(EXECUTING), add_loss(metadata, run.holder)
-        takeovers = takeovers if executing == [] else most_losses(losses)
+        losses = without_holder(add_loss(metadata, run.holder), holder)  # this one is alive
+        most = most_losses(losses)
+        takeovers = min(takeovers, most) if metadata.get(EXECUTING) == [] else most
         metadata = {**metadata, EXECUTING: none, LOSSES: losses}
     elif run.holder is None and EXECUTING in metadata:
         metadata = {**metadata, EXECUTING: none}
@@ -199,6 +200,11 @@ def add_loss(metadata: Mapping[str, Any], holder: str) -> dict[str, list[str]]:
     if executing is None:
         return {ANY_UNIT: [*before, holder]}
     return {unit: [*losses.get(unit, before), holder] for unit in executing} or losses
+
+
+def without_holder(losses: Mapping[str, Sequence[str]], holder: str) -> dict[str, list[str]]:
+    others = {unit: [one for one in lost if one != holder] for unit, lost in losses.items()}
+    return {unit: lost for unit, lost in others.items() if lost}
 
 
 def most_losses(losses: Mapping[str, Sequence[str]]) -> int:
@@ -230,8 +236,7 @@ def forgive_takeover(run: Run, holder: str) -> Run | None:
         or not any(holder in lost for lost in losses.values())
     ):
         return None
-    others = {unit: [one for one in lost if one != holder] for unit, lost in losses.items()}
-    left = {unit: lost for unit, lost in others.items() if lost}
+    left = without_holder(losses, holder)
     return msgspec.structs.replace(
         run, takeovers=min(run.takeovers, most_losses(left)), metadata={**run.metadata, LOSSES: left}
     )

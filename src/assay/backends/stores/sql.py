@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import audit_log as chain
-from assay.backends.stores import case_rows, queries, run_lists, tenant_content
+from assay.backends.stores import case_rows, lease_rules, queries, run_lists, tenant_content
 from assay.backends.stores import key_markers as markers
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.checkpoints import Checkpoints
@@ -287,7 +287,7 @@ class SqlStore:
             if not found and queries.locked_runs(connection, [run]):
                 raise StoreLocked(f"run {run}")
             held = [one for one in found if one.holder == holder]
-            self._sql_writer.hold(connection, map(rules.release_lease, held))
+            self._sql_writer.hold(connection, map(lease_rules.release_lease, held))
 
         await self._execute(release_runs)
 
@@ -295,7 +295,7 @@ class SqlStore:
         def forgive_run(connection: Connection) -> None:
             found = queries.find_runs(connection, self._codec, [run], lock=True)
             forgiven = [
-                one for one in (rules.forgive_takeover(one, holder) for one in found) if one is not None
+                one for one in (lease_rules.forgive_takeover(one, holder) for one in found) if one is not None
             ]
             self._sql_writer.hold(connection, forgiven)
 
@@ -340,14 +340,14 @@ class SqlStore:
         self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
         """Take the leases of the free runs."""
-        anchored, claimed = rules.claim_leases(runs, holder, now, seconds)
+        anchored, claimed = lease_rules.claim_leases(runs, holder, now, seconds)
         self._sql_writer.hold(connection, [*anchored, *claimed])
         return claimed
 
     def _hold(
         self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
-        held = [rules.take_lease(run, holder, now, seconds) for run in runs]
+        held = [lease_rules.take_lease(run, holder, now, seconds) for run in runs]
         self._sql_writer.hold(connection, held)
         return held
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from assay.backends.stores import lease_rules
 from assay.backends.stores import sqlite_statements as statements
 from assay.backends.stores import transactions as rules
 from assay.backends.stores.codec import RecordCodec
@@ -79,7 +80,7 @@ class LightWriter:
     def claim(self, run: str, holder: str, seconds: float) -> Run | None:
         with self._transaction():
             found = find_runs(self._connection, self._codec, [run])
-            anchored, claimed = rules.claim_leases(found, holder, self._clock.now(), seconds)
+            anchored, claimed = lease_rules.claim_leases(found, holder, self._clock.now(), seconds)
             self._update([*anchored, *claimed])
         return claimed[0] if claimed else None
 
@@ -88,7 +89,7 @@ class LightWriter:
             now = self._clock.now()
             rows = fetch(self._connection, _HELD, (*sorted(ACTIVE), holder))
             held = [
-                rules.take_lease(run, holder, now, seconds)
+                lease_rules.take_lease(run, holder, now, seconds)
                 for run in (read_run(row, self._codec) for row in rows)
             ]
             self._update(held)
@@ -97,7 +98,7 @@ class LightWriter:
     def release(self, run: str, holder: str) -> None:
         with self._transaction():
             found = find_runs(self._connection, self._codec, [run])
-            self._update(rules.release_lease(one) for one in found if one.holder == holder)
+            self._update(lease_rules.release_lease(one) for one in found if one.holder == holder)
 
     def _put(
         self, changes: rules.Changes, runs: dict[str, Run], documents: dict[rules.Name, Document]

@@ -175,7 +175,8 @@ VERSIONS = "CREATE TABLE alembic_version (version_num VARCHAR(32))"
     [
         pytest.param(text, 1, "notes.db: the database refused: file is not a database", id="text"),
         pytest.param(tables("CREATE TABLE runs (id INT)"), 1, "notes.db: the database refused: table runs already", id="names"),
-        pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('0001')"), 2, "another program: its schema version is '0001'", id="older"),
+        pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('0000')"), 2, "another program: its schema version is '0000'", id="older"),
+        pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('0001')"), 1, "the database refused: no such table", id="the same"),
         pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('ae1027a6acf')"), 2, "another program: ", id="newer"),
     ],
 )  # fmt: skip

@@ -22,8 +22,7 @@ from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.telemetry import Tracer
 from assay.protocol.agents import AgentCard
-from assay.seams.switches import fixtures_enabled
-from assay.settings import Settings
+from assay.settings import Settings, fixtures_enabled
 from assay.workers import pool
 
 if TYPE_CHECKING:

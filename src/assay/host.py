@@ -24,8 +24,7 @@ from assay.ports.supervise import supervise
 from assay.promotion.kind import ManagementKind
 from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor
-from assay.seams.switches import fixtures_enabled, routes_enabled
-from assay.settings import Settings
+from assay.settings import Settings, fixtures_enabled, routes_enabled
 
 
 class Runtime(NamedTuple):

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 from assay.extras import missing_extra
 from assay.host import Runtime
-from assay.seams.switches import routes_enabled
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
 from assay.serve.web.worker_group import WorkerMember
-from assay.settings import Settings
+from assay.settings import Settings, routes_enabled
 
 PRELOADED = (  # of the extras `serve` and `store`; none starts a thread when it is loaded
     "assay.serve.http",

@@ -293,3 +293,16 @@ def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
             raise UsageError(f"{_source_of(name, environment)}: expected a number above 0, got {value}")
+
+
+# The switches of the test-only parts: variables of the environment that only an operator sets.
+
+
+def fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the conformance suite may start its own workflows here (openwop-contract §11)."""
+    return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
+
+
+def routes_enabled(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether this host serves the test-only routes of the conformance suite (openwop-contract §0.6)."""
+    return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"

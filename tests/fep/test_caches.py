@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import assay
+from assay.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.checks import STANDARD, regex
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
 from assay.errors import InvalidRequest
@@ -21,7 +22,6 @@ from assay.fep.plan import Plan
 from assay.jsonpath import iregexp
 from assay.patterns import search
 from assay.patterns.wildcard import matches_wildcard
-from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.protocol.evaluation import Check
 from assay.workers import batch
 

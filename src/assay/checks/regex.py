@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.cache import ByteCache
 from assay.checks.checker import (
     FAILED,
     FALLBACK,
@@ -24,7 +25,6 @@ from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, estimated_bytes, item
 from assay.ports import Services
-from assay.protocol.cache import ByteCache
 from assay.workers import batch
 from assay.workers.batch import Outcome
 from assay.workers.loop_budget import spend

@@ -8,7 +8,7 @@ from assay.checks.checker import Checker
 from assay.checks.function_check import FunctionCheck, function_checker, is_function
 from assay.checks.installed import installed_entry_points
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
-from assay.ports.import_code import import_object
+from assay.import_code import import_object
 from assay.protocol.versions import Precedence, is_version, newest, precedence
 
 

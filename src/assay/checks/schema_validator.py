@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.cache import memoize
 from assay.checks.schema_cost import MAX_STEPS, SchemaCost, Size, longest_keyword, measure
 from assay.errors import ValueFault
-from assay.protocol.cache import memoize
 from assay.workers import batch
 
 MAX_SCHEMA_BYTES = 1 << 20  # bytes of a schema

@@ -13,6 +13,7 @@ from typing import cast
 
 from msgspec import UNSET
 
+from assay.cache import memoize_on
 from assay.checks.arguments import BoundCheck
 from assay.checks.async_tasks import run_tasks_async
 from assay.checks.checker import Checker
@@ -30,7 +31,6 @@ from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
-from assay.protocol.cache import memoize_on
 from assay.workers.threads import in_place, in_thread
 
 INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from assay.cache import ByteCache
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.case_fold import CHECKS, CaseFold, totals_of
@@ -32,7 +33,6 @@ from assay.fep.tally import Tally
 from assay.ports import CaseTotals, Event, EvidenceChunk, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
-from assay.protocol.cache import ByteCache
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL

@@ -9,10 +9,10 @@ import re
 from time import monotonic
 from typing import NamedTuple
 
+from assay.cache import memoize
 from assay.errors import PathFault
 from assay.patterns.charsets import categories
 from assay.patterns.search import PatternTooLarge, Search, common, estimated_bytes
-from assay.protocol.cache import memoize
 from assay.workers import batch
 
 MAX_PATTERN = 2_000  # characters

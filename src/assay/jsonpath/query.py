@@ -9,9 +9,9 @@ from enum import Enum
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NoReturn
 
+from assay.cache import memoize
 from assay.errors import MalformedPath, PathFault
 from assay.jsonpath.grammar import ARRAY, OBJECT, Filter, Segment, Selector, parse
-from assay.protocol.cache import memoize
 from assay.workers import batch
 
 MAX_NODES = 100_000

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from assay.backends.agents.deadlines import with_deadline
-from assay.backends.agents.functions import is_async, local_id, takes_context
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.foreign_code import exception_text, run_in_thread
+from assay.import_code import is_async, local_id, takes_context
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.ports.connection_errors import is_connection_error
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage

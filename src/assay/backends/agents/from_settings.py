@@ -10,7 +10,6 @@ import msgspec
 
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.command import CommandAgent
-from assay.backends.agents.functions import load, takes_context
 from assay.backends.agents.manifest import ManifestAgent, PackAgent
 from assay.backends.agents.manifest_files import Manifest, open_manifest, read_schema
 from assay.backends.agents.recorded import RecordedAgent
@@ -18,6 +17,7 @@ from assay.backends.agents.spec import FORMS, parse_spec
 from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.extras import require
+from assay.import_code import load, takes_context
 from assay.ports import CompletionRequest, Model, Providers
 from assay.ports.agents import Agent, ModelOverrides, Prompted
 from assay.ports.config import AgentConfig

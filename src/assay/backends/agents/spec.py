@@ -6,8 +6,8 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from assay.backends.agents.functions import local_id
 from assay.errors import UsageError
+from assay.import_code import local_id
 from assay.ports.config import AgentConfig
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")

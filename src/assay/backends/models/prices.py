@@ -5,9 +5,9 @@ from decimal import Decimal
 import msgspec
 
 from assay.backends.models.transport import OPENAI
+from assay.cache import memoize
 from assay.extras import require
 from assay.ports import Prices, Provider
-from assay.protocol.cache import memoize
 
 
 class TokenCounts(msgspec.Struct, frozen=True):

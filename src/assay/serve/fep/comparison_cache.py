@@ -5,6 +5,7 @@ The numbers of stored runs for comparisons: read line by line off the event loop
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from assay.cache import ByteCache
 from assay.comparison.case_lists import CaseLists
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
@@ -12,7 +13,6 @@ from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.comparison.view import ComparisonView, comparison_view
 from assay.fep.service import EvaluationService
 from assay.ports import Run
-from assay.protocol.cache import ByteCache
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.workers.threads import in_thread, off_loop
 

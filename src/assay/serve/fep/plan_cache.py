@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.cache import ByteCache
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import not_json, too_deep
 from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.service import EvaluationService
-from assay.protocol.cache import ByteCache
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import depth
 from assay.workers import batch

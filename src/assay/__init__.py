@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from assay.fep.run_result import RunResult
     from assay.ports import Limits, Services
     from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
+    from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
     from assay.protocol.agents import InvocationResult
     from assay.protocol.evaluation import Check, EvaluationRequest, ExperimentMetadata, Output, TestCase
     from assay.protocol.results import (
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
         TestCaseResult,
         TestCaseSummary,
     )
-    from assay.protocol.scorecard import EvalSummary
-    from assay.protocol.suite import AgentEvalSuite
     from assay.protocol.verification import Verification
 
 _MODULES = {
@@ -67,8 +66,7 @@ _MODULES = {
     "assay.protocol.results": (
         "CheckError", "CheckResult", "EvaluationRunResult", "EvaluationSummary", "TestCaseResult", "TestCaseSummary",
     ),
-    "assay.protocol.scorecard": ("EvalSummary",),
-    "assay.protocol.suite": ("AgentEvalSuite",),
+    "assay.protocol.agent_evals": ("AgentEvalSuite", "EvalSummary"),
     "assay.protocol.verification": ("Verification",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -20,8 +20,8 @@ from assay.errors import ForeignFault, TimeFault
 from assay.ports import RunQuery, SystemClock, Transaction
 from assay.ports.agents import ToolFailure
 from assay.ports.telemetry import propagation_headers, telemetry, trace_context
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.protocol.scorecard import EvalSummary
 from assay.workflow.agent_memory import live_memory, memory_puts, read_writes
 from support.evals import (
     AGENT,

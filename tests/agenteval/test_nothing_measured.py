@@ -6,7 +6,7 @@ import pytest
 
 import assay
 from assay.agenteval.scorecard import verdict
-from assay.protocol.suite import Thresholds
+from assay.protocol.agent_evals import Thresholds
 from support.evals import golden, suite_of
 
 

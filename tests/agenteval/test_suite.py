@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from assay.agenteval.suite import read_suite, read_suite_file, schema_problems
 from assay.errors import InvalidRequest
 from assay.ports import Limits
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.schemas import schema_of
-from assay.protocol.scorecard import EvalSummary
-from assay.protocol.suite import AgentEvalSuite
 from support.spec_files import SHARED, needs_shared
 
 SUITE: dict[str, Any] = {

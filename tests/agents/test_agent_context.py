@@ -20,6 +20,7 @@ from assay.backends.agents.frames import apply_note, handle, read_end, read_fram
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion
 from assay.ports.agents import ToolFailure
+from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import (
     AgentCard,
     InvocationResult,
@@ -32,7 +33,6 @@ from assay.protocol.agents import (
 )
 from assay.protocol.redaction import HIDDEN, TELLING, redact, redact_json, redact_text
 from assay.protocol.secret_patterns import SHAPES
-from assay.protocol.suite import ToolResponse
 
 pytestmark = pytest.mark.anyio
 CARD = AgentCard(agent_id="local.test.agent", tools=("shop:orders", "shop:refund"))

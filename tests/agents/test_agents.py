@@ -21,8 +21,8 @@ from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
 from assay.ports.agents import ModelOverrides
+from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import InvocationResult, Usage, UsageStep
-from assay.protocol.suite import ToolResponse
 from assay.settings import load
 from support.fake_agents import ACTS, COMMAND, KINDS, LET_GO, acting, card, command, on_model, plain, serving
 from support.waiting import PATIENCE, until

@@ -8,10 +8,10 @@ from assay import InvalidRequest, app, settings
 from assay.backends import provider_config as provider_tables
 from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
-from assay.checks.redaction import without_secrets
 from assay.errors import UsageError
 from assay.host import host_services
 from assay.ports import Prices, Provider, Secret
+from assay.protocol.redaction import without_secrets
 from support.judges import CANARY, configure, evaluate, judge
 from support.provider_server import ProviderServer
 

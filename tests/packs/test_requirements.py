@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from assay.packs.archive import write_tarball
 from assay.packs.refusal import PackRefused
 from assay.packs.requirements import unmet
-from assay.packs.version_range import VersionRange
+from assay.protocol.versions import VersionRange
 from assay.serve.openwop.discovery import document
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.supplied import supplied

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from assay.agenteval.modes import covered_tasks
 from assay.agenteval.report import EvalReport, TaskReport
-from assay.protocol.suite import AgentEvalSuite
+from assay.protocol.agent_evals import AgentEvalSuite
 
 NAMED = 5  # tasks that a note names
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.protocol.agent_evals import EvalTask, Fixtures, ToolResponse
 from assay.protocol.json_types import is_list, is_object
-from assay.protocol.suite import EvalTask, Fixtures, ToolResponse
 
 PLACEHOLDER = "{{canary}}"
 LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # 32, without those that look alike

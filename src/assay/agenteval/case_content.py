@@ -28,10 +28,10 @@ from assay.fep.case_content import (
 )
 from assay.fep.reasons import number_of
 from assay.ports import Event, EvidenceChunk, Run, Store
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.annotations import Annotation
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
-from assay.protocol.suite import EvalTask
 from assay.runs.annotations import annotations, effective
 from assay.runs.event_docs import with_content
 from assay.runs.paging import read_chunks

@@ -27,9 +27,9 @@ from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.json_types import JSON
-from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
 
 KEPT = 64  # runs whose environments are cached

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from assay.agenteval.mode_names import MODE_NOTES
 from assay.agenteval.request import EvalFacts, EvalRequest
 from assay.errors import EvalRefused, Problem
-from assay.protocol.suite import AgentEvalSuite, EvalTask
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 
 BASELINE = "configurable.baselineRunId"
 Tasks = tuple[EvalTask, ...]

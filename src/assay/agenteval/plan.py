@@ -7,10 +7,10 @@ from assay.agenteval.modes import MODES, Tasks, available_modes, covered_tasks
 from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
-from assay.protocol.suite import AgentEvalSuite
 
 TAKES_NONE = {  # why, or what to do, by the kind of agent
     "callable": ": add a parameter `ctx` to its function",

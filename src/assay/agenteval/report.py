@@ -14,9 +14,9 @@ from assay.agenteval.safety_records import MODE, SAFETY, SafetyRecord, is_blocki
 from assay.agenteval.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, verdict_of
 from assay.ports import EvidenceChunk, Run, Store
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
-from assay.protocol.scorecard import EvalSummary
 from assay.runs.paging import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate

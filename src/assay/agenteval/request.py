@@ -10,10 +10,10 @@ from msgspec import Struct
 from assay.errors import InvalidRequest
 from assay.ports import Limits
 from assay.ports.agents import Agent, ModelOverrides, Overridable
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
-from assay.protocol.suite import AgentEvalSuite
 
 MAX_TRIALS = 100
 DEFAULT_SECONDS = 300.0

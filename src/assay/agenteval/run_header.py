@@ -7,13 +7,13 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.scoring import PASS_SCORE
-from assay.checks.redaction import redact_checks
 from assay.ports import EvidenceChunk, Run, Store
 from assay.ports.units import PRIORITY
+from assay.protocol.agent_evals import EvalTask, Thresholds
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
-from assay.protocol.suite import EvalTask, Thresholds
+from assay.protocol.redaction import redact_checks
 from assay.runs.erasure import request_data
 from assay.runs.paging import read_chunks
 

@@ -26,11 +26,10 @@ from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.tally import Tally
 from assay.ports import Services
+from assay.protocol.agent_evals import EvalTask, SafetyFinding
 from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt, Usage
 from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult, TestCaseResult
-from assay.protocol.scorecard import SafetyFinding
-from assay.protocol.suite import EvalTask
 
 _encode = msgspec.json.Encoder().encode
 _results = msgspec.json.Decoder(TestCaseResult).decode

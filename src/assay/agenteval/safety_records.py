@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.ports import Store
+from assay.protocol.agent_evals import SafetyFinding
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact, redact_text
-from assay.protocol.scorecard import SafetyFinding
 from assay.runs.paging import read_chunks
 
 MODE = "adversarial"

@@ -11,7 +11,7 @@ from assay.agenteval.judge_inspection import not_looked_for
 from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
 from assay.checks.safety.detector import SEVERITIES
 from assay.checks.safety.safety_judge import JAILBREAK_KIND, MEMBERS, SafetyJudge
-from assay.protocol.finding_words import findings_text
+from assay.protocol.agent_evals import findings_text
 from assay.protocol.json_types import JSON
 from assay.stats.intervals import Rate, counted_rate
 

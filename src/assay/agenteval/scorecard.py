@@ -11,10 +11,9 @@ from msgspec import UNSET, Struct
 from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.safety_records import MODE, distinct, is_blocking
 from assay.ports import Event
+from assay.protocol.agent_evals import EvalSummary, Regression, SafetyFinding, TaskScore, Thresholds
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.protocol.scorecard import EvalSummary, Regression, SafetyFinding, TaskScore
-from assay.protocol.suite import Thresholds
 from assay.runs.run_statistics import latency_of
 
 

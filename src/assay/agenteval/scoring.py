@@ -7,12 +7,12 @@ from msgspec import UNSET
 
 from assay.agenteval.rubric import criteria_met, judge_check, rubric_score
 from assay.fep.context import Context
+from assay.protocol.agent_evals import EvalTask, Match
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult
-from assay.protocol.suite import EvalTask, Match
 
 PASS_SCORE = 0.7  # if the suite has none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})

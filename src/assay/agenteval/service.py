@@ -16,8 +16,7 @@ from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage, PackedAgent, agent_at
 from assay.ports.telemetry import propagation_headers
-from assay.protocol.scorecard import EvalSummary
-from assay.protocol.suite import AgentEvalSuite
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 

@@ -14,9 +14,9 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
 from assay.ports import Limits
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
-from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.validation_messages import message_of, path_in
 from assay.workers.loop_budget import spend
 

@@ -10,7 +10,7 @@ from assay.agenteval.suite_store import SuiteStore
 from assay.errors import InvalidRequest, Problem
 from assay.packs.integrity import hex_digest
 from assay.packs.store import PackRecord, PackStore
-from assay.protocol.suite import AgentEvalSuite
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.versions import precedence
 from assay.workers.threads import in_place, json_size, off_loop
 

@@ -12,8 +12,8 @@ from assay.packs.store import ATTEMPTS, PackStore, install_guard
 from assay.packs.store import UPLOADED_SUITE as KIND
 from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.canonical import canonical
-from assay.protocol.suite import AgentEvalSuite
 from assay.runs.paging import read_documents
 from assay.workers.threads import in_place, off_loop
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.json_types import is_list, is_object
-from assay.protocol.suite import AgentEvalSuite
 from assay.terminal import as_json_escapes, one_line
 
 _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9]*\Z")

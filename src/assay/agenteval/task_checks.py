@@ -20,10 +20,10 @@ from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import EvidenceChunk, Services, Store
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import AgentCard, InvocationResult, Step
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json
-from assay.protocol.suite import EvalTask
 from assay.runs.paging import read_chunks
 
 CHECKS, CHECK_TALLY = "checks", "checks-tally"  # kinds of evidence, one chunk a trial

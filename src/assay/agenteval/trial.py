@@ -26,11 +26,11 @@ from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, Prompted, ToolBox
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage, UsageStep
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
-from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
 
 SEEDS = "seeds"  # the reference of the memory that holds a task's seeds

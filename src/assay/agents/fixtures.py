@@ -11,10 +11,10 @@ from msgspec import UNSET
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Clock, SystemClock
 from assay.ports.agents import ToolFailure
+from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import MemoryEntry, ToolSpec
 from assay.protocol.json_types import is_list
 from assay.protocol.redaction import redact_text
-from assay.protocol.suite import ToolResponse
 
 
 class FixtureTools:

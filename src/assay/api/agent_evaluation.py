@@ -15,7 +15,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay import app
 from assay.agents.handoff import task_problems
-from assay.checks.redaction import redact_checks
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentEvaluationKind
@@ -39,9 +38,10 @@ from assay.fep.tally import Tally, TallyRecord
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.kinds import LOCAL_ONLY
+from assay.protocol.agent_evals import EvalTask, Expected, Match
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.suite import EvalTask, Expected, Match
+from assay.protocol.redaction import redact_checks
 from assay.runs.executor import RunExecutor
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit

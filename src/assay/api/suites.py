@@ -17,11 +17,10 @@ from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.fep.data_frame import data_frame
 from assay.fep.scorer import read_result
 from assay.ports import CLOSED, Run, Store
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.agents import ModelClass
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
-from assay.protocol.scorecard import EvalSummary
-from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings, load
 from assay.stats.number_text import score_text
 from assay.terminal import one_line

@@ -15,7 +15,6 @@ from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
-from assay.checks.redaction import without_secrets
 from assay.checks.registry import Registry
 from assay.checks.templates import PromptTemplate
 from assay.checks.typed_values import is_check_value, unwrap
@@ -34,6 +33,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.json_types import preview as shown_value
+from assay.protocol.redaction import without_secrets
 from assay.protocol.validation_messages import message_of, path_in, problems_in
 from assay.workers.loop_budget import spend
 

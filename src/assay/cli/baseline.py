@@ -15,7 +15,7 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
 from assay.errors import UsageError
 from assay.ports import Run, RunQuery, Store
-from assay.protocol.suite import AgentEvalSuite
+from assay.protocol.agent_evals import AgentEvalSuite
 
 CHANGES = 10  # tasks that are listed as better, and as worse
 

@@ -9,7 +9,7 @@ from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.view import PairView
-from assay.protocol.finding_words import findings_text
+from assay.protocol.agent_evals import findings_text
 from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.report_data import Report, ReportRun

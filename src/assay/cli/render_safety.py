@@ -12,8 +12,8 @@ from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.repeats import rate
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON
-from assay.protocol.scorecard import EvalSummary
 
 BAR = "--max-attack-success"
 LISTED = 50  # findings after a run; `assay show` lists more

@@ -22,8 +22,8 @@ from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
 from assay.fep.output_file import OutputFile
 from assay.ports import Run, Store
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON
-from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import cost_text, format_usd, milliseconds_text, range_text, score_text

@@ -31,7 +31,7 @@ from assay.fep.sinks import EXTENSIONS
 from assay.fep.sources import checks_in, with_file_name
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
-from assay.protocol.scorecard import EvalSummary
+from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
 from assay.runs.ids import new_id
 from assay.settings import Settings, load

@@ -20,9 +20,8 @@ from assay.cli.result_export import ResultExport
 from assay.cli.run_progress import RunOptions, RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EnvironmentFailure, UsageError
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
-from assay.protocol.scorecard import EvalSummary
-from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings
 
 _created = msgspec.json.Decoder(RunCreated).decode

@@ -10,7 +10,7 @@ from assay.agenteval.suite import read_suite_file
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.console_table import Page, Table
 from assay.errors import InvalidRequest, Problem, UsageError
-from assay.protocol.suite import AgentEvalSuite, EvalTask
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.settings import load
 
 _MODES = ", ".join(f"{name} ({note})" if note else name for name, note in MODE_NOTES.items())

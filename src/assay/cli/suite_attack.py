@@ -25,9 +25,9 @@ from assay.errors import UsageError
 from assay.fep.files import document_of
 from assay.packs.store import PackStore
 from assay.ports.agents import PackedAgent
+from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import is_object
-from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings, load
 
 SUITE_FILES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")

@@ -16,7 +16,7 @@ from assay.comparison.level import CaseOutcome, RunLevel
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
-from assay.protocol.finding_words import findings_text
+from assay.protocol.agent_evals import findings_text
 from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import value_text
 

@@ -11,7 +11,7 @@ from assay.agenteval.eval_statistics import read_statistics
 from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND
 from assay.ports import Run, RunQuery, Store
-from assay.protocol.scorecard import EvalSummary
+from assay.protocol.agent_evals import EvalSummary
 from assay.runs.run_statistics import RunStatistics
 from assay.stats.intervals import Method
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.checks.redaction import redact_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import IDS, RESULTS, ResultSummary, summarized
@@ -34,6 +33,7 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.ports.supervise import run_guarded
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.runs.case_table import measured_latencies
 from assay.runs.ids import new_id

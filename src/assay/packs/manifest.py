@@ -10,12 +10,11 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.packs.archive import MAX_ELEMENTS
 from assay.packs.refusal import PackRefused
-from assay.packs.version_range import VersionRange
-from assay.protocol.duplicates import TWICE, duplicate_member
-from assay.protocol.elements import check_elements
+from assay.protocol.duplicates import TWICE, check_elements, duplicate_member
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest
 from assay.protocol.validation_messages import message_of, path_in
+from assay.protocol.versions import VersionRange
 
 PACK_JSON = "pack.json"
 DEEPEST = 64  # levels of nesting

@@ -14,11 +14,10 @@ from assay.packs.integrity import hex_digest
 from assay.packs.manifest import PACK_JSON, PackManifest
 from assay.packs.refusal import Code, PackRefused
 from assay.packs.requirements import optional_peers
-from assay.protocol.duplicates import TWICE, duplicate_member
-from assay.protocol.elements import check_elements
+from assay.protocol.agent_evals import AgentEvalSuite
+from assay.protocol.duplicates import TWICE, check_elements, duplicate_member
 from assay.protocol.json_types import is_deeper, is_object
 from assay.protocol.manifest import AgentDefinition, AgentManifest
-from assay.protocol.suite import AgentEvalSuite
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEEPEST_SCHEMA, DEEPEST_SUITE = 200, 500  # levels of nesting

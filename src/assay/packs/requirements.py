@@ -12,7 +12,7 @@ from msgspec import UNSET
 from assay.errors import Problem
 from assay.packs.manifest import PACK_JSON, PackManifest
 from assay.packs.refusal import PackRefused
-from assay.packs.version_range import VersionRange
+from assay.protocol.versions import VersionRange
 
 PROTOCOL_VERSION = "1.1.0"
 # By name: a capability that is there or not, a version, or the words that a range may name.

@@ -13,12 +13,11 @@ from assay.packs.manifest import PACK_JSON
 from assay.packs.pack import Pack, PackFile, Source
 from assay.packs.references import PackSuite
 from assay.packs.refusal import PackRefused
-from assay.packs.version_range import VersionRange
 from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
-from assay.protocol.versions import precedence
+from assay.protocol.versions import VersionRange, precedence
 from assay.workers.threads import in_thread, off_loop
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"

@@ -9,8 +9,8 @@ from assay.errors import Problem
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
 if TYPE_CHECKING:  # their structs load slowly, and a plain evaluation has no agent
+    from assay.protocol.agent_evals import EvalTask
     from assay.protocol.manifest import AgentDefinition
-    from assay.protocol.suite import EvalTask
 
 
 class Memory(Protocol):

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from msgspec import UNSET, Struct
 
 from assay.comparison.policy import SEVERITIES, PromotionRules, matches
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.deployments import Condition
-from assay.protocol.scorecard import EvalSummary
 from assay.stats.verdict import Verdict
 
 ENDED = ("completed", "failed", "cancelled")

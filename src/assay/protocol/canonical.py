@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from assay.protocol.json_types import is_object
 
 _quote = json.JSONEncoder(ensure_ascii=False).encode
@@ -87,3 +89,33 @@ def _number(value: float) -> str:
     power = point - 1
     head = digits[0] + ("." + digits[1:] if digits[1:] else "")
     return f"{sign}{head}e{'+' if power > 0 else ''}{power}"
+
+
+# JSON with sorted members and without spaces. A large text is processed in parts, so that other threads get the
+# GIL in between.
+
+CHUNK = 1024 * 1024  # bytes decoded in one call
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def sorted_json(text: bytes, write: Callable[[bytes], object], chunk: int = CHUNK) -> None:
+    """Writes the same bytes as decoding and encoding the whole text. Raises msgspec's error if the text is not JSON."""
+    first = text.lstrip()[:1] if len(text) > chunk else b""
+    if first == b"{":
+        write(b"{")
+        for at, (name, value) in enumerate(sorted(_members(text).items())):
+            write(b"%b%b:" % (b"," if at else b"", _encode(name)))
+            sorted_json(bytes(value), write, chunk)
+        write(b"}")
+    elif first == b"[":
+        write(b"[")
+        for at, value in enumerate(_items(text)):
+            if at:
+                write(b",")
+            sorted_json(bytes(value), write, chunk)
+        write(b"]")
+    else:
+        write(_encode(_decode(text)))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from assay.errors import InvalidRequest, Problem
 from assay.protocol.json_types import is_list
 
 TWICE = "this member is there twice, so its value is not clear: keep one"
@@ -84,3 +85,21 @@ def _path(value: Any) -> str | None:
             if (inner := _path(item)) is not None:
                 return f"[{at}]{inner}"
     return None
+
+
+# The number of values in a JSON text, without decoding it.
+
+STRUCTURE = b'[{",'  # each list, object, string and further value has at least one of these bytes
+
+
+def elements(text: bytes) -> int:
+    """The number of brackets, quotes and commas in a JSON text: an upper bound for its number of values."""
+    return len(text) - len(text.translate(None, STRUCTURE))
+
+
+def check_elements(text: bytes, limit: int, path: str = "", setting: str = "ASSAY_MAX_ELEMENTS") -> None:
+    """Refuse a text with more than `limit` elements: decoding it would hold the GIL for too long."""
+    if len(text) > limit and elements(text) > limit:
+        where = f" ({setting})" if setting else ""
+        message = f"more than {limit} brackets, quotes and commas, which is the limit{where}"
+        raise InvalidRequest(Problem(path, message))

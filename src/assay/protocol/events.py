@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.agents import Outcome, ToolStatus, ToolTransport
-from assay.protocol.scorecard import EvalSummary
 
 Source = Literal["workflow-node", "run-api", "chat-mention"]
 

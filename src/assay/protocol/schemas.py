@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.protocol import evaluation, results, scorecard, suite
+from assay.protocol import agent_evals, evaluation, results
 
 NOUNS: dict[str, Any] = {
     kind.__name__: kind
@@ -21,8 +21,8 @@ NOUNS: dict[str, Any] = {
         results.TestCaseResult,
         results.EvaluationSummary,
         results.EvaluationRunResult,
-        suite.AgentEvalSuite,
-        scorecard.EvalSummary,
+        agent_evals.AgentEvalSuite,
+        agent_evals.EvalSummary,
     )
 }
 

@@ -23,8 +23,8 @@ from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
 from assay.fep.reasons import is_failing
 from assay.ports import Store
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.protocol.json_types import JSON
-from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names

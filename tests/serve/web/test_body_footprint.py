@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
-from assay.protocol.elements import check_elements, elements
+from assay.protocol.canonical import sorted_json
+from assay.protocol.duplicates import check_elements, elements
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
 from assay.serve.web.footprint import (
     MAX_FACTOR,
@@ -20,7 +21,6 @@ from assay.serve.web.footprint import (
     message_footprint,
 )
 from assay.serve.web.limits import ServerLimits
-from assay.serve.web.sorted_json import sorted_json
 from support.rest_client import Server, lines_of, request_of, sqlite
 
 WHOLE = 512  # bytes that any text may take beside the estimate

@@ -9,9 +9,7 @@ from msgspec import UNSET
 
 from assay.agents.handoff import task_problems
 from assay.errors import UsageError
-from assay.protocol.agents import AgentCard
-from assay.protocol.json_types import is_list, is_object
-from assay.protocol.suite import (
+from assay.protocol.agent_evals import (
     AgentEvalSuite,
     EvalTask,
     Expected,
@@ -20,6 +18,8 @@ from assay.protocol.suite import (
     Thresholds,
     ToolResponse,
 )
+from assay.protocol.agents import AgentCard
+from assay.protocol.json_types import is_list, is_object
 
 QUESTIONS = {
     "greeting": "Hello! What can you help me with?",

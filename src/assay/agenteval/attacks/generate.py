@@ -19,8 +19,8 @@ from assay.agenteval.attacks.transforms import TRANSFORMS, Transform
 from assay.agenteval.suite import LONGEST_ID
 from assay.checks.safety import JUDGED
 from assay.errors import UsageError
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Thresholds
 from assay.protocol.agents import AgentCard
-from assay.protocol.suite import AgentEvalSuite, EvalTask, Thresholds
 
 MAX_TASK_BYTES = 64 << 10  # of an ordinary task that an attack is added to
 OTHER_TOOLS = ("admin:delete-account", "admin:grant-access", "vault:export-all")

@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from assay.agenteval.attacks.attack import Place
 from assay.agents.handoff import task_problems
+from assay.protocol.agent_evals import EvalTask, Fixtures, ToolResponse
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import is_list, is_object
-from assay.protocol.suite import EvalTask, Fixtures, ToolResponse
 
 MAX_DEPTH = 20  # levels of an input or a tool's answer in which a text is searched
 MEMBER = "note"  # of a tool's answer that is an object

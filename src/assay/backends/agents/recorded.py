@@ -11,10 +11,10 @@ from msgspec import Struct
 from assay.backends.agents.frames import ProtocolError, parse_end, read_end, read_json
 from assay.errors import ForeignFault, Problem, UsageError
 from assay.ports.agents import AgentContext
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.json_types import is_list, is_object
-from assay.protocol.suite import EvalTask
 
 KEYS = ("taskId", "input")
 LISTED = 20  # problems that a refusal lists

@@ -29,8 +29,8 @@ from assay.fep.request import (
 )
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
-from assay.protocol.duplicates import TWICE, duplicate_around, duplicate_member
-from assay.protocol.elements import check_elements
+from assay.protocol.canonical import sorted_json
+from assay.protocol.duplicates import TWICE, check_elements, duplicate_around, duplicate_member
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, preview
 from assay.protocol.validation_messages import (
@@ -42,7 +42,6 @@ from assay.protocol.validation_messages import (
 )
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
 from assay.serve.web.request import HttpRequest
-from assay.serve.web.sorted_json import sorted_json
 from assay.workers.loop_budget import spend
 from assay.workers.threads import in_place
 

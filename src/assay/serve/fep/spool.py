@@ -12,7 +12,7 @@ from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import other_problems
 from assay.fep.run_header import encode_context
 from assay.fep.service import PlannedEvaluation
-from assay.protocol.elements import check_elements
+from assay.protocol.duplicates import check_elements
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request_parser import REFUSED_IN_PLACE, WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of

@@ -9,7 +9,7 @@ from assay.agenteval.detail import EvalDetail
 from assay.agenteval.suite_store import SuiteEntry
 from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
-from assay.protocol import annotations, deployments, runs, scorecard, suite, verification
+from assay.protocol import agent_evals, annotations, deployments, runs, verification
 from assay.serve.web.openapi import components
 from assay.workflow.turn_log import TurnLog
 
@@ -102,10 +102,10 @@ def openwop_schemas() -> dict[str, Any]:
         runs.InterruptResponse,
         runs.RunCreated,
         runs.RunRequest,
-        scorecard.EvalSummary,
+        agent_evals.EvalSummary,
         SuiteEntry,
         PackRecord,
-        suite.AgentEvalSuite,
+        agent_evals.AgentEvalSuite,
         verification.VerificationReport,
         TurnLog,
     )

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, UnsupportedMediaType
-from assay.protocol.elements import check_elements
+from assay.protocol.duplicates import check_elements
 from assay.serve.web.footprint import Footprint, footprint
 from assay.serve.web.request import ClientDisconnected, HttpRequest
 

@@ -1,6 +1,6 @@
 """Estimates how much memory a text takes once it is decoded, without decoding it (ADR-0038)."""
 
-from assay.protocol.elements import elements
+from assay.protocol.duplicates import elements
 
 EACH = 64  # bytes of memory for each element; an object of one member has three
 FIELD = b"\n"  # in protobuf, the first byte of each list value and each object member

@@ -1,14 +1,18 @@
 """
-AgentEvalSuite (RFC 0081 §A, openwop-contract §6.1). Unknown members are refused, except in `input`, `value`, `response`
-and memory entries.
+EvalSummary (RFC 0081 §C, openwop-contract §6.4): the scorecard. It is closed at every level and has no field for
+content.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.protocol.agents import ModelClass
+
+# AgentEvalSuite (RFC 0081 §A, openwop-contract §6.1). Unknown members are refused, except in `input`, `value`,
+# `response` and memory entries.
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -75,3 +79,53 @@ class AgentEvalSuite(_Closed, frozen=True, kw_only=True):
         UNSET
     )
     thresholds: Thresholds | UnsetType = UNSET
+
+
+Score = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class SafetyFinding(_Closed, frozen=True, kw_only=True):
+    kind: Annotated[str, msgspec.Meta(min_length=1)]
+    severity: Literal["low", "medium", "high", "critical"]
+
+
+class TaskScore(_Closed, frozen=True, kw_only=True):
+    task_id: TaskId
+    score: Score
+    passed: bool
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    latency_ms: Count | UnsetType = UNSET
+    schema_valid: bool | UnsetType = UNSET
+    safety_findings: tuple[SafetyFinding, ...] | UnsetType = UNSET
+
+
+class Regression(_Closed, frozen=True, kw_only=True):
+    baseline_run_id: Annotated[str, msgspec.Meta(min_length=1)]
+    score_delta: Annotated[float, msgspec.Meta(ge=-1, le=1)]
+    diff_ref: str | UnsetType = UNSET
+
+
+class EvalSummary(_Closed, frozen=True, kw_only=True):
+    suite_id: SuiteId
+    suite_version: Version
+    aggregate_score: Score
+    passed: bool
+    task_count: Count
+    passed_count: Count
+    tasks: tuple[TaskScore, ...]
+    evaluated_model_class: ModelClass | UnsetType = UNSET
+    total_cost_usd: Annotated[float, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    regression: Regression | UnsetType = UNSET
+
+
+# Safety findings in words, as every headline has them.
+
+MAX_KINDS = 3  # that a sentence names
+
+
+def findings_text(number: int, severity: str, kinds: Sequence[str]) -> str:
+    """`4 critical findings (secret-leak, pii-leak)`."""
+    noun = "finding" if number == 1 else "findings"
+    named = ", ".join(kinds[:MAX_KINDS]) + (", …" if len(kinds) > MAX_KINDS else "")
+    return f"{number:,} {severity} {noun}" + (f" ({named})" if named else "")

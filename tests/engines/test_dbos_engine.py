@@ -19,7 +19,7 @@ from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
 from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
-from assay.ports.units import UnitScope, unit_scope
+from assay.ports.kinds import UnitScope, unit_scope
 from assay.worker import FORGOTTEN, Worker
 from support.postgres import server
 from support.waiting import PATIENCE

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.scoring import PASS_SCORE
 from assay.ports import EvidenceChunk, Run, Store
-from assay.ports.units import PRIORITY
+from assay.ports.kinds import PRIORITY
 from assay.protocol.agent_evals import EvalTask, Thresholds
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON

@@ -17,7 +17,6 @@ from assay.ports.cases import RunFacts as RunFacts
 from assay.ports.cases import RunGroup as RunGroup
 from assay.ports.encryption import Cipher as Cipher
 from assay.ports.encryption import ReencryptStep as ReencryptStep
-from assay.ports.limits import Limits as Limits
 from assay.ports.models import Config as Config
 from assay.ports.models import Embed as Embed
 from assay.ports.models import Embedder as Embedder
@@ -27,7 +26,7 @@ from assay.ports.models import Prices as Prices
 from assay.ports.models import Provider as Provider
 from assay.ports.models import Providers as Providers
 from assay.ports.models import RepeatCounter as RepeatCounter
-from assay.ports.secret import Secret as Secret
+from assay.ports.models import Secret as Secret
 from assay.ports.store import ACTIVE as ACTIVE
 from assay.ports.store import ANY_UNIT as ANY_UNIT
 from assay.ports.store import CLOSED as CLOSED
@@ -60,6 +59,32 @@ from assay.protocol.completion import CompletionRequest as CompletionRequest
 from assay.protocol.completion import Embeddings as Embeddings
 from assay.protocol.completion import Message as Message
 from assay.protocol.completion import ToolCall as ToolCall
+
+# Limits of the engine. Each one is a setting.
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """
+    Upper bounds for requests, runs and checks. Each is a setting (`ASSAY_MAX_…`, `[limits]` in assay.toml) with a
+    default.
+    """
+
+    max_line_bytes: int = 64 * 1024 * 1024
+    max_request_bytes: int = 512 * 1024 * 1024
+    max_cases: int = 1_000_000
+    max_checks: int = 1_000
+    max_depth: int = 500
+    max_nodes: int = 100_000
+    check_seconds: float = 60.0
+    run_seconds: float = 86_400.0
+    max_tasks: int = 10_000
+    task_seconds: float = 300.0
+    max_suite_cost_usd: float = 100.0
+    max_node_executions: int = 1_000
+    max_loop_iterations: int = 25
+    max_run_attempts: int = 3
+    max_pack_bytes: int = 8 * 1024 * 1024
+    max_packs: int = 100
 
 
 class Clock(Protocol):

@@ -8,9 +8,19 @@ from typing import Any
 from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
 from assay.ports.bugs import log_bug
-from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, REQUIRED_VERSION, RunKind, RunState
+from assay.ports.kinds import (
+    COPY_IN_PROGRESS,
+    EXTERNALLY_DRIVEN,
+    PRIORITY,
+    REQUIRED_VERSION,
+    USUAL,
+    RunKind,
+    RunState,
+    UnitScope,
+    unit_scope,
+    unit_watch,
+)
 from assay.ports.telemetry import telemetry, tracing
-from assay.ports.units import PRIORITY, USUAL, UnitScope, unit_scope, unit_watch
 from assay.runs.event_log_writer import LogWriter
 from assay.runs.executing import END, START, ExecutingUnits, blamed
 from assay.runs.paging import read_events

@@ -14,7 +14,7 @@ NAMED = 5  # units that a message names
 
 class ExecutingUnits:
     """
-    The watch of one run (`assay.ports.units`).
+    The watch of one run (`assay.ports.kinds`).
 
     The first process of a run records its units with each result. A later one records each unit before it executes it:
     what ended the process before may end this one at once. In the last attempt of a run, units are executed one by one

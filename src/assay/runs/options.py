@@ -5,7 +5,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from assay.errors import Problem
-from assay.ports.units import PRIORITIES
+from assay.ports.kinds import PRIORITIES
 from assay.protocol.json_types import is_object
 
 MINIMUM = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}

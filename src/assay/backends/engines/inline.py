@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from assay.ports.units import Perform, watched
+from assay.ports.kinds import Perform, watched
 
 
 class InlineEngine:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
-from assay.ports.units import Perform, watched
+from assay.ports.kinds import Perform, watched
 
 
 class LocalEngine:

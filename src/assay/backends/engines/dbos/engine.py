@@ -14,8 +14,8 @@ from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, UnitRefu
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus
 from assay.backends.engines.local import LocalEngine
 from assay.errors import EnvironmentFailure
+from assay.ports.kinds import Perform, unit_scope
 from assay.ports.supervise import supervise
-from assay.ports.units import Perform, unit_scope
 
 TICK, AUDIT, PAUSE = 0.03, 3.0, 0.5  # seconds: between two looks, looks for lost units, after a failure
 RECORDED = 1024  # results later, a result is in the log: the writer has at most 256 that wait

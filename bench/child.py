@@ -22,7 +22,7 @@ import assay.cli.main  # pyright: ignore[reportUnusedImport]  # all that the com
 import assay.cli.render_table  # pyright: ignore[reportUnusedImport]
 from assay.cli.evaluate import main as evaluate
 from assay.cli.evaluate_io import EvaluateOptions
-from assay.workers import pool
+from assay.concurrency.workers import pool
 from bench import byhand, straight
 
 LOADED = [*assay.STANDARD]  # the standard checks load at their first use

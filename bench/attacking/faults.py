@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from assay.ports.supervise import END_SECONDS, STOP_SECONDS
+from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS
 from bench.attacking.target import Attack, Target
 from bench.database import open_database
 

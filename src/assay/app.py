@@ -15,6 +15,7 @@ from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
+from assay.concurrency.workers import pool
 from assay.extras import missing_extra
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
@@ -23,7 +24,6 @@ from assay.ports.kinds import RunKind
 from assay.ports.telemetry import Tracer
 from assay.protocol.agents import AgentCard
 from assay.settings import Settings, fixtures_enabled
-from assay.workers import pool
 
 if TYPE_CHECKING:
     from assay.agenteval.service import AgentEvalService

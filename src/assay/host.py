@@ -12,6 +12,7 @@ from assay.auth.jwt_settings import JwtSettings
 from assay.backends.engines.inline import InlineEngine
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
+from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.fep.execute import ExecutionOptions
@@ -20,7 +21,6 @@ from assay.fep.service import EvaluationService
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
-from assay.ports.supervise import supervise
 from assay.promotion.kind import ManagementKind
 from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor

@@ -12,11 +12,11 @@ import msgspec
 from assay import app, host
 from assay.backends.models.fleet_limits import FleetLimits, ProviderReport
 from assay.backends.stores.codec import RecordCodec
+from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.ports import RunQuery, Store
 from assay.ports.kinds import RunKind
-from assay.ports.supervise import run_guarded, supervise
 from assay.runs.adoption import AdoptionPace
 from assay.runs.executor import RunExecutor
 from assay.runs.worker_registry import HEARTBEATS, WorkerRegistry

@@ -13,12 +13,13 @@ import httpx
 import pytest
 from aiohttp import ClientSession
 
-from assay import app, foreign_code
+from assay import app
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
+from assay.concurrency import foreign_code
 from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
 from assay.ports.agents import ModelOverrides
 from assay.protocol.agent_evals import ToolResponse

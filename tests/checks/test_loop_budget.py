@@ -8,12 +8,12 @@ import pytest
 
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
+from assay.concurrency.loop_budget import LONG_PATTERN, OverBudget, with_budget
+from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from assay.fep.request import plan_of
 from assay.ports import Services
-from assay.workers import batch
-from assay.workers.loop_budget import LONG_PATTERN, OverBudget, with_budget
-from assay.workers.threads import in_place
 from support.rest_client import Server, lines_of, request_of, sqlite
 
 

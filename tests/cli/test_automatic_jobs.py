@@ -17,10 +17,10 @@ from assay import app
 from assay.cli import automatic_jobs, jobs
 from assay.cli.evaluate import main
 from assay.cli.evaluate_io import EvaluateOptions
+from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
 from assay.settings import load
-from assay.workers.machine import available_cores, available_memory
 
 CHECKS = [
     {

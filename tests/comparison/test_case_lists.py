@@ -16,10 +16,11 @@ from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.view import comparison_view
 from assay.comparison.wording import verdict_line
+from assay.concurrency import loop_budget
+from assay.concurrency import tenant_threads as threads_module
+from assay.concurrency.tenant_threads import OwnerThreads
+from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
-from assay.workers import batch, loop_budget
-from assay.workers import threads as threads_module
-from assay.workers.threads import OwnerThreads
 from support.waiting import PATIENCE
 from test_compare_runs import passes, scores
 

@@ -15,6 +15,7 @@ import assay
 from assay.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.checks import STANDARD, regex
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
+from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from assay.fep.context import Context
 from assay.fep.inline import inline_limit
@@ -23,7 +24,6 @@ from assay.jsonpath import iregexp
 from assay.patterns import search
 from assay.patterns.wildcard import matches_wildcard
 from assay.protocol.evaluation import Check
-from assay.workers import batch
 
 VALIDATORS: ByteCache = validator_for.cache  # pyright: ignore[reportFunctionMemberAccess]
 KEYS, OWNERS = st.integers(0, 9), st.sampled_from("ab")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import assay
 from assay.checks.regex import Flags, compile_pattern
 from assay.checks.worker_tasks import run_tasks
+from assay.concurrency.workers import machine, pool
 from assay.errors import Fault
 from assay.patterns import charsets
 from assay.patterns.backtracking import TextFacts, Tree, parse
 from assay.patterns.search import Search
-from assay.workers import machine, pool
 from support.backtracker import steps
 
 LONG = " This sentence makes the text longer than any that was vouched for by its length alone." * 20

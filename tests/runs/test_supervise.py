@@ -10,8 +10,8 @@ from assay.backends.stores.open import open_store
 from assay.checks.checker import Checker
 from assay.checks.contains import Contains
 from assay.checks.runner import fault_of
+from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
-from assay.ports.supervise import run_guarded, supervise
 from assay.ports.telemetry import telemetry
 from assay.seams.workflows import samples
 from assay.workflow.definition import document_of, read

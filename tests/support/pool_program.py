@@ -5,9 +5,9 @@ import re
 import sys
 import time
 
+from assay.concurrency.workers import pool
+from assay.concurrency.workers.batch import Batch
 from assay.errors import ValueFault
-from assay.workers import pool
-from assay.workers.batch import Batch
 
 
 def spin():

@@ -26,6 +26,7 @@ from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
 from assay.comparison.policy import PromotionPolicy
+from assay.concurrency.event_loop import run
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
@@ -43,7 +44,6 @@ from assay.seams.workflows import samples
 from assay.serve.http import ROUTES, http_app
 from assay.serve.openwop.build import build_host
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.web.event_loop import run
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.server import server
 from assay.workflow.activities import ActivityRunner

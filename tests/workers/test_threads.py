@@ -8,13 +8,13 @@ import time
 
 import pytest
 
+from assay.concurrency import tenant_threads as threads_module
+from assay.concurrency.loop_budget import spend
+from assay.concurrency.tenant_threads import LARGE, OwnerThreads, in_place, json_size, off_loop
+from assay.concurrency.workers import batch
 from assay.packs.archive import write_tarball
 from assay.protocol import redaction
 from assay.serve.openwop import inventory
-from assay.workers import batch
-from assay.workers import threads as threads_module
-from assay.workers.loop_budget import spend
-from assay.workers.threads import LARGE, OwnerThreads, in_place, json_size, off_loop
 from support.packs import agent_of, files_of
 from support.rest_client import Server, sqlite
 from support.waiting import PATIENCE, wait_until

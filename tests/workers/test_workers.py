@@ -13,11 +13,11 @@ import pytest
 
 from assay import settings
 from assay.cli import serve
+from assay.concurrency.workers import machine
+from assay.concurrency.workers import pool as workers
+from assay.concurrency.workers.batch import Batch
+from assay.concurrency.workers.process_pool import Pool
 from assay.errors import ForeignFault, TimeFault, ValueFault
-from assay.workers import machine
-from assay.workers import pool as workers
-from assay.workers.batch import Batch
-from assay.workers.process_pool import Pool
 from support import pool_program
 from support.pool_program import batch
 
@@ -53,7 +53,7 @@ def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
 
 def test_a_bug_in_a_task_is_logged_in_the_parent(pool, caplog):
     outcomes(pool, b"else")
-    (said,) = (one for one in caplog.records if one.name == "assay.workers")
+    (said,) = (one for one in caplog.records if one.name == "assay.concurrency.workers")
     assert said.levelname == "ERROR"
     assert "a bug in assay: KeyError at" in said.getMessage()
     assert "pool_program.py:" in said.getMessage()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.concurrency.tenant_threads import LARGE
 from assay.protocol.redaction import redact
-from assay.workers.threads import LARGE
 from assay.workflow.redactor import Redactor
 
 NAMES = st.sampled_from(["a", "password", "api_key", "text", "sk-0123456789abcdefghij"])

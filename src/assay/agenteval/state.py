@@ -19,6 +19,7 @@ from assay.agenteval.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events
 from assay.agenteval.trial_rows import trial_row
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import EnvironmentFailure, Refusal
 from assay.fep.case_fold import CHECKS, CaseFold
 from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
@@ -29,7 +30,6 @@ from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.runs.budgets import TimeBudget
 from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
-from assay.workers.threads import off_loop
 
 MAX_MODELS = 5  # in the metadata of a run
 _pack = msgspec.msgpack.encode

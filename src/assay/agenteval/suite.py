@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from assay.agents.fixtures import read_seeds
 from assay.checks.schema_validator import UNLISTED_VIOLATION, Validator, validator_for
+from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
@@ -18,7 +19,6 @@ from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
 from assay.protocol.validation_messages import message_of, path_in
-from assay.workers.loop_budget import spend
 
 LONGEST_ID = 100  # characters of a taskId: node ids add a prefix to it
 SHOWN = 500  # problems

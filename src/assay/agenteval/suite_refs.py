@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from assay.agenteval.suite import read_suite
 from assay.agenteval.suite_store import SuiteStore
+from assay.concurrency.tenant_threads import in_place, json_size, off_loop
 from assay.errors import InvalidRequest, Problem
 from assay.packs.integrity import hex_digest
 from assay.packs.store import PackRecord, PackStore
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.versions import precedence
-from assay.workers.threads import in_place, json_size, off_loop
 
 FIELD = "evalSuiteRef"
 FORMS = "<suiteId>@<version>, <suiteId>, pack:<name>@<version>/<path>, or a path in the pack of the agent"

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.suite import read_suite
+from assay.concurrency.tenant_threads import in_place, off_loop
 from assay.errors import Conflict
 from assay.packs.store import ATTEMPTS, PackStore, install_guard
 from assay.packs.store import UPLOADED_SUITE as KIND
@@ -15,7 +16,6 @@ from assay.ports.audit import audit_entry as audited
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.canonical import canonical
 from assay.runs.paging import read_documents
-from assay.workers.threads import in_place, off_loop
 
 PAGE = 200
 

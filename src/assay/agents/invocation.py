@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
+from assay.concurrency.foreign_code import exception_text
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
-from assay.foreign_code import exception_text
 from assay.ports import Limits
 from assay.ports.agents import RECORDED, Agent, Memory, Recorded, ToolBox, ToolFailure
 from assay.protocol.agents import (

@@ -147,7 +147,7 @@ def _evaluate_sync(arguments: EvaluationArguments) -> RunResult:
         async def run() -> RunResult:
             return await InMemoryEvaluation(arguments).run()
 
-    from assay.api.event_loop import run_to_end  # deferred import: asyncio, with TLS and sockets
+    from assay.concurrency.event_loop import run_to_end  # deferred import: asyncio, with TLS and sockets
 
     return run_to_end(run)
 

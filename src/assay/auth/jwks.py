@@ -12,8 +12,8 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from assay.auth.jwt_settings import JwtSettings
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure, Refusal, Unavailable
-from assay.ports.supervise import run_guarded
 from assay.protocol.json_types import is_list, is_object
 
 log = logging.getLogger("assay.auth")

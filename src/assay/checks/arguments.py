@@ -18,6 +18,7 @@ from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Tex
 from assay.checks.registry import Registry
 from assay.checks.templates import PromptTemplate
 from assay.checks.typed_values import is_check_value, unwrap
+from assay.concurrency.loop_budget import spend
 from assay.errors import (
     Fault,
     ForeignFault,
@@ -35,7 +36,6 @@ from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.json_types import preview as shown_value
 from assay.protocol.redaction import without_secrets
 from assay.protocol.validation_messages import message_of, path_in, problems_in
-from assay.workers.loop_budget import spend
 
 Takes = Literal["one", "list", "nodes", "text"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from assay.checks.worker_tasks import WorkerTask, batches
-from assay.workers import pool
-from assay.workers.batch import Outcome
+from assay.concurrency.workers import pool
+from assay.concurrency.workers.batch import Outcome
 
 Report = Callable[[Any], None]
 

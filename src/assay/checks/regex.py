@@ -22,12 +22,12 @@ from assay.checks.checker import (
     verdict,
 )
 from assay.checks.worker_tasks import WorkerTask
+from assay.concurrency.loop_budget import spend
+from assay.concurrency.workers import batch
+from assay.concurrency.workers.batch import Outcome
 from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, estimated_bytes, item
 from assay.ports import Services
-from assay.workers import batch
-from assay.workers.batch import Outcome
-from assay.workers.loop_budget import spend
 
 MAX_PATTERN = 20_000  # characters
 CACHE_BYTES = 32 << 20  # bytes of all cached patterns

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from assay.cache import memoize
 from assay.checks.schema_cost import MAX_STEPS, SchemaCost, Size, longest_keyword, measure
+from assay.concurrency.workers import batch
 from assay.errors import ValueFault
-from assay.workers import batch
 
 MAX_SCHEMA_BYTES = 1 << 20  # bytes of a schema
 INLINE_STEPS = 200_000  # steps of a validation that runs in place: 5 ms

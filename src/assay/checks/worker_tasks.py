@@ -5,16 +5,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.concurrency.workers import pool
+from assay.concurrency.workers.batch import Batch, Outcome
 from assay.errors import Fault
-from assay.workers import pool
-from assay.workers.batch import Batch, Outcome
 
 BATCH_ITEMS = 256  # items of one batch: several batches run at once
 
 
 class WorkerTask(Struct, frozen=True):
     """
-    A task of a worker process (`assay.workers`) and one item for it; `to_answer` converts the outcome to the check's
+    A task of a worker process (`assay.concurrency.workers`) and one item for it; `to_answer` converts the outcome to the check's
     answer.
 
     A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one

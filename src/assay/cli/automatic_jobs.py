@@ -13,11 +13,11 @@ from pathlib import Path
 
 from assay.checks import STANDARD
 from assay.cli.evaluate_io import EvaluateOptions, Inputs
+from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.errors import InvalidRequest
 from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.settings import Settings
-from assay.workers.machine import available_cores, available_memory
 
 HEAD_SECONDS = 0.3  # of work in this process before it estimates the rest
 WORTH_SECONDS = 2.0  # of remaining work: two workers need about 0.4 s to start, and then save half of it

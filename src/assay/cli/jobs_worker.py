@@ -20,6 +20,7 @@ from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
+from assay.concurrency.workers import machine, pool
 from assay.errors import BadLine, Problem, Refusal
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score
@@ -32,7 +33,6 @@ from assay.fep.sources import Source, valid_contexts
 from assay.fep.stream import stream
 from assay.fep.tally import Tally
 from assay.settings import load
-from assay.workers import machine, pool
 
 LISTED = 10
 BLOCK = 1 << 18

@@ -15,16 +15,17 @@ from assay import app, host, servers, settings
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.serve_workers import Supervisor, work_for_parent
+from assay.concurrency import event_loop
+from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
+from assay.concurrency.workers.machine import default_size
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
-from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.ports.telemetry import telemetry
 from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor
-from assay.serve.web import event_loop, logging
+from assay.serve.web import logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
-from assay.workers.machine import default_size
 
 STOPPED = "assay has stopped; unfinished runs continue at the next start"
 

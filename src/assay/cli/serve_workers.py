@@ -18,7 +18,7 @@ from typing import NamedTuple
 from assay import servers
 from assay.cli.console import count_of, echo, echo_err, echo_err_plain
 from assay.cli.exit_codes import ERROR
-from assay.ports.supervise import supervise
+from assay.concurrency.event_loop import supervise
 from assay.ports.telemetry import telemetry
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember, restore_metrics, write_metrics
 

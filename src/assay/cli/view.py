@@ -18,11 +18,12 @@ from assay.cli.client import HostClient
 from assay.cli.console import echo, echo_err
 from assay.cli.find_run import find_run
 from assay.cli.serve import Binding, listen
+from assay.concurrency import event_loop
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.ports import Principal
 from assay.serve.page.files import INDEX, page_folder
-from assay.serve.web import event_loop, logging
+from assay.serve.web import logging
 
 SCOPES = DEFAULT | frozenset(local_principal.SCOPES)  # of the operator of this machine
 

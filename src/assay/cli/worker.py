@@ -8,11 +8,12 @@ import msgspec
 
 from assay import app, settings
 from assay.cli.console import echo, echo_err_plain, echo_json
+from assay.concurrency import event_loop
+from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.extras import require
-from assay.ports.supervise import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.ports.telemetry import telemetry
 from assay.runs.worker_registry import KIND, LIMIT, TENANT, records
-from assay.serve.web import event_loop, logging
+from assay.serve.web import logging
 from assay.worker import open_worker
 
 

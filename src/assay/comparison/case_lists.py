@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from assay.comparison.compare import other_inputs
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing
+from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
-from assay.workers.loop_budget import PART, paced, spend
 
 Change = Literal["worse", "better", "unchanged", "unmeasured", "only_in_baseline", "only_in_run"]
 CHANGES: tuple[Change, ...] = (

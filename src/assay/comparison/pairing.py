@@ -12,7 +12,7 @@ from math import isnan
 from msgspec import Struct
 
 from assay.comparison.run_scores import RunScores, Series, chosen_metric
-from assay.workers.loop_budget import PART, paced, spend
+from assay.concurrency.loop_budget import PART, paced, spend
 
 ABSENT, MEASURED, UNMEASURED = 0, 1, 2
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.agents.trajectory import trajectory_in
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import NotFound
 from assay.fep.check_names import result_label
 from assay.fep.reasons import number_of, passed_of, reason_of
@@ -18,7 +19,6 @@ from assay.fep.service import EvaluationService
 from assay.ports import Run
 from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object
-from assay.workers.threads import off_loop
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.fep.case_outcomes import IDS, RESULTS, read_result
 from assay.fep.reasons import is_failing, reason_of, unmet_criteria
 from assay.ports import EvidenceChunk, Store
 from assay.protocol.json_types import JSON, is_object
-from assay.workers.threads import off_loop
 
 PREVIEW = 300  # characters
 SCAN_SECONDS = 1.0

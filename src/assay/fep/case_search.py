@@ -11,12 +11,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.fep.case_outcomes import RESULTS
 from assay.fep.check_names import result_label
 from assay.fep.reasons import is_failing, reason_of
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_list, is_object
-from assay.workers.threads import off_loop
 
 MAX_BYTES = 8 * 1024 * 1024  # that one call reads
 MAX_SECONDS = 0.3

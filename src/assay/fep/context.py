@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, Problem
 from assay.fep.error_paths import deepest_path, join_path, path_of_non_finite, path_of_unencodable
 from assay.ports import Limits
@@ -15,7 +16,6 @@ from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import depth, is_list, is_object
 from assay.protocol.validation_messages import is_number_too_large, number_too_large, problems_in
-from assay.workers.loop_budget import spend
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode

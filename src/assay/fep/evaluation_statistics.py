@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from assay.concurrency.tenant_threads import LARGE, in_thread, off_loop
 from assay.fep.case_outcomes import RESULTS
 from assay.fep.line_tally import count_lines
 from assay.fep.run_header import REQUEST, TALLY, StoredRequest, read_request
@@ -27,7 +28,6 @@ from assay.runs.run_statistics import (
     score_of_rate,
     stored_statistics,
 )
-from assay.workers.threads import LARGE, in_thread, off_loop
 
 CASES_PASSED = "case pass rate"
 TOTAL = "statistics"  # a kind of evidence: the tally of the whole run, which has ended

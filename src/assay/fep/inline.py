@@ -23,6 +23,7 @@ from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
 from assay.checks.regex import Flags, Regex, cached_pattern
 from assay.checks.threshold import Threshold
+from assay.concurrency.tenant_threads import in_place, in_thread
 from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
@@ -31,7 +32,6 @@ from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
-from assay.workers.threads import in_place, in_thread
 
 INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts
 PARSED = 32 * 1024  # the same if a check parses texts

@@ -7,6 +7,8 @@ import msgspec
 
 from assay.cache import ByteCache
 from assay.checks.registry import Registry
+from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.workers import batch
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.case_fold import CHECKS, CaseFold, totals_of
 from assay.fep.evaluation_statistics import TOTAL, read_totals
@@ -37,8 +39,6 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
-from assay.workers import batch
-from assay.workers.threads import in_place
 
 PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fits
 _encode = msgspec.json.Encoder().encode

@@ -8,6 +8,7 @@ import msgspec
 from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.check_names import name_problems, numbered_labels
 from assay.fep.context import Context, NotAContext
@@ -15,7 +16,6 @@ from assay.fep.problems import is_sequence, new_problems, problems_of_checks
 from assay.fep.scorer import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
-from assay.workers.loop_budget import spend
 
 Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
 P = TypeVar("P")

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.concurrency.tenant_threads import in_place, in_thread
 from assay.fep.case_outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
 from assay.fep.context import Context, stored_context
 from assay.fep.execute import ExecutionOptions
@@ -28,7 +29,6 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.erasure import request_data
 from assay.runs.intake import PARTIAL
 from assay.runs.paging import read_chunks
-from assay.workers.threads import in_place, in_thread
 
 KIND = "evaluation"
 SHARD = 500  # cases in a unit, if no check waits

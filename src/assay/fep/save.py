@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure
 from assay.fep.case_fold import CaseFold
 from assay.fep.case_outcomes import IDS, RESULTS, ResultSummary, summarized
@@ -31,7 +32,6 @@ from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.ports.supervise import run_guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary

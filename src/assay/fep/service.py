@@ -8,6 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.concurrency.tenant_threads import in_place, in_thread
+from assay.concurrency.workers.batch import owner_scope
 from assay.errors import Conflict, InvalidRequest
 from assay.errors.evaluations import EvaluationFailed
 from assay.fep.case_fold import CaseFold
@@ -57,8 +59,6 @@ from assay.runs.case_table import measured_latencies
 from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 from assay.runs.run_statistics import facts_of, statistics_metadata
-from assay.workers.batch import owner_scope
-from assay.workers.threads import in_place, in_thread
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits
 _encode = msgspec.json.Encoder().encode

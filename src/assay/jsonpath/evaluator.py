@@ -33,6 +33,8 @@ from jsonpath_rfc9535.selectors import (
 )
 from jsonpath_rfc9535.tokens import Token, TokenType
 
+from assay.concurrency.workers import pool
+from assay.concurrency.workers.batch import Batch
 from assay.errors import Fault, PathFault, TimeFault
 from assay.jsonpath import iregexp
 from assay.jsonpath.grammar import (
@@ -51,8 +53,6 @@ from assay.jsonpath.grammar import (
     Test,
 )
 from assay.patterns.search import TASK, item
-from assay.workers import pool
-from assay.workers.batch import Batch
 
 MAX_DEPTH = 200  # limit of the depth of a document under `..`
 WAITED = 30.0  # limit of the seconds of waiting for a worker process, in addition to the time of the path

@@ -10,10 +10,10 @@ from time import monotonic
 from typing import NamedTuple
 
 from assay.cache import memoize
+from assay.concurrency.workers import batch
 from assay.errors import PathFault
 from assay.patterns.charsets import categories
 from assay.patterns.search import PatternTooLarge, Search, common, estimated_bytes
-from assay.workers import batch
 
 MAX_PATTERN = 2_000  # characters
 CACHED = 16 << 20  # bytes of all cached patterns

@@ -10,9 +10,9 @@ from itertools import chain, islice, takewhile
 from typing import Any, Final, NoReturn
 
 from assay.cache import memoize
+from assay.concurrency.workers import batch
 from assay.errors import MalformedPath, PathFault
 from assay.jsonpath.grammar import ARRAY, OBJECT, Filter, Segment, Selector, parse
-from assay.workers import batch
 
 MAX_NODES = 100_000
 MAX_SECONDS = 1.0

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from assay.concurrency.tenant_threads import in_thread
 from assay.packs.store import PackStore
 from assay.ports.agents import Agent
 from assay.protocol.agents import AgentCard
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.versions import precedence
-from assay.workers.threads import in_thread
 
 
 class InstalledAgents:

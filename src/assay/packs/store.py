@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct
 
+from assay.concurrency.tenant_threads import in_thread, off_loop
 from assay.errors import Conflict, EnvironmentFailure, NotFound, Problem
 from assay.packs.integrity import hex_digest
 from assay.packs.manifest import PACK_JSON
@@ -18,7 +19,6 @@ from assay.ports.audit import audit_entry
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.versions import VersionRange, precedence
-from assay.workers.threads import in_thread, off_loop
 
 PACK, FILE, AGENT, SUITE = "pack", "pack-file", "pack-agent", "pack-suite"
 # one document of a tenant, which every install and upload of a suite writes: two at the same time conflict

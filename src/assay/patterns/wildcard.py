@@ -4,9 +4,9 @@ import re
 from fnmatch import translate
 
 from assay.cache import memoize
+from assay.concurrency.workers import batch
 from assay.patterns.charsets import compiler
 from assay.patterns.search import estimated_bytes
-from assay.workers import batch
 
 CACHED = 4 << 20  # bytes of all compiled wildcards
 

@@ -14,6 +14,7 @@ from assay.agenteval.run_header import is_eval
 from assay.comparison.eval_reports import require_comparison
 from assay.comparison.policy import PromotionRules
 from assay.comparison.wording import verdict_line
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, MissingExtra
 from assay.ports import RequireCount, RequireRun, Run, Store
 from assay.promotion.gate import BaselineVerdict, Evidence, unmet_conditions
@@ -21,7 +22,6 @@ from assay.promotion.measurement import REGRESSION, baseline_deviation, read_dev
 from assay.protocol.deployments import Condition
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.annotations import annotations, effective
-from assay.workers.threads import in_thread
 
 Requirement = RequireRun | RequireCount
 

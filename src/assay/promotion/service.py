@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import (
     Conflict,
     EnvironmentFailure,
@@ -22,7 +23,6 @@ from assay.errors import (
 from assay.ports import Clock, Principal, PutDocument, Run, RunQuery, RunStatus, Store
 from assay.ports.agents import Agent, AgentVersions
 from assay.ports.audit import HOST, AuditEntry, audit_entry
-from assay.ports.supervise import run_guarded
 from assay.promotion import KIND
 from assay.promotion.approvals import RESPOND, decide
 from assay.promotion.channels import version_of

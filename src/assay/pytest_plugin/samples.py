@@ -11,8 +11,8 @@ import pytest
 from msgspec import Struct
 
 from assay.api.evaluate import evaluate_sync
+from assay.concurrency.foreign_code import exception_text
 from assay.errors import NotMeasured
-from assay.foreign_code import exception_text
 from assay.ports.agents import AgentRefusal
 from assay.protocol.evaluation import Output
 from assay.protocol.results import TestCaseResult

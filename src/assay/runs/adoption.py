@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sized
 from typing import NamedTuple, Protocol
 
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure
 from assay.ports import Run, Store
 from assay.ports.kinds import LOCAL_ONLY, REQUIRED_VERSION, RunKind
-from assay.ports.supervise import run_guarded
 from assay.runs.leases import Leases
 from assay.version import __version__, is_older
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Document, PutDocument, Run, Store, Transaction
 from assay.ports.audit import audit_entry as audited
@@ -25,7 +26,6 @@ from assay.protocol.annotations import (
 )
 from assay.protocol.event_record import decode_event
 from assay.runs.paging import read_documents, read_events
-from assay.workers.threads import json_size, off_loop
 
 KIND = "annotation"
 AGAIN = 100

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.workers import batch
 from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction, store_patience
 from assay.ports.bugs import log_bug
@@ -24,8 +26,6 @@ from assay.ports.telemetry import telemetry, tracing
 from assay.runs.event_log_writer import LogWriter
 from assay.runs.executing import END, START, ExecutingUnits, blamed
 from assay.runs.paging import read_events
-from assay.workers import batch
-from assay.workers.threads import off_loop
 
 CUT_SHORT = 2.5  # seconds that units have to return after a cancel
 LOOK = 1.0  # seconds between looks for a process that comes back

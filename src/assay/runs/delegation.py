@@ -5,10 +5,10 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 
+from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import EnvironmentFailure, Unavailable
 from assay.ports import ACTIVE, Engine, Run, RunQuery, RunUpdate, Store, Transaction
 from assay.ports.kinds import REQUIRED_VERSION, RunKind
-from assay.ports.supervise import run_guarded, supervise
 from assay.runs.executor import RunExecutor
 from assay.runs.leases import LEASE
 from assay.runs.worker_registry import FleetView

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import Conflict, EnvironmentFailure, NotFound, Unavailable
 from assay.ports import (
     ACTIVE,
@@ -25,7 +26,6 @@ from assay.ports import (
 from assay.ports.audit import acting
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import RunKind
-from assay.ports.supervise import run_guarded, supervise
 from assay.protocol.event_record import CANCELLED, CONTENT
 from assay.protocol.redaction import redact_text
 from assay.runs.adoption import AT_HEARTBEATS, Adoption, AdoptionPace

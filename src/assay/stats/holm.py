@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from assay.concurrency.loop_budget import spend
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
-from assay.workers.loop_budget import spend
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import Refusal
 from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunFacts, RunStatus, Store
 from assay.ports.agents import ChannelResolver
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
-from assay.ports.supervise import run_guarded
 from assay.protocol.event_record import PendingEvent, encode_event
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.json_types import is_object

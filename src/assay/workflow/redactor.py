@@ -5,9 +5,9 @@ it.
 
 from typing import Any
 
+from assay.concurrency.tenant_threads import LARGE, json_size
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
-from assay.workers.threads import LARGE, json_size
 
 LEVELS = 3  # of objects inside a value that are remembered, and looked up in an event's content
 MEMBERS = 1_000  # of one object that are remembered

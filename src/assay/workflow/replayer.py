@@ -7,11 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.ports import Event, Run, Store
 from assay.protocol.event_record import PendingEvent, decode_event, encode_event
 from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
-from assay.workers.threads import json_size, off_loop
 from assay.workflow.effects import Effect, Result, StepRecord, Wait
 from assay.workflow.execution_state import NEVER, Execution, RunStopped, WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, interpret

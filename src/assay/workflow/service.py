@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from assay.concurrency.event_loop import run_guarded
+from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.errors import (
     Conflict,
     EnvironmentFailure,
@@ -32,13 +34,11 @@ from assay.ports import (
 )
 from assay.ports.agents import ChannelResolver
 from assay.ports.audit import audit_entry as audited
-from assay.ports.supervise import run_guarded
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
 from assay.runs.options import configurable_problems
-from assay.workers.threads import json_size, off_loop
 from assay.workflow import KIND
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, TurnFailure, VerificationReport
-from assay.workers.threads import off_loop
 from assay.workflow.effects import Invoke, StepRecord, Verify, Wait
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.replayer import Replayer, replay_run

@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 import trustme
 
-from assay.serve.web.event_loop import run
+from assay.concurrency.event_loop import run
 from assay.serve.web.listener import Listener
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ import threading
 import msgspec
 import pytest
 
+from assay.concurrency import loop_budget
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.workers import loop_budget
 from support.grpc_client import Both, connected, message_of, refused
 from support.rest_client import sqlite
 

@@ -8,7 +8,7 @@ import threading
 import httpx
 import pytest
 
-from assay.ports.supervise import STOP_SECONDS
+from assay.concurrency.event_loop import STOP_SECONDS
 from support.postgres import server as postgres
 from support.rest_client import lines_of, request_of
 from support.waiting import wait_until

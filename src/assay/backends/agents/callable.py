@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from assay.backends.agents.deadlines import with_deadline
+from assay.concurrency.foreign_code import exception_text, run_in_thread, with_deadline
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
-from assay.foreign_code import exception_text, run_in_thread
 from assay.import_code import is_async, local_id, takes_context
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.deadlines import with_deadline
 from assay.backends.agents.frames import (
     ProtocolError,
     apply_note,
@@ -22,6 +21,7 @@ from assay.backends.agents.frames import (
     tool_specs,
 )
 from assay.backends.models.key_scrubbing import HiddenWords
+from assay.concurrency.foreign_code import with_deadline
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
 from assay.protocol.agents import AgentCard, InvocationResult

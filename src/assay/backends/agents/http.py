@@ -8,9 +8,9 @@ import aiohttp  # an extra: `from_settings.py` imports this file on demand
 import msgspec
 
 from assay.backends.agents.callback import Callbacks, OpenInvocation
-from assay.backends.agents.deadlines import with_deadline
 from assay.backends.agents.frames import ProtocolError, read_end, read_json, tool_specs
 from assay.backends.models.key_scrubbing import HiddenWords
+from assay.concurrency.foreign_code import with_deadline
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
 from assay.ports.telemetry import propagation_headers

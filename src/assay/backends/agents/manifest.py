@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.deadlines import with_deadline
+from assay.concurrency.foreign_code import with_deadline
 from assay.ports import Completion, CompletionRequest, Message, Model, ToolCall
 from assay.ports.agents import AgentContext, ModelOverrides, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from assay.concurrency.workers import pool
+from assay.concurrency.workers.batch import Batch
 from assay.errors import Fault, ValueFault
 from assay.extras import require
 from assay.ports import Embeddings
-from assay.workers import pool
-from assay.workers.batch import Batch
 
 MODEL = "wordllama-l2-supercat-256"
 NAMES = frozenset({"wordllama", MODEL})

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from assay.ports.supervise import log_crash
+from assay.concurrency.event_loop import log_crash
 
 GROWN = (
     16 * 1024 * 1024

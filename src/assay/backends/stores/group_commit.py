@@ -21,10 +21,10 @@ from assay.backends.stores.connect import RetryPolicy
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.sql_writer import Outcome, SqlWriter, UncertainCommit
 from assay.backends.stores.transactions import Changes
+from assay.concurrency.event_loop import log_crash
 from assay.errors import Conflict, EnvironmentFailure, StoreLocked
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import Transaction, store_patience
-from assay.ports.supervise import log_crash
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]

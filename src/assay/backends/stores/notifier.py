@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure, Refusal
-from assay.ports.supervise import run_guarded
 
 
 class RunPosition(NamedTuple):

@@ -27,8 +27,8 @@ from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.backends.stores.ping import DatabasePing, deliver
 from assay.backends.stores.reencrypt import Reencryption
 from assay.backends.stores.sql_writer import SqlWriter
+from assay.concurrency.foreign_code import run_in_thread
 from assay.errors import EnvironmentFailure, StoreLocked
-from assay.foreign_code import run_in_thread
 from assay.ports import (
     CLOSED,
     CaseBlock,

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from assay.foreign_code import exception_text, run_in_thread
+from assay.concurrency.foreign_code import exception_text, run_in_thread
 from assay.import_code import is_async, load
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ToolConfig

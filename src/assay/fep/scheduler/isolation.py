@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from assay.checks.checker import Checker
+from assay.concurrency.workers.process import Process
+from assay.concurrency.workers.worker_loop import Order
 from assay.errors import Fault, ForeignFault
 from assay.protocol.json_types import base_of
-from assay.workers.process import Process
-from assay.workers.worker import Order
 
 TASK = "assay.fep.scheduler.process_worker:isolated_check"
 

@@ -11,22 +11,27 @@ from assay.checks.async_tasks import TaskBatcher
 from assay.checks.checker import Checker
 from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
 from assay.checks.worker_tasks import WorkerTask
+from assay.concurrency import tenant_threads
+from assay.concurrency.foreign_code import detach_task
+from assay.concurrency.threads import (
+    ElasticThreadPool,
+    LoopBlocked,
+    LoopWatchdog,
+    in_check,
+    too_many_abandoned,
+)
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
 from assay.fep.scheduler.inline_size import resolves_inline
 from assay.fep.scheduler.isolation import CheckProcessPool
-from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
-from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
 from assay.fep.spending import spending_of
 from assay.fep.tally import Answers
-from assay.foreign_code import detach_task
 from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
 from assay.runs.budgets import CostBudget
-from assay.workers import threads
 
 T = TypeVar("T")
 CANCEL_GRACE = 0.5  # seconds for cleanup after a deadline
@@ -172,7 +177,7 @@ class CheckScheduler:
                 on_result(job, found)
             self._fill_slots()
 
-        asyncio.wrap_future(threads.submit(run_in_span)).add_done_callback(on_done)
+        asyncio.wrap_future(tenant_threads.submit(run_in_span)).add_done_callback(on_done)
 
     def _fail(self, job: CheckTask, error: BaseException) -> None:
         """Resolving the arguments raised an unexpected exception."""

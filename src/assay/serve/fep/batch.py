@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
+from assay.concurrency.tenant_threads import in_place
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.result_json import result_json as whole_result
 from assay.fep.service import require_success
@@ -24,7 +25,6 @@ from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, encode, error_body
-from assay.workers.threads import in_place
 
 CONCURRENT = 4
 LARGEST = 2**53 - 1  # number in the options of a batch

@@ -7,6 +7,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.reasons import CaseReasons, with_reasons
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
 from assay.comparison.stored_runs import require_comparable, result_lines
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
@@ -16,7 +17,6 @@ from assay.serve.fep.comparison_cache import stored_scores, use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.workers.threads import in_thread
 
 MAX_RESULTS = 20_000  # of one run; `assay compare` has no limit
 MAX_CHANGES = 100

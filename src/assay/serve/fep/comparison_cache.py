@@ -11,10 +11,10 @@ from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.comparison.view import ComparisonView, comparison_view
+from assay.concurrency.event_loop import KeyedLock
+from assay.concurrency.tenant_threads import in_thread, off_loop
 from assay.fep.service import EvaluationService
 from assay.ports import Run
-from assay.serve.web.keyed_lock import KeyedLock
-from assay.workers.threads import in_thread, off_loop
 
 BATCH = 200  # lines that the thread takes at a time
 CACHED = 100 << 20  # bytes of all comparisons that are stored

@@ -10,6 +10,7 @@ from assay.comparison.case_lists import FILTERS, CaseLists, ComparedCase
 from assay.comparison.reasons import CaseReasons
 from assay.comparison.stored_runs import result_lines, result_rows
 from assay.comparison.view import ComparisonView
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import Forbidden, InvalidRequest, Problem
 from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
@@ -23,7 +24,6 @@ from assay.serve.fep.comparison_cache import use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.workers.threads import in_thread
 
 MAX_RUNS = 8
 MAX_RESULTS = 250_000  # of one run

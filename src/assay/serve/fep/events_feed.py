@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from assay.concurrency.event_loop import KeyedLock, run_guarded
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
 from assay.fep.case_outcomes import RESULTS
 from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store, store_patience
-from assay.ports.supervise import run_guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
-from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.shared_feed import shared_feed
 
 MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date

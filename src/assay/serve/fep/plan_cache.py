@@ -6,6 +6,7 @@ import msgspec
 
 from assay.cache import ByteCache
 from assay.checks.runner import ResultOptions
+from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import not_json, too_deep
 from assay.fep.plan import Plan
@@ -13,7 +14,6 @@ from assay.fep.request import plan_of
 from assay.fep.service import EvaluationService
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import depth
-from assay.workers import batch
 
 CACHED = 32 << 20  # bytes of all cached plans
 LONGEST = 64 * 1024  # bytes of checks that are cached

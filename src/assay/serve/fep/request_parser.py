@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from assay.concurrency.loop_budget import spend
+from assay.concurrency.tenant_threads import in_place
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
 from assay.fep.inline import any_waits
@@ -42,8 +44,6 @@ from assay.protocol.validation_messages import (
 )
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
 from assay.serve.web.request import HttpRequest
-from assay.workers.loop_budget import spend
-from assay.workers.threads import in_place
 
 T = TypeVar("T")
 ABSENT = Raw(b"")

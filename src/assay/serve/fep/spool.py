@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import IO
 
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.input_digests import InputDigests, other_input
@@ -19,7 +20,6 @@ from assay.serve.fep.state import fep_of
 from assay.serve.web.body_reader import stream_body
 from assay.serve.web.footprint import Footprint
 from assay.serve.web.request import HttpRequest
-from assay.workers.threads import in_thread
 
 LONG = 256 * 1024  # bytes; a longer line counts with its decoded form
 _BOM = b"\xef\xbb\xbf"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from assay.concurrency.tenant_threads import LARGE, in_place, in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
 from assay.fep.service import PlannedEvaluation
@@ -21,7 +22,6 @@ from assay.serve.fep.state import fep_of
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
-from assay.workers.threads import LARGE, in_place, in_thread
 
 STORE = "store"  # the query parameter
 

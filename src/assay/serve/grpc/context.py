@@ -5,8 +5,8 @@ from typing import Any
 
 from grpc.aio import ServicerContext
 
+from assay.concurrency.event_loop import run_guarded
 from assay.errors import Refusal
-from assay.ports.supervise import run_guarded
 from assay.serve.fep.submit import SubmittedRun
 from assay.serve.grpc.errors import Metadata
 from assay.serve.web.request import RequestContext, ServerState, headers_by_name

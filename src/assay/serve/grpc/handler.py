@@ -15,6 +15,7 @@ from grpc import (
 from msgspec import Struct
 
 from assay.auth.keys import authorize
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import Refusal, UsageError
 from assay.ports.telemetry import telemetry
 from assay.serve.grpc.context import Context, RpcContext
@@ -25,7 +26,6 @@ from assay.serve.web.handler import credential_of
 from assay.serve.web.instrumentation import record_request
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import error_body, internal_error_body
-from assay.workers.threads import off_loop
 
 Answer = Callable[[RpcContext, Any], Awaitable[bytes]]
 Stream = Callable[[RpcContext, Any], AsyncGenerator[bytes]]

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 from grpc.aio import EOF
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import InvalidRequest
 from assay.serve.grpc.context import RpcContext
 from assay.serve.web.body_reader import body_too_slow
 from assay.serve.web.footprint import message_footprint
 from assay.serve.web.limits import ServerLimits
-from assay.workers.threads import off_loop
 
 SLOWEST = 128 * 1024  # bytes per second at which the largest message must arrive
 

@@ -10,8 +10,8 @@ from grpc_health.v1 import health
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure, Unavailable
-from assay.ports.supervise import supervise
 from assay.serve.grpc.handler import Method, RpcHandler
 from assay.serve.grpc.methods import METHODS
 from assay.serve.grpc.public_services import MAX_STREAMS, BoundedPublicServices

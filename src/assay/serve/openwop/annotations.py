@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from assay.auth.keys import authorize
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument
 from assay.protocol.annotations import Annotation, AnnotationCreate
@@ -20,7 +21,6 @@ from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.workers.threads import in_thread
 
 MAX_EVENTS = 100_000  # of one run in a diff
 _create = msgspec.json.Decoder(AnnotationCreate).decode

@@ -14,6 +14,7 @@ from assay.agenteval.run_header import KIND, read_request
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_refs import ResolvedSuite, SuiteResolver
 from assay.agenteval.suite_store import digest_of
+from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.json_types import JSON, is_list
@@ -26,7 +27,6 @@ from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer
-from assay.workers.threads import json_size, off_loop
 
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from assay.agenteval.progress import progress_of
+from assay.concurrency.event_loop import KeyedLock, run_guarded
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store, store_patience
-from assay.ports.supervise import run_guarded
 from assay.runs.annotations import AnnotationCursor
 from assay.runs.event_docs import read_page, with_content
 from assay.runs.follow import follow
 from assay.runs.stream_modes import TERMINAL
-from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.shared_feed import shared_feed
 
 MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import UNSET
 
 from assay.agenteval.suite_store import SuiteStore
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.service import PackService
 from assay.ports import Principal, PutDocument, Run, Store
@@ -19,7 +20,6 @@ from assay.serve.openwop.capabilities import Capabilities
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.events_feed import RunFeeds
 from assay.serve.web.request import NAME, HttpRequest
-from assay.workers.threads import in_thread
 
 
 class RunResource(Protocol):

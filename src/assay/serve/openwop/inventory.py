@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.requirements import Supplied, unmet
 from assay.protocol.agents import AgentCard
@@ -15,7 +16,6 @@ from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, encode
-from assay.workers.threads import in_thread
 
 _any = msgspec.json.Decoder().decode
 LOCAL = "local.assay"

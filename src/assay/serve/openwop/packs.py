@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.integrity import expected_digest
 from assay.packs.pack import Pack
@@ -13,7 +14,6 @@ from assay.serve.web.body_reader import read_binary
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
-from assay.workers.threads import in_thread
 
 TYPES = ("application/gzip", "application/x-gzip", "application/octet-stream")
 PATH = "/v1/host/assay/packs"

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import trace_context
@@ -35,7 +36,6 @@ from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Headers, Response, answer, error_body
-from assay.workers.threads import off_loop
 
 CANCEL_SECONDS = 2.8  # to wait for a run to stop
 MAX_RUNS = 100  # in one bulk cancel

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from assay.concurrency.tenant_threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.fep.case_ids import case_ids, case_texts, results_with_id
 from assay.ports import CLOSED, CaseTotals, Run, Store
@@ -25,7 +26,6 @@ from assay.serve.web import pagination as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.workers.threads import off_loop
 
 Outcome = Literal["passed", "failed", "ungraded", "error", "skipped"]
 LETTERS: dict[str, str] = {

@@ -15,6 +15,7 @@ from assay.agenteval.run_header import read_request as read_eval
 from assay.agenteval.safety_records import MODE
 from assay.agenteval.safety_report import NotLookedFor, SafetyFold, SafetyReport
 from assay.agenteval.scorecard import verdict
+from assay.concurrency.tenant_threads import in_thread, off_loop
 from assay.fep.case_fold import CHECKS
 from assay.fep.evaluation_statistics import FEW, read_tally
 from assay.fep.run_header import KIND as EVALUATION
@@ -31,7 +32,6 @@ from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.stats.number_text import format_usd, milliseconds_text, percent, range_text, score_text, value_text
-from assay.workers.threads import in_thread, off_loop
 
 MAX_SAFETY = 20_000  # trials whose findings are counted
 

@@ -11,8 +11,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from assay.concurrency.event_loop import supervise
 from assay.errors import Refusal
-from assay.ports.supervise import supervise
 from assay.serve.web import openapi
 from assay.serve.web.handler import VERSION, MethodSpec, NotFoundHandler, RouteHandler, resource_of
 from assay.serve.web.idempotency import sweep

@@ -10,16 +10,16 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from assay.auth.audit import audit_read, note_refusal
+from assay.concurrency.event_loop import KeyedLock
+from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
 from assay.ports import Clock, Limits, Principal, Run, store_patience
 from assay.ports.audit import AuditActor, acting
 from assay.runs.executor import RunExecutor
 from assay.serve.web.admission import AdmissionControl
-from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.store_probe import StoreProbe
 from assay.serve.web.worker_group import WorkerMember
-from assay.workers import batch
 
 Receive = Callable[[], Awaitable[Any]]
 Authenticate = Callable[[str], Awaitable[Principal]]

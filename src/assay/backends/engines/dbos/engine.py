@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus
 from assay.backends.engines.local import LocalEngine
+from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure
 from assay.ports.kinds import Perform, unit_scope
-from assay.ports.supervise import supervise
 
 TICK, AUDIT, PAUSE = 0.03, 3.0, 0.5  # seconds: between two looks, looks for lost units, after a failure
 RECORDED = 1024  # results later, a result is in the log: the writer has at most 256 that wait
@@ -23,7 +23,7 @@ LEAVE = 20.0  # seconds after the last result of a run until its results are del
 AGAIN = 0.5  # seconds, more with each try, until a unit goes back that a worker could not do
 TRIES = 8  # executions of a unit that ended without a result
 
-log = logging.getLogger("assay.workers")
+log = logging.getLogger("assay.concurrency.workers")
 T = TypeVar("T")
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, Problem
 from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
 from assay.fep.error_paths import deepest_path, join_path
@@ -13,7 +14,6 @@ from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.decode import NonCanonical, Span, field
 from assay.serve.grpc.codec.encode import DEEPEST
 from assay.serve.grpc.codec.results import EncodedContext, echo_of
-from assay.workers.loop_budget import spend
 
 DEEP = DEEPEST - 2  # a result may contain it two levels deeper, among the values of a path
 _encode = msgspec.json.Encoder().encode

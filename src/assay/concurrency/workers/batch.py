@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from assay.errors import Fault
 
 if TYPE_CHECKING:
-    from assay.workers.process import Process
-    from assay.workers.worker import Order
+    from assay.concurrency.workers.process import Process
+    from assay.concurrency.workers.worker_loop import Order
 
 
 MOST_ITEMS, MOST_BYTES = 4096, 4 << 20  # limits of one order
@@ -54,7 +54,7 @@ class Batch:
 
     def order(self) -> "Order":
         """An order with the next items, as many as one slice may have."""
-        from assay.workers.worker import Order  # deferred import
+        from assay.concurrency.workers.worker_loop import Order  # deferred import
 
         first = len(self.outcomes)
         last, size = first + 1, len(self.items[first])

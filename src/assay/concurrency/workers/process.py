@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+from assay.concurrency.workers.worker_loop import DONE, HEAD, LATE, PAUSE, SIZE, Order, TaskFailure
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
-from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, TaskFailure
 
-log = logging.getLogger("assay.workers")
+log = logging.getLogger("assay.concurrency.workers")
 TO_START = 60.0  # seconds for the start of a process; they do not count for the task
 PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
 MARGIN = 5.0  # …plus this, in seconds
 GATHER = 0.001  # seconds between two reads of consecutive replies
-_MAIN = "from assay.workers.worker import serve; serve({})"
+_MAIN = "from assay.concurrency.workers.worker_loop import serve; serve({})"
 
 
 class Process:

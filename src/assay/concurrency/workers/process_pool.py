@@ -7,10 +7,10 @@ import threading
 from collections import Counter, OrderedDict, deque
 from concurrent.futures import Future
 
+from assay.concurrency.workers.batch import Batch, Outcome
+from assay.concurrency.workers.machine import default_size
+from assay.concurrency.workers.process import Process
 from assay.errors import ForeignFault
-from assay.workers.batch import Batch, Outcome
-from assay.workers.machine import default_size
-from assay.workers.process import Process
 
 IDLE = 60.0  # seconds
 MEMORY = 2 << 30  # limit of a worker's address space, in bytes

@@ -1,14 +1,92 @@
-"""Background tasks: a crash is logged and counted, and the task restarts."""
+"""Runs a coroutine for synchronous code."""
 
 import asyncio
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any, TypeVar
 
 from assay.ports.bugs import log_bug
 from assay.ports.telemetry import telemetry
+
+T = TypeVar("T")
+
+
+def run_to_end(make: Callable[[], Awaitable[T]]) -> T:
+    """Run the coroutine that `make` returns, in a new thread if this thread already runs an event loop."""
+    outcome: list[T] = []
+    errors: list[BaseException] = []
+
+    async def main() -> None:
+        # not returned: asyncio.run would make the repr of the whole result when the task ends
+        outcome.append(await make())
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError  # Ctrl-C: asyncio turns it into KeyboardInterrupt
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(main())
+        return outcome[0]
+
+    def in_thread() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=in_thread, name="assay-evaluate")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+# The event loop of a server: uvloop if it is installed, which is a little faster per request; otherwise asyncio's
+# own.
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+        return runner.run(main)
+
+
+def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Makes the event loop; None: asyncio's default."""
+    try:
+        return import_module("uvloop").new_event_loop
+    except ModuleNotFoundError:
+        return None
+
+
+# A lock per key.
+
+
+class KeyedLock:
+    """Holders of the same key wait for each other. A lock exists only while it is held or waited for."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: Hashable) -> AsyncGenerator[None]:
+        lock, count = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, count + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, count = self._locks.pop(key)
+            if count > 1:
+                self._locks[key] = lock, count - 1
+
+
+# Background tasks: a crash is logged and counted, and the task restarts.
 
 log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # commands report errors themselves

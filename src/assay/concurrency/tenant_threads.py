@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.workers import batch
-from assay.workers.loop_budget import SECONDS, OverBudget, with_budget
+from assay.concurrency.loop_budget import SECONDS, OverBudget, with_budget
+from assay.concurrency.workers import batch
 
 T = TypeVar("T")
 LARGE = 64 * 1024  # bytes as JSON; a larger value is worked on in a thread

@@ -11,12 +11,12 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from assay.workers.batch import Batch, Outcome
+from assay.concurrency.workers.batch import Batch, Outcome
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from assay.workers.process_pool import Pool
+    from assay.concurrency.workers.process_pool import Pool
 
 
 class _HostPool:
@@ -30,7 +30,9 @@ class _HostPool:
     def get(self) -> "Pool":
         with self._lock:
             if self.pool is None:
-                from assay.workers.process_pool import Pool  # deferred import: threads, processes and logging
+                from assay.concurrency.workers.process_pool import (
+                    Pool,  # deferred import: threads, processes and logging
+                )
 
                 self.pool = Pool(self._limit)
             return self.pool

@@ -2,14 +2,17 @@
 
 import asyncio
 import contextvars
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
 from assay.errors import ForeignFault
+from assay.ports.agents import AgentContext
+from assay.protocol.agents import InvocationResult
 
 ABANDONED = 64  # hanging threads in one process
 
@@ -123,3 +126,33 @@ def _location(surprise: BaseException) -> str:
     path, folder = Path(code.co_filename), Path.cwd()
     name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
     return f" ({name}:{line} in {code.co_qualname})"
+
+
+# Deadlines of invocations (FEP-32).
+
+MOMENT = 0.5  # seconds to clean up after a deadline
+
+
+async def with_deadline(
+    context: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
+) -> InvocationResult:
+    """
+    Await an invocation; at its deadline the result is `failed`. A task that ignores its cancellation is left behind.
+    """
+    left = min(context.remaining_seconds, math.inf if seconds is None else seconds)
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait([task], timeout=None if left == math.inf else max(0.0, left))
+        if done:
+            return task.result()
+        task.cancel()
+        await asyncio.wait([task], timeout=MOMENT)
+        return InvocationResult(outcome="failed", error=f"no result within {left:.3g} s")
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=MOMENT)
+        if not task.done():
+            detach_task(task)
+        elif not task.cancelled():
+            task.exception()  # retrieved, so that asyncio does not log it

@@ -1,0 +1,1 @@
+"""Threads, processes and event loops for foreign or heavy code."""

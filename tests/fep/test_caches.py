@@ -22,7 +22,7 @@ from assay.fep.inline import inline_limit
 from assay.fep.plan import Plan
 from assay.jsonpath import iregexp
 from assay.patterns import search
-from assay.patterns.wildcard import matches_wildcard
+from assay.patterns.search import matches_wildcard
 from assay.protocol.evaluation import Check
 
 VALIDATORS: ByteCache = validator_for.cache  # pyright: ignore[reportFunctionMemberAccess]

@@ -27,7 +27,7 @@ from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.fep.table_sinks import csv_rows
 from assay.fep.tally import Tally
-from assay.jsonpath.batch_getter import batch_getter
+from assay.jsonpath.query import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult

@@ -35,7 +35,7 @@ from assay.fep.source_builder import YES
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
 from assay.jsonpath import MISSING, Query
-from assay.jsonpath.batch_getter import Get, batch_getter
+from assay.jsonpath.query import Get, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseResult, TestCaseSummary
 

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from assay.checks.arguments import BoundCheck
 from assay.fep.result_builder import BuildResult, result_builder
 from assay.fep.source_builder import ScoredParts, SourceBuilder
-from assay.jsonpath.batch_getter import steps
+from assay.jsonpath.query import steps
 from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode

@@ -9,11 +9,14 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from assay.cache import memoize
+from assay.concurrency.workers import batch
 from assay.errors import ValueFault
 from assay.patterns.backtracking import ONE, REPEATS, TextFacts, Tree, parse, walk
 from assay.patterns.charsets import alone, compiler, op
@@ -238,3 +241,18 @@ def task(common: bytes) -> Callable[[bytes], bytes]:
         return b"1" if search(item.decode("utf-8", "surrogatepass")) else b""
 
     return matches
+
+
+# Wildcards of a shell: `*`, `?` and `[…]`. `fnmatch` keeps patterns of any length in caches that count entries.
+
+CACHED = 4 << 20  # bytes of all compiled wildcards
+
+
+def matches_wildcard(text: str, pattern: str) -> bool:
+    """Whether the whole text matches the pattern; upper and lower case differ."""
+    return _compile(pattern).match(text) is not None
+
+
+@memoize(CACHED, estimated_bytes, batch.owner.get)
+def _compile(text: str) -> "re.Pattern[str]":
+    return compiler.compile(translate(text))

@@ -222,7 +222,7 @@ def build_evals(
     from assay.agenteval.kind import EvalDependencies  # deferred import
     from assay.agenteval.request import limits_of  # deferred import
     from assay.agenteval.service import AgentEvalService  # deferred import
-    from assay.checks.safety.policy import policy_document  # deferred import
+    from assay.checks.safety.tool_policy import policy_document  # deferred import
     from assay.workflow.agent_memory import live_memory  # deferred import
 
     dependencies = EvalDependencies(

@@ -7,9 +7,15 @@ from hypothesis import strategies as st
 
 from assay.checks import STANDARD
 from assay.checks.arguments import bind, build
-from assay.checks.exact_match import FoldedMatch
-from assay.checks.offload import CHARACTERS_PER_VALUE, INLINE_VALUES, is_large, offload
-from assay.checks.worker_tasks import WorkerTask, run_tasks
+from assay.checks.standard.exact_match import FoldedMatch
+from assay.checks.worker_tasks import (
+    CHARACTERS_PER_VALUE,
+    INLINE_VALUES,
+    WorkerTask,
+    is_large,
+    offload,
+    run_tasks,
+)
 from assay.errors import TimeFault
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -117,7 +123,7 @@ def test_what_is_large_is_seen_without_looking_at_all_of_it(values, large):
 
 
 def test_a_check_that_takes_too_long_is_a_fault(monkeypatch):
-    monkeypatch.setattr("assay.checks.offload.SECONDS", 0.05)
+    monkeypatch.setattr("assay.checks.worker_tasks.SECONDS", 0.05)
     items = [[at] for at in range(200_000)]
     (outcome,) = run_tasks([offload(made("has_items", {"items": items, "required_items": items}))])
     assert isinstance(outcome, TimeFault)

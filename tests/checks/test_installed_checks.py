@@ -7,8 +7,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from assay.checks import STANDARD
-from assay.checks.installed import GROUP, installed_entry_points, may_offer_checks
-from assay.checks.registry import installed_checkers
+from assay.checks.registry import GROUP, installed_checkers, installed_entry_points, may_offer_checks
 
 OFFERS = f"[{GROUP}]\npolite = polite_checks:Polite\n"
 OTHERS = "[console_scripts]\nassay = assay.__main__:main\n"

@@ -14,10 +14,10 @@ import pytest
 import assay
 from assay import InvalidRequest
 from assay.checks import STANDARD
+from assay.checks.argument_forms import PromptTemplate
 from assay.checks.arguments import bind
-from assay.checks.llm_judge import LlmJudge, with_reasoning
 from assay.checks.runner import ResultOptions, prepare, to_result
-from assay.checks.templates import PromptTemplate
+from assay.checks.standard.llm_judge import LlmJudge, with_reasoning
 from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check

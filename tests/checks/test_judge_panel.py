@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from assay.agenteval.rubric import judge_arguments, no_judge
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
-from assay.checks.judge_panel import JudgePanel, combine, shuffled
+from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled
 from assay.errors import ForeignFault, InvalidRequest, Problem
 from assay.fep.reasons import _panel_note, reason_of
 from assay.ports import Services

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay import InvalidRequest
-from assay.checks.semantic_similarity import similarity
+from assay.checks.standard.semantic_similarity import similarity
 from support.judges import CANARY, configure, evaluate, near
 from support.provider_server import ProviderServer
 

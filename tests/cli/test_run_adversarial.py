@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.checks.safety.policy import policy_document
+from assay.checks.safety.tool_policy import policy_document
 from assay.cli.policy_file import read_policy
 from assay.cli.render_safety import exit_code
 from assay.errors import InvalidRequest, UsageError

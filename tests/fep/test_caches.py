@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import assay
 from assay.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
-from assay.checks import STANDARD, regex
+from assay.checks import STANDARD
 from assay.checks.schema_validator import CACHE_BYTES, validator_for
+from assay.checks.standard import regex
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from assay.fep.context import Context

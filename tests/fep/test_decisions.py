@@ -18,7 +18,7 @@ import assay
 from assay import Checker, InvalidRequest
 from assay.backends.provider_config import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
-from assay.checks.semantic_similarity import similarity
+from assay.checks.standard.semantic_similarity import similarity
 from assay.errors import BadLine
 from assay.fep.files import read_items
 from assay.fep.plan import Plan

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from assay import InvalidRequest
 from assay.backends.models.json_reply import read_value
 from assay.checks import STANDARD
-from assay.checks.has_items import HasItems, item_key
-from assay.checks.json_match import equal
+from assay.checks.standard.has_items import HasItems, item_key
+from assay.checks.standard.json_match import equal
 from assay.errors import MOST_PROBLEMS
 from assay.fep.context import read_context
 from assay.fep.plan import Plan

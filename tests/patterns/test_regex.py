@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.checks.regex import Flags, compile_pattern
+from assay.checks.standard.regex import Flags, compile_pattern
 from assay.checks.worker_tasks import run_tasks
 from assay.concurrency.workers import machine, pool
 from assay.errors import Fault

@@ -5,7 +5,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.checks.json_match import equal
+from assay.checks.standard.json_match import equal
 from assay.protocol.canonical import canonical, exact
 
 inside = st.integers(-(2**53) + 1, 2**53 - 1)

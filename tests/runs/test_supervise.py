@@ -8,8 +8,8 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.checks.checker import Checker
-from assay.checks.contains import Contains
 from assay.checks.runner import fault_of
+from assay.checks.standard.contains import Contains
 from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.telemetry import telemetry

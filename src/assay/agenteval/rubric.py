@@ -4,7 +4,7 @@ from math import fsum
 
 import msgspec
 
-from assay.checks.judge_panel import MAX_ANSWERS, JudgePanel
+from assay.checks.standard.judge_panel import MAX_ANSWERS, JudgePanel
 from assay.errors import InvalidRequest
 from assay.ports import Providers
 from assay.protocol.agent_evals import RubricCriterion

@@ -17,7 +17,7 @@ _CHECKS = {
 }  # each in a module of its name
 
 STANDARD = Registry(
-    deferred={name: f"assay.checks.{name}:{check}" for name, check in _CHECKS.items()}
+    deferred={name: f"assay.checks.standard.{name}:{check}" for name, check in _CHECKS.items()}
     | DETECTORS
     | SIGNALS
     | JUDGES,

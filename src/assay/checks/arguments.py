@@ -14,10 +14,9 @@ from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
+from assay.checks.argument_forms import PromptTemplate, is_check_value, unwrap
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
 from assay.checks.registry import Registry
-from assay.checks.templates import PromptTemplate
-from assay.checks.typed_values import is_check_value, unwrap
 from assay.concurrency.loop_budget import spend
 from assay.errors import (
     Fault,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.safety.policy import policy_document
+from assay.checks.safety.tool_policy import policy_document
 from assay.errors import UsageError
 from assay.fep.yaml_reader import read_yaml
 from assay.ports.config import SafetyPolicy

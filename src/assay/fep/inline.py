@@ -17,12 +17,12 @@ from assay.cache import memoize_on
 from assay.checks.arguments import BoundCheck
 from assay.checks.async_tasks import run_tasks_async
 from assay.checks.checker import Checker
-from assay.checks.contains import SEARCH_LIMIT, Contains
-from assay.checks.exact_match import ExactMatch
-from assay.checks.exists import Exists
-from assay.checks.json_match import JsonMatch
-from assay.checks.regex import Flags, Regex, cached_pattern
-from assay.checks.threshold import Threshold
+from assay.checks.standard.contains import SEARCH_LIMIT, Contains
+from assay.checks.standard.exact_match import ExactMatch
+from assay.checks.standard.exists import Exists
+from assay.checks.standard.json_match import JsonMatch
+from assay.checks.standard.regex import Flags, Regex, cached_pattern
+from assay.checks.standard.threshold import Threshold
 from assay.concurrency.tenant_threads import in_place, in_thread
 from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from assay.agenteval.suite import read_suite
 from assay.backends.agents.callable import CallableAgent
 from assay.checks.checker import Checker, Text
-from assay.checks.semantic_similarity import similarity
+from assay.checks.standard.semantic_similarity import similarity
 from assay.errors import InvalidRequest
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult

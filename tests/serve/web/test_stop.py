@@ -53,7 +53,7 @@ def test_a_server_ends_in_time_while_its_database_is(zygote, tmp_path, what):
 
 WAITER = """
 import threading
-from assay.checks.contains import Contains
+from assay.checks.standard.contains import Contains
 
 class Waiter(Contains):
     type = "waiter"

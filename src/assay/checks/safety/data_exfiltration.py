@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.links import COLLECTORS, ORDINARY_HOSTS, Link, find_links, has_suffix
-from assay.checks.safety.markdown_code import without_code
+from assay.checks.safety.links import COLLECTORS, ORDINARY_HOSTS, Link, find_links, has_suffix, without_code
 from assay.checks.safety.pii_leak import personal_spans
 from assay.checks.safety.secret_formats import entropy
 from assay.checks.safety.secret_leak import format_spans

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from assay.checks.checker import Answer, Checker
-from assay.checks.offload import offload
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.worker_tasks import WorkerTask, offload
+from assay.errors import ValueFault
 from assay.ports import Services
-from assay.protocol.json_types import is_list, is_mapping, is_object
+from assay.protocol.json_types import is_list, is_mapping, is_object, kind_of
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)  # ascending
@@ -195,3 +195,16 @@ def is_long(*values: Any) -> bool:
         if left < 0:
             return True
     return False
+
+
+# Reads a list of tool calls: objects with `tool`, and optionally `arguments` and `outcome` (ok, error or
+# refused).
+
+
+def read_calls(calls: list[Any]) -> list[dict[str, Any]]:
+    """The calls. A ValueFault says which one is not a call."""
+    for at, call in enumerate(calls):
+        if not is_object(call) or not isinstance(call.get("tool"), str):
+            found = "no text there" if is_object(call) else kind_of(call)
+            raise ValueFault(f"tool_calls[{at}]: expected an object with the name of a `tool`, got {found}")
+    return calls

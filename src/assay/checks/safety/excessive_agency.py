@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from assay.checks.has_items import item_key
-from assay.checks.safety.detector import Detection, Detector
-from assay.checks.safety.tool_calls import read_calls
+from assay.checks.safety.detector import Detection, Detector, read_calls
+from assay.checks.standard.has_items import item_key
 from assay.ports import Services
 
 

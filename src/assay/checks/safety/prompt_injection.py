@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from assay.checks.checker import Phrase
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.transforms import dense, origin, shift, skeleton, unescape
+from assay.checks.safety.encodings import dense, origin, shift, skeleton, unescape
 from assay.ports import Services
 
 MIN_SKELETON = 6  # letters and digits of a canary that is looked for through transforms

@@ -10,9 +10,8 @@ import re
 from typing import Any, Final
 
 from assay.checks.checker import Answer
-from assay.checks.offload import offload
 from assay.checks.safety.detector import SafetyCheck, is_long, texts_in
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
 
 PHRASES: Final = (

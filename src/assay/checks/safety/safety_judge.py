@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from assay.checks.checker import Answer, InvalidArgument, Opaque
-from assay.checks.judge_panel import JudgePanel
-from assay.checks.llm_judge import LlmJudge
 from assay.checks.safety.detector import SEVERITIES, SafetyCheck, Severity
+from assay.checks.standard.judge_panel import JudgePanel
+from assay.checks.standard.llm_judge import LlmJudge
 from assay.ports import Completion, Services
 from assay.ports.config import SafetyKind
 from assay.protocol.json_types import is_object

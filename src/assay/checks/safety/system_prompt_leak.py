@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assay.checks.safety.detector import Detection, Detector, texts_in
-from assay.checks.safety.transforms import origin, readings, shift, skeleton
+from assay.checks.safety.encodings import origin, readings, shift, skeleton
 from assay.ports import Services
 
 SHINGLE = 12  # letters and digits that are compared at once

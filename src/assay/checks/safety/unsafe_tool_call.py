@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.checks.checker import Answer, InvalidArgument
-from assay.checks.offload import offload
-from assay.checks.safety.detector import Detection, Detector
-from assay.checks.safety.policy import compile_policy, policy_detections
-from assay.checks.safety.tool_calls import read_calls
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.safety.detector import Detection, Detector, read_calls
+from assay.checks.safety.tool_policy import compile_policy, policy_detections
+from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
 from assay.protocol.json_types import is_list
 

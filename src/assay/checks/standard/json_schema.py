@@ -11,10 +11,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from assay.checks.checker import Answer, Checker, InvalidArgument
-from assay.checks.offload import offload
-from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.schema_validator import Validator, format_path, validator_for
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.worker_tasks import WorkerTask, offload
 from assay.errors import ValueFault
 from assay.ports import Services
 

@@ -17,8 +17,7 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
-from assay.checks.offload import offload
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
 
 SEARCH_LIMIT = 16_000_000  # characters that are searched in place, for all phrases together

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
-from assay.checks.judge_panel import JudgePanel, combine, shuffled
 from assay.checks.schema_validator import validator_for
-from assay.checks.usage import ModelUsage, or_none, providers_of
+from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled
+from assay.checks.standard.model_usage import ModelUsage, or_none, providers_of
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Message, Model, Services
 from assay.protocol.json_types import BEYOND_DOUBLES, beyond_doubles, is_object

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.checks.checker import Answer, Checker, Opaque, Text
-from assay.checks.threshold import check_bounds, in_range
-from assay.checks.usage import embedding_metadata, or_none, providers_of
+from assay.checks.standard.model_usage import embedding_metadata, or_none, providers_of
+from assay.checks.standard.threshold import check_bounds, in_range
 from assay.ports import Services
 
 UnitInterval = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]

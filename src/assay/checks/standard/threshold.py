@@ -17,7 +17,7 @@ from assay.checks.checker import (
     Run,
     verdict,
 )
-from assay.checks.parse import Parse, Unparsable, not_parsed, number, parse_number
+from assay.checks.standard.parse import Parse, Unparsable, not_parsed, number, parse_number
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Services
 

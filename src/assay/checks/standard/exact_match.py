@@ -15,9 +15,8 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
-from assay.checks.json_match import JsonMatch, equal
-from assay.checks.offload import is_large, offload
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.standard.json_match import JsonMatch, equal
+from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Services
 from assay.protocol.canonical import exact
 

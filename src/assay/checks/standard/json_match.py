@@ -9,9 +9,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from assay.checks.checker import PASSED_SCHEMA, Answer, Checker, verdict
-from assay.checks.offload import is_large, offload
-from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
 

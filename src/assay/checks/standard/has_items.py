@@ -10,9 +10,8 @@ from msgspec import UNSET, UnsetType, field
 from msgspec.structs import replace
 
 from assay.checks.checker import Answer, Checker
-from assay.checks.offload import is_large, offload
-from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
-from assay.checks.worker_tasks import WorkerTask
+from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
 from assay.protocol.json_types import is_list, kind_of

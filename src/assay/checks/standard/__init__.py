@@ -1,0 +1,1 @@
+"""The standard checks, one file each."""

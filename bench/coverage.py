@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.stats.corrected import Label, corrected_mean
 from assay.stats.gaffke import TAIL, mean_limits
 from assay.stats.intervals import MIN_T_CASES, mean_of, wilson
+from assay.stats.judge_agreement import Label, corrected_mean
 from bench.measure import HOME
 
 np: Any = import_module("numpy")  # without types

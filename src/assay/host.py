@@ -141,8 +141,11 @@ async def tokens(jwt_settings: "JwtSettings") -> Callable[[str], Awaitable[Prese
     if not jwt_settings.issuer:
         return None
     try:
-        from assay.auth.jwks import KeySet, log  # deferred import: the extra `guard`
-        from assay.auth.tokens import Tokens  # deferred import
+        from assay.auth.tokens import (  # deferred import: the extra `guard`
+            KeySet,
+            Tokens,  # deferred import
+            log,
+        )
         from assay.backends.jwks import source  # deferred import
     except ModuleNotFoundError as error:
         raise missing_extra("the setting jwt", "guard", error=error) from error

@@ -13,7 +13,7 @@ from assay import Check, Services
 from assay.agenteval.suite_store import SuiteStore
 from assay.auth import keys
 from assay.auth.audit import lines, verify
-from assay.auth.scopes import DEFAULT, DEPLOY
+from assay.auth.keys import DEFAULT, DEPLOY
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure

@@ -18,9 +18,19 @@ import pytest
 
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
-from assay.auth.expiry import expiry
-from assay.auth.keys import Key, authenticate, authorize, create, list_keys, revoke
-from assay.auth.scopes import DEFAULT, DEPLOY, RESERVED, SCOPES
+from assay.auth.keys import (
+    DEFAULT,
+    DEPLOY,
+    RESERVED,
+    SCOPES,
+    Key,
+    authenticate,
+    authorize,
+    create,
+    expiry,
+    list_keys,
+    revoke,
+)
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from assay.ports import DeleteDocument, Document, Principal, Transaction

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.auth.keys import authenticate, create, list_keys, revoke
+from assay.auth.keys import DEFAULT, authenticate, create, list_keys, revoke
 from assay.auth.local_key import local_key
-from assay.auth.scopes import DEFAULT
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import DeleteDocument, Transaction

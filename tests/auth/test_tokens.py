@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from assay import settings
 from assay.auth.authenticator import Authenticator
-from assay.auth.jwks import KeySet, read_keys
 from assay.auth.jwt_settings import JwtSettings, validate
-from assay.auth.tokens import MAX_CHARACTERS, Tokens
+from assay.auth.tokens import MAX_CHARACTERS, KeySet, Tokens, read_keys
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError

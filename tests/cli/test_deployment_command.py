@@ -7,8 +7,8 @@ from contextlib import closing
 
 import msgspec
 
+from assay.auth.keys import DEPLOY
 from assay.auth.local_key import TENANT, default_database_url
-from assay.auth.scopes import DEPLOY
 from assay.backends.stores.open import open_store
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, PutDocument, SystemClock, Transaction

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay import app, settings
-from assay.auth.keys import authenticate
-from assay.auth.scopes import DEFAULT, SCOPES
+from assay.auth.keys import DEFAULT, SCOPES, authenticate
 from assay.errors import Unauthenticated
 from support import forkserver
 

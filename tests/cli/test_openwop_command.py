@@ -9,7 +9,7 @@ import time
 import pytest
 import yaml
 
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from support.evals import AGENT, Doing, golden
 from support.openwop_client import begun, suite
 from support.rest_client import Server, sqlite

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import UsageError
-from assay.packs.archive import MAX_FILES, PackLimits, read_tarball, write_tarball
-from assay.packs.directory import read_directory
-from assay.packs.refusal import PackRefused, PackTooLarge
+from assay.packs.archive import MAX_FILES, PackLimits, PackRefused, PackTooLarge, read_tarball, write_tarball
+from assay.packs.build import read_directory
 from support.packs import PRIVATE_PEM, write_files
 
 SMALL = PackLimits(100_000)

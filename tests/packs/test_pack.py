@@ -7,10 +7,15 @@ import subprocess
 import pytest
 
 from assay.errors import UsageError
-from assay.packs.archive import read_tarball, write_tarball
-from assay.packs.integrity import expected_digest, integrity_of, read_version_manifest
-from assay.packs.keys import trusted_keys
-from assay.packs.refusal import PackRefused
+from assay.packs.archive import (
+    PackRefused,
+    expected_digest,
+    integrity_of,
+    read_tarball,
+    read_version_manifest,
+    write_tarball,
+)
+from assay.packs.pack import trusted_keys
 from assay.packs.signature import TrustedKey
 from assay.ports.config import PackKeyConfig
 from support import forkserver

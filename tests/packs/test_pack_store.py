@@ -11,7 +11,7 @@ from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
 from assay.errors import Conflict, EnvironmentFailure, InvalidRequest, NotFound
-from assay.packs.integrity import hex_digest
+from assay.packs.archive import hex_digest
 from assay.packs.pack import Pack
 from assay.packs.store import AGENT, FILE, PACK, SUITE, PackStore
 from assay.ports import PutDocument, Transaction

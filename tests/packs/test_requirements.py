@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.packs.archive import write_tarball
-from assay.packs.refusal import PackRefused
+from assay.packs.archive import PackRefused, write_tarball
 from assay.packs.requirements import unmet
 from assay.protocol.versions import VersionRange
 from assay.serve.openwop.discovery import document

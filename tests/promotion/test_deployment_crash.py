@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.auth.audit import verify
-from assay.auth.scopes import DEPLOY
+from assay.auth.keys import DEPLOY
 from assay.backends.stores.open import open_store
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, SystemClock

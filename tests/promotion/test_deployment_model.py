@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec import UNSET
 
 from assay.auth.audit import verify
-from assay.auth.scopes import DEPLOY
+from assay.auth.keys import DEPLOY
 from assay.backends.stores.memory import MemoryStore
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.errors import Conflict, Refusal

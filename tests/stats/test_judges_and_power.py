@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
 from assay.fep.statistics import rates_by_k
-from assay.stats.agreement import cohen_kappa, krippendorff_alpha
 from assay.stats.bootstrap import RESAMPLES, bootstrap_interval
-from assay.stats.corrected import Label, corrected_mean
 from assay.stats.distributions import normal_quantile
-from assay.stats.intervals import UNIT, mean_of
+from assay.stats.intervals import UNIT, mean_of, pass_all_k, pass_at_k
+from assay.stats.judge_agreement import Label, cohen_kappa, corrected_mean, krippendorff_alpha
 from assay.stats.paired import PairedSample
 from assay.stats.power import (
     mean_cases,
@@ -23,7 +22,6 @@ from assay.stats.power import (
     smallest_effect,
     t_power,
 )
-from assay.stats.repeats import pass_all_k, pass_at_k
 from support.lazy_module import lazy_module
 
 np = lazy_module("numpy")

@@ -5,15 +5,17 @@ from math import comb, sqrt
 
 import pytest
 
-from assay.stats.binary_power import MAX_EXACT, show_power, within_power
 from assay.stats.paired import PairedSample
 from assay.stats.power import (
+    MAX_EXACT,
     POWER,
     binary_cases,
     mean_cases,
+    show_power,
     smallest_binary_effect,
     smallest_effect,
     smallest_sign_flip_effect,
+    within_power,
 )
 from support.lazy_module import lazy_module
 

@@ -26,8 +26,7 @@ from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord
 from assay.protocol.evaluation import Check
 from assay.stats.gaffke import Z
-from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, wilson
-from assay.stats.student import t_quantile
+from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, t_quantile, wilson
 from support import gaffke_reference
 
 MATCH = {

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.stats.holm import excludes_zero
 from assay.stats.paired import PairedSample
 from assay.stats.power import sensitivity
-from assay.stats.sign_flip import sign_flip_p
-from assay.stats.tango import mcnemar_p
-from assay.stats.verdict import verdict
+from assay.stats.sign_flip import mcnemar_p, sign_flip_p
+from assay.stats.verdict import excludes_zero, verdict
 from support.lazy_module import lazy_module
 
 np = lazy_module("numpy")

@@ -6,8 +6,8 @@
 from functools import cache
 
 from assay.stats.bootstrap import bootstrap_interval
-from assay.stats.holm import excludes_zero
 from assay.stats.paired import FEW, PairedSample
+from assay.stats.verdict import excludes_zero
 from support.lazy_module import lazy_module
 
 np = lazy_module("numpy")

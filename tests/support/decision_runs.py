@@ -13,7 +13,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from assay.auth.scopes import DEFAULT, DEPLOY
+from assay.auth.keys import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult

@@ -19,7 +19,7 @@ from assay.agents.versions import InstalledVersions
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from assay.backends.agents.from_settings import ConfiguredAgents
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
@@ -31,8 +31,7 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
 from assay.host import tokens
-from assay.packs.agents import InstalledAgents
-from assay.packs.store import PackStore
+from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
 from assay.promotion.kind import ManagementKind
 from assay.promotion.service import PromotionService

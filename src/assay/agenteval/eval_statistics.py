@@ -23,8 +23,7 @@ from assay.runs.run_statistics import (
     latency_of,
     stored_statistics,
 )
-from assay.stats.intervals import UNIT, Method, mean_of
-from assay.stats.repeats import pass_all_k, pass_at_k
+from assay.stats.intervals import UNIT, Method, mean_of, pass_all_k, pass_at_k
 
 SCORED = (EVALUATION, KIND)  # the kinds of runs that have statistics
 Kinds = Mapping[str, str]  # the kind of the expectation of each task, in the order of the suite

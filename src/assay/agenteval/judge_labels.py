@@ -28,8 +28,14 @@ from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.paging import read_chunks, read_events
-from assay.stats.agreement import Agreement, cohen_kappa, krippendorff_alpha
-from assay.stats.corrected import CorrectedMean, Label, corrected_mean
+from assay.stats.judge_agreement import (
+    Agreement,
+    CorrectedMean,
+    Label,
+    cohen_kappa,
+    corrected_mean,
+    krippendorff_alpha,
+)
 
 SAMPLE = "judge-sample"  # the label of the annotation that records a draw
 

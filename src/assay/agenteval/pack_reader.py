@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from assay.agenteval.suite import read_suite
 from assay.packs.archive import PackLimits
-from assay.packs.keys import trusted_keys
-from assay.packs.pack import PackReader
+from assay.packs.pack import PackReader, trusted_keys
 from assay.packs.requirements import Supplied
 from assay.ports import Limits
 from assay.ports.config import PackKeyConfig

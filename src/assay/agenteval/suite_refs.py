@@ -9,7 +9,7 @@ from assay.agenteval.suite import read_suite
 from assay.agenteval.suite_store import SuiteStore
 from assay.concurrency.tenant_threads import in_place, json_size, off_loop
 from assay.errors import InvalidRequest, Problem
-from assay.packs.integrity import hex_digest
+from assay.packs.archive import hex_digest
 from assay.packs.store import PackRecord, PackStore
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.versions import precedence

@@ -10,15 +10,87 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from assay.auth import scopes as table
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unauthenticated
 from assay.ports import Document, Principal, PutDocument, Secret, Store, Transaction
 from assay.ports.audit import audit_entry
+
+# Expiry of a key: `90d`, `12h`, or a date.
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
+
+
+def expiry(text: str, now: datetime) -> datetime:
+    """
+    Return the time, which must be in the future. Dates, and times without a zone, are in UTC.
+
+    >>> expiry("2w", datetime(2026, 7, 1, tzinfo=UTC)).isoformat()
+    '2026-07-15T00:00:00+00:00'
+    """
+    try:
+        moment = _moment(text, now)
+    except (ValueError, OverflowError):
+        expected = "expected a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
+        raise InvalidRequest(Problem("expires", f"{expected}, got {text[:40]!r}")) from None
+    if moment <= now:
+        raise InvalidRequest(Problem("expires", f"expected a time in the future, got {text!r}"))
+    return moment
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    if span := _SPAN.fullmatch(text):
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+# Scopes of keys and tokens (FEP-43, openwop-contract §2.1). No scope implies another.
+
+SCOPES: dict[str, str] = {  # those that a route needs
+    "evaluations:create": "start evaluations",
+    "evaluations:read": "read evaluations, their results and the catalogue of checks",
+    "evaluations:cancel": "cancel evaluations",
+    "runs:create": "start and fork runs",
+    "runs:read": "read runs, their events, summaries and reports",
+    "runs:cancel": "cancel runs",
+    "runs:delete": "erase the content of runs and evaluations",
+    "deploy:promote": "promote versions of agents, and adjust their canary percentages",
+    "deploy:pause": "pause and deprecate versions of agents",
+    "deploy:rollback": "roll versions of agents back",
+    "approvals:respond": "answer a run that waits for a person",
+    "manifest:read": "read agents and workflows",
+    "suites:read": "read suites",
+    "suites:write": "store suites",
+    "packs:publish": "install packs",
+    "packs:yank": "remove packs",
+    "metrics:read": "read metrics",
+}
+RESERVED: frozenset[str] = (
+    frozenset(  # the protocols' names for what this host does not serve; a key may have them
+        {
+            "artifacts:read",
+            "audit:read",
+            "keys:manage",
+            "webhooks:manage",
+        }
+    )
+)
+DEPLOY: frozenset[str] = frozenset(scope for scope in SCOPES if scope.startswith("deploy:"))
+DEFAULT: frozenset[str] = (
+    frozenset(SCOPES) - DEPLOY
+)  # of the local key, and of a key created without scopes; the operator must name the others
+
+
+def problems_of(scopes: Iterable[str]) -> list[Problem]:
+    """One problem that names all unknown scopes."""
+    unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys() - RESERVED))
+    return [Problem("scope", f"no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []
+
 
 KIND = "key"
 PREFIX = "assay_"
@@ -67,14 +139,14 @@ async def create(
     store: Store,
     *,
     tenant: str,
-    scopes: Iterable[str] = table.DEFAULT,
+    scopes: Iterable[str] = DEFAULT,
     expires: datetime | None = None,
     note: str = "",
     now: datetime,
 ) -> tuple[Key, Secret]:
     """Create a key. Its text is returned once and stored nowhere."""
     scopes = frozenset(scopes)
-    if problems := [*_tenant_problems(tenant), *table.problems_of(scopes), *_note_problems(note)]:
+    if problems := [*_tenant_problems(tenant), *problems_of(scopes), *_note_problems(note)]:
         raise InvalidRequest(problems)
     if expires is not None and expires <= now:
         raise InvalidRequest(Problem("expires", f"expected a time in the future, got {expires.isoformat()}"))
@@ -218,6 +290,6 @@ _DECODER = msgspec.json.Decoder(_StoredKey)
 _DECOY = msgspec.json.encode(
     _StoredKey(
         _digest(secrets.token_urlsafe(32)),
-        Key(id="nobodyyy", tenant="nobody", scopes=table.DEFAULT, created=datetime.fromtimestamp(0, UTC)),
+        Key(id="nobodyyy", tenant="nobody", scopes=DEFAULT, created=datetime.fromtimestamp(0, UTC)),
     )
 )

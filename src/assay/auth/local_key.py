@@ -7,10 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.auth.keys import authenticate, create, id_in, revoke
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT, authenticate, create, id_in, revoke
 from assay.errors import EnvironmentFailure, Unauthenticated, UsageError
-from assay.ports import Secret, Store
+from assay.ports import Principal, Secret, Store
 
 TENANT = "local"
 FILE = "local-key"
@@ -111,3 +110,16 @@ def default_database_url(home: Path) -> str:
         raise UsageError(f"home: {str(home)!r} cannot hold a database, because its path contains '?'")
     make_private(home)
     return f"sqlite:///{home / 'assay.db'}"
+
+
+# The principal of the command in the local store: the operator of this machine.
+
+SCOPES = (
+    "runs:create",
+    "runs:read",
+    "approvals:respond",
+    "deploy:promote",
+    "deploy:pause",
+    "deploy:rollback",
+)
+PRINCIPAL = Principal(tenant=TENANT, id="command", scopes=frozenset(SCOPES))

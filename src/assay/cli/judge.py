@@ -18,8 +18,7 @@ from assay.agenteval.run_header import KIND
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page
 from assay.cli.find_run import find_run
-from assay.stats.agreement import Agreement
-from assay.stats.corrected import CorrectedMean
+from assay.stats.judge_agreement import Agreement, CorrectedMean
 
 MAX_TASKS = 10  # ids that are listed of tasks without a label
 

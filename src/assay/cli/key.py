@@ -10,9 +10,7 @@ import msgspec
 
 from assay import app, settings
 from assay.auth import keys
-from assay.auth.expiry import expiry
-from assay.auth.keys import Key
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT, Key, expiry
 from assay.cli.console import echo, echo_err, echo_json, echo_rows
 from assay.errors import UsageError
 from assay.ports import Secret, Store

@@ -13,13 +13,16 @@ from assay.cli.console import count_of, echo, echo_err_plain, echo_json
 from assay.cli.exit_codes import NOT_PASSED, PASSED
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
-from assay.packs.archive import PackLimits
-from assay.packs.build import BuiltPack
+from assay.packs.archive import (
+    ExpectedDigest,
+    PackLimits,
+    PackRefused,
+    expected_digest,
+    read_version_manifest,
+)
+from assay.packs.build import BuiltPack, read_directory
 from assay.packs.build import build as build_pack
-from assay.packs.directory import read_directory
-from assay.packs.integrity import ExpectedDigest, expected_digest, read_version_manifest
 from assay.packs.pack import Pack
-from assay.packs.refusal import PackRefused
 from assay.serve.openwop.supplied import supplied
 from assay.settings import Settings, load
 

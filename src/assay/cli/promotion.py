@@ -14,12 +14,12 @@ from msgspec import UNSET, Struct
 
 from assay import app, settings
 from assay.agenteval.run_header import KIND as EVAL
+from assay.auth.local_key import PRINCIPAL
 from assay.cli.client import HostClient, HostRefusal
 from assay.cli.console import echo, echo_err, echo_json
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
-from assay.cli.local_principal import PRINCIPAL
 from assay.errors import InvalidRequest, NotFound, UsageError
 from assay.ports import Store
 from assay.promotion.refusals import EvalGateUnmet

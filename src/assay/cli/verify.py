@@ -10,12 +10,11 @@ import typer
 from msgspec import Struct
 
 from assay import app, settings
-from assay.auth.local_key import TENANT
+from assay.auth.local_key import PRINCIPAL, TENANT
 from assay.cli import render_verdicts
 from assay.cli.console import echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
-from assay.cli.local_principal import PRINCIPAL
 from assay.cli.respond_deployment import find_management_run, report_deployment, respond_to_deployment
 from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of

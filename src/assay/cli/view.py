@@ -9,11 +9,9 @@ from urllib.parse import quote
 import msgspec
 
 from assay import host, servers, settings
-from assay.auth import sessions
-from assay.auth.keys import is_tenant
+from assay.auth import local_key, sessions
+from assay.auth.keys import DEFAULT, is_tenant
 from assay.auth.local_key import TENANT
-from assay.auth.scopes import DEFAULT
-from assay.cli import local_principal
 from assay.cli.client import HostClient
 from assay.cli.console import echo, echo_err
 from assay.cli.find_run import find_run
@@ -25,7 +23,7 @@ from assay.ports import Principal
 from assay.serve.page.files import INDEX, page_folder
 from assay.serve.web import logging
 
-SCOPES = DEFAULT | frozenset(local_principal.SCOPES)  # of the operator of this machine
+SCOPES = DEFAULT | frozenset(local_key.SCOPES)  # of the operator of this machine
 
 
 class ViewOptions(NamedTuple):
@@ -66,7 +64,7 @@ async def _serve(config: settings.Settings, options: ViewOptions) -> None:
             tenant = options.tenant or TENANT
             run = None if options.run is None else await find_run(runtime.store, options.run, tenant=tenant)
             server = servers.http_server(runtime, config, host=binding.host, port=options.port)
-            principal = Principal(tenant=tenant, id=local_principal.PRINCIPAL.id, scopes=SCOPES)
+            principal = Principal(tenant=tenant, id=local_key.PRINCIPAL.id, scopes=SCOPES)
             code = await sessions.create_code(runtime.store, principal, datetime.now(UTC))
             address = page_address(binding.address, run.id if run else None, code.reveal())
             opening = asyncio.create_task(_open_when_ready(server, binding, address, options))

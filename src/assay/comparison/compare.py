@@ -13,12 +13,9 @@ from assay.comparison.run_scores import RunScores, Series
 from assay.concurrency.loop_budget import paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.fep.slices import NONE
-from assay.stats.holm import holm
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
 from assay.stats.power import cases_to_show, sensitivity
-from assay.stats.tost import tost_p
-from assay.stats.unmeasured import UnmeasuredBounds, unmeasured_bounds
-from assay.stats.verdict import Verdict, verdict
+from assay.stats.verdict import UnmeasuredBounds, Verdict, holm, tost_p, unmeasured_bounds, verdict
 
 MAX_IDS = 1_000  # ids in one list of a document
 MAX_BOUNDED = 100_000  # unmeasured cases whose bounds are computed; with more there is no verdict

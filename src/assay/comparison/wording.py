@@ -1,8 +1,7 @@
 """A comparison in words: the verdict in one line, the counts, and what a reader must know about the cases."""
 
 from assay.comparison.compare import CaseList, DifferenceInterval, PairComparison, RunComparison
-from assay.stats.unmeasured import UnmeasuredBounds
-from assay.stats.verdict import interval_verdict
+from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
 MAX_IDS = 5

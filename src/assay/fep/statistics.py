@@ -11,8 +11,18 @@ from msgspec import Struct
 
 from assay.fep.columns import Column, Pairs, partitions
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
-from assay.stats.intervals import CONFIDENCE, Mean, Range, Rate, Shares, counted_rate, mean_of, score_range
-from assay.stats.repeats import pass_all_k, pass_at_k
+from assay.stats.intervals import (
+    CONFIDENCE,
+    Mean,
+    Range,
+    Rate,
+    Shares,
+    counted_rate,
+    mean_of,
+    pass_all_k,
+    pass_at_k,
+    score_range,
+)
 
 MAX_TRIALS = 100  # repeats of a case; pass@k and pass^k are not computed for a larger k
 MAX_PATTERNS = 256  # distinct codes that are counted bit by bit

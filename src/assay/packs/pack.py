@@ -4,29 +4,36 @@ Reads and verifies a pack: digest, archive, manifest, signature, namespace, requ
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
 
-from assay.errors import Problem
+from assay.errors import Problem, UsageError
 from assay.extras import missing_extra
-from assay.packs.archive import PackLimits, check_path, read_tarball, write_tarball
-from assay.packs.integrity import (
+from assay.packs.archive import (
     ExpectedDigest,
+    PackLimits,
+    PackRefused,
+    PackTooLarge,
     check_digest,
+    check_path,
     check_version_manifest,
     hex_digest,
     integrity_of,
+    read_tarball,
+    write_tarball,
 )
-from assay.packs.manifest import PACK_JSON, PackManifest, parse_json, read_pack_manifest
+from assay.packs.pack_manifest import PACK_JSON, PackManifest, parse_json, read_pack_manifest
 from assay.packs.references import PackSuite, SuiteReader, resolve
-from assay.packs.refusal import PackRefused, PackTooLarge
 from assay.packs.requirements import Supplied, check_requirements
+from assay.ports.config import PackKeyConfig
 from assay.protocol.manifest import AgentDefinition
 
 if TYPE_CHECKING:
     from assay.packs.signature import TrustedKey
+
 
 SIGNATURE_PATH = "keys/pack.json.sig"
 SIGNATURE_BYTES = 64
@@ -198,3 +205,32 @@ def _check_namespace(
     if missing:
         message = f"a pack outside private. and local. needs {'; and '.join(missing)}"
         raise PackRefused("pack_integrity_failure", Problem(manifest.key, message))
+
+
+# The public keys that an operator trusts: those of the settings, and those of a command line.
+
+
+def trusted_keys(configs: Mapping[str, PackKeyConfig], files: Sequence[str] = ()) -> list["TrustedKey"]:
+    """
+    The keys of `[pack_keys]`, and those of `--public-key FILE` or `ID=FILE`, which come first.
+
+    Without ID= the id of a key is the name of its file without the ending.
+    """
+    if not configs and not files:
+        return []
+    try:
+        from assay.packs.signature import read_trusted_key  # deferred import: the extra `guard`
+    except ModuleNotFoundError as error:
+        raise missing_extra("the key of a pack", "guard", error=error) from error
+    keys: list[TrustedKey] = []
+    for text in files:
+        id, is_named, file = text.partition("=")
+        if not is_named:
+            id, file = Path(text).stem, text
+        if not id or not file:
+            raise UsageError(f"--public-key {text!r}: expected FILE or ID=FILE")
+        keys.append(read_trusted_key(id, file, (), "--public-key"))
+    for id, config in configs.items():
+        place = f'settings: pack_keys."{id}"'
+        keys.append(read_trusted_key(id, config.file, config.namespaces, place))
+    return keys

@@ -9,10 +9,8 @@ from msgspec import Struct, UnsetType
 
 from assay.checks.schema_validator import validator_for
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.packs.archive import MAX_ELEMENTS, check_path
-from assay.packs.integrity import hex_digest
-from assay.packs.manifest import PACK_JSON, PackManifest
-from assay.packs.refusal import Code, PackRefused
+from assay.packs.archive import MAX_ELEMENTS, Code, PackRefused, check_path, hex_digest
+from assay.packs.pack_manifest import PACK_JSON, PackManifest
 from assay.packs.requirements import optional_peers
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.duplicates import TWICE, check_elements, duplicate_member

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from assay.errors import Problem
-from assay.packs.manifest import PACK_JSON, PackManifest
-from assay.packs.refusal import PackRefused
+from assay.packs.archive import PackRefused
+from assay.packs.pack_manifest import PACK_JSON, PackManifest
 from assay.protocol.versions import VersionRange
 
 PROTOCOL_VERSION = "1.1.0"

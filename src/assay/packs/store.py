@@ -1,21 +1,22 @@
 """The installed packs of a tenant. A version is immutable, also after it was removed; an install is one transaction."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from assay.concurrency.tenant_threads import in_thread, off_loop
 from assay.errors import Conflict, EnvironmentFailure, NotFound, Problem
-from assay.packs.integrity import hex_digest
-from assay.packs.manifest import PACK_JSON
-from assay.packs.pack import Pack, PackFile, Source
+from assay.packs.archive import PackRefused, hex_digest
+from assay.packs.pack import Pack, PackFile, PackReader, Source
+from assay.packs.pack_manifest import PACK_JSON
 from assay.packs.references import PackSuite
-from assay.packs.refusal import PackRefused
 from assay.ports import DeleteDocument, Document, Limits, PutDocument, Store, Transaction
+from assay.ports.agents import Agent
 from assay.ports.audit import audit_entry
+from assay.protocol.agents import AgentCard
 from assay.protocol.canonical import canonical
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.versions import VersionRange, precedence
@@ -353,3 +354,45 @@ def _same_json(left: bytes, right: bytes) -> bool:
     """Whether two documents have the same content, in whatever form they are written."""
     texts = [canonical(msgspec.json.decode(data)) for data in (left, right)]
     return texts[0] == texts[1]
+
+
+# The agents of installed packs. How one is made of its definition is the host's business: it has the models.
+
+
+class InstalledAgents:
+    """The agents of each tenant's packs."""
+
+    def __init__(self, packs: PackStore, make: Callable[[AgentDefinition], Agent]) -> None:
+        self._packs, self._make = packs, make
+
+    async def cards(self, tenant: str) -> list[AgentCard]:
+        """The cards of all agents, each of the highest version of its pack, by id."""
+        best: dict[str, AgentCard] = {}
+        async for page in self._packs.agent_pages(tenant):
+            for card in await in_thread(lambda page=page: [self._make(one).card for one in page]):
+                known = best.get(card.agent_id)
+                if known is None or precedence(card.version) > precedence(known.version):
+                    best[card.agent_id] = card
+        return await in_thread(lambda: [best[id] for id in sorted(best)])
+
+    async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
+        definition = await self._packs.agent(tenant, agent_id, version)
+        return None if definition is None else self._make(definition)
+
+    async def versions(self, tenant: str, agent_id: str) -> list[str]:
+        return await self._packs.agent_versions(tenant, agent_id)
+
+    def restore(self, definition: AgentDefinition) -> Agent:
+        """The agent of a run, from the definition that the run stores."""
+        return self._make(definition)
+
+
+# The packs that a host offers to its tenants.
+
+
+class PackService(NamedTuple):
+    """The stored packs, and the reader with the keys of the host. `offered`: False answers as if there were none."""
+
+    packs: PackStore
+    reader: PackReader
+    offered: bool = True

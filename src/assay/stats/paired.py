@@ -23,8 +23,7 @@ from typing import Literal
 from msgspec import Struct
 
 from assay.stats.distributions import normal_quantile, student_quantile
-from assay.stats.sign_flip import SignFlip, sign_flip_p
-from assay.stats.tango import mcnemar_p, tango_interval
+from assay.stats.sign_flip import SignFlip, mcnemar_p, sign_flip_p, tango_interval
 
 LEVEL = 0.95
 FEW = 15  # cases below which sign flips give the interval

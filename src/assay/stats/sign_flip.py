@@ -13,12 +13,11 @@ means of all sets (J. A. Hartigan, Using subsample values as typical values, 196
 numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import floor, sqrt
 from typing import Any
 
-from assay.stats.distributions import normal_tail, numpy
-from assay.stats.tango import mcnemar_p
+from assay.stats.distributions import binomial_cdf, normal_quantile, normal_tail, numpy
 
 MAX_CASES = 20  # a million sets
 SEED, FLIPS, BATCH = 20, 40_000, 4_000
@@ -126,3 +125,49 @@ def _share_as_large(sizes: Any, counts: Any, total: float) -> tuple[float, int]:
             sums += rng.normal(0.0, spread, flips)
         as_large += int((sums >= total).sum())
     return as_large / done, done
+
+
+# Tango's score interval for the difference of two paired proportions, and McNemar's exact test.
+
+ROUNDS = 80  # limit of the bisection, which ends at the precision of a float
+
+
+def tango_interval(gains: int, losses: int, cases: int, level: float) -> tuple[float, float]:
+    """The interval of (gains - losses) / cases. `gains` are the cases that only the second run passed."""
+    z = normal_quantile((1 + level) / 2)
+    return _lower_limit(gains, losses, cases, z), -_lower_limit(losses, gains, cases, z)
+
+
+def tango_score(gains: int, losses: int, cases: int, difference: float) -> float:
+    """The score statistic under a true difference. It falls as `difference` grows, and is 0 at the observed one."""
+    deviation = gains - losses - cases * difference
+    if deviation == 0:
+        return 0.0
+    linear = -(gains + losses) + (2 * cases - gains + losses) * difference
+    constant = -losses * difference * (1 - difference)
+    share = (sqrt(max(0.0, linear * linear - 8 * cases * constant)) - linear) / (4 * cases)
+    variance = cases * (2 * share + difference * (1 - difference))
+    return deviation / sqrt(variance) if variance > 0 else (1 if deviation > 0 else -1) * float("inf")
+
+
+def mcnemar_p(gains: int, losses: int) -> float:
+    """McNemar's exact two-sided p. Without discordant pairs it is 1."""
+    pairs = gains + losses
+    return min(1.0, 2 * binomial_cdf(min(gains, losses), pairs, 0.5)) if pairs else 1.0
+
+
+def _lower_limit(gains: int, losses: int, cases: int, z: float) -> float:
+    observed = (gains - losses) / cases
+    if observed == -1:
+        return -1.0
+    return bisect(lambda difference: tango_score(gains, losses, cases, difference) > z, -1.0, observed)
+
+
+def bisect(excludes: Callable[[float], bool], low: float, high: float) -> float:
+    """The border between values that a test excludes, from `low` on, and values that it accepts, up to `high`."""
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if excludes(middle) else (low, middle)
+    return high

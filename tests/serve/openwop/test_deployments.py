@@ -11,7 +11,7 @@ import pytest
 from msgspec import UNSET
 
 from assay.auth.audit import verify
-from assay.auth.scopes import DEFAULT, DEPLOY
+from assay.auth.keys import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, PutDocument, Transaction
 from assay.promotion.approvals import decide

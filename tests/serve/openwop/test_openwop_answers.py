@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from support.evals import golden
 from support.openwop_client import asked, begun, done, frames_of, log_of, shelved, suite, types_of
 from support.rest_client import CONTAINS, Server, request_of

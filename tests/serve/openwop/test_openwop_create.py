@@ -4,7 +4,7 @@ import pytest
 
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.safety_records import read_records
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import AGENT, Doing, golden, rubric

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.auth import keys
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from assay.backends.stores.open import open_store
 from support.postgres import server as postgres
 

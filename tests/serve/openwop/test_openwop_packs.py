@@ -6,9 +6,8 @@ import json
 import httpx
 import pytest
 
-from assay.auth.scopes import DEFAULT, DEPLOY
-from assay.packs.archive import write_tarball
-from assay.packs.integrity import integrity_of
+from assay.auth.keys import DEFAULT, DEPLOY
+from assay.packs.archive import integrity_of, write_tarball
 from assay.ports import Limits
 from assay.ports.config import PackKeyConfig
 from assay.seams.workflows import samples

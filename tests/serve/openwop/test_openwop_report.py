@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden, rubric
 from support.openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite

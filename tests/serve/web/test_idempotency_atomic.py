@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from support.openwop_client import ended, log_of
 from support.postgres import server
 from support.rest_client import Server, request_of, slow

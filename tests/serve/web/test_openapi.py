@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 from msgspec import json as wire
 
 from assay import errors
-from assay.auth.scopes import DEFAULT, DEPLOY
-from assay.packs.refusal import Code
+from assay.auth.keys import DEFAULT, DEPLOY
+from assay.packs.archive import Code
 from assay.serve.http import ROUTES, http_schemas
 from assay.serve.page.routes import FILES
 from assay.serve.web.openapi import ERRORS, HEADERS, TAGS, document

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from assay.auth.scopes import DEFAULT
+from assay.auth.keys import DEFAULT
 from assay.serve.http import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import built, sent

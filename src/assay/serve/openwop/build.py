@@ -11,8 +11,7 @@ from assay.agenteval.safety import offers_adversarial
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_refs import SuiteResolver
 from assay.agenteval.suite_store import SuiteStore
-from assay.packs.service import PackService
-from assay.packs.store import PackStore
+from assay.packs.store import PackService, PackStore
 from assay.ports import Limits, Store
 from assay.ports.config import PackKeyConfig
 from assay.promotion.service import PromotionService

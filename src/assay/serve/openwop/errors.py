@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from assay.errors import Forbidden, NotFound, Refusal
-from assay.packs.refusal import PackTooLarge
+from assay.packs.archive import PackTooLarge
 from assay.serve.web.responses import STATUS
 
 

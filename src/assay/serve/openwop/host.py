@@ -10,7 +10,7 @@ from msgspec import UNSET
 from assay.agenteval.suite_store import SuiteStore
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.packs.service import PackService
+from assay.packs.store import PackService
 from assay.ports import Principal, PutDocument, Run, Store
 from assay.ports.agents import PackAgents
 from assay.promotion.service import PromotionService

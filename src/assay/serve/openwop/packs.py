@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.packs.integrity import expected_digest
+from assay.packs.archive import expected_digest
 from assay.packs.pack import Pack
-from assay.packs.service import PackService
-from assay.packs.store import PackStore, record_of
+from assay.packs.store import PackService, PackStore, record_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import read_binary

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.packs.archive import MAX_ELEMENTS
-from assay.packs.refusal import PackRefused
+from assay.packs.archive import MAX_ELEMENTS, PackRefused
 from assay.protocol.duplicates import TWICE, check_elements, duplicate_member
 from assay.protocol.json_types import is_deeper, is_list, is_object
 from assay.protocol.manifest import AGENT_ID, AgentManifest, read_manifest

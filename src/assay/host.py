@@ -22,8 +22,8 @@ from assay.ports import Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
 from assay.promotion.kind import ManagementKind
-from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor
+from assay.runs.fleet import DelegatingExecutor
 from assay.settings import Settings, fixtures_enabled, routes_enabled
 
 

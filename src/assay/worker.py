@@ -17,9 +17,9 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.ports import RunQuery, Store
 from assay.ports.kinds import RunKind
-from assay.runs.adoption import AdoptionPace
 from assay.runs.executor import RunExecutor
-from assay.runs.worker_registry import HEARTBEATS, WorkerRegistry
+from assay.runs.fleet import HEARTBEATS, WorkerRegistry
+from assay.runs.leases import AdoptionPace
 from assay.settings import Settings
 from assay.version import __version__
 

@@ -19,7 +19,7 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import CONTENT, decode_event, envelope
 from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.executor import RunExecutor
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.testing import ScriptedModel
 
 TENANT = "t-1"

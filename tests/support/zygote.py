@@ -134,7 +134,7 @@ def become(job, descriptors):
     import importlib
     import resource
 
-    from assay.runs import ids
+    from assay.runs import intake
 
     aside = [fcntl.fcntl(given, fcntl.F_DUPFD, 200) for given in descriptors]
     os.closerange(3, 200)
@@ -154,7 +154,7 @@ def become(job, descriptors):
         stream = open(number, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
         stream.reconfigure(line_buffering=prompt)
         setattr(sys, name, stream)
-    ids._random.seed()  # ids of its own
+    intake._random.seed()  # ids of its own
     module, _, name = job["target"].partition(":")
     sys.argv = [module, *job["arguments"]]
     sys.path += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))

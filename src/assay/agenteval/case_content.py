@@ -33,8 +33,7 @@ from assay.protocol.annotations import Annotation
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
 from assay.runs.annotations import annotations, effective
-from assay.runs.event_docs import with_content
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks, with_content
 
 WHOLE = 20_000  # events of a log that is read from its beginning
 WINDOW = 4_000  # events that are read first of a longer log, around the place where the task should be

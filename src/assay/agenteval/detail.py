@@ -21,7 +21,7 @@ from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
 from assay.protocol.json_types import JSON, is_object
-from assay.runs.paging import read_chunks, read_events
+from assay.runs.log_reader import read_chunks, read_events
 
 REASONS = 50
 FINDINGS = 100

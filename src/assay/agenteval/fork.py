@@ -15,7 +15,7 @@ from assay.fep.case_fold import CHECKS as LABELS
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
 from assay.protocol.event_record import decode_event
-from assay.runs.paging import read_events
+from assay.runs.log_reader import read_events
 
 EVIDENCE = (REQUEST, TASKS, RESULTS, CHECKS, CHECK_TALLY, SAFETY)
 ALWAYS = frozenset({"run.started", "eval.started"})

@@ -27,7 +27,7 @@ from assay.protocol.events import EvalScored
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_text
 from assay.runs.annotations import annotate, annotations, effective
-from assay.runs.paging import read_chunks, read_events
+from assay.runs.log_reader import read_chunks, read_events
 from assay.stats.judge_agreement import (
     Agreement,
     CorrectedMean,

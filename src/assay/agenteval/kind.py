@@ -30,7 +30,7 @@ from assay.protocol import events as payloads
 from assay.protocol.agent_evals import EvalTask
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.json_types import JSON
-from assay.runs.budgets import TimeBudget
+from assay.runs.run_options import TimeBudget
 
 KEPT = 64  # runs whose environments are cached
 LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id

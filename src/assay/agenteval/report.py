@@ -17,7 +17,7 @@ from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate
 

@@ -15,7 +15,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.redaction import redact_checks
 from assay.runs.erasure import request_data
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 
 if TYPE_CHECKING:
     from assay.agenteval.plan import EvalPlan

@@ -13,7 +13,7 @@ from assay.ports import Store
 from assay.protocol.agent_evals import SafetyFinding
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact, redact_text
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 
 MODE = "adversarial"
 SAFETY = "safety"  # a kind of evidence, one chunk a trial

@@ -17,8 +17,7 @@ from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage, PackedAgent, agent_at
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
-from assay.runs.ids import new_id
-from assay.runs.intake import NewRun, submit
+from assay.runs.intake import NewRun, new_id, submit
 
 
 class AgentEvalService:

@@ -28,7 +28,7 @@ from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.runs.budgets import TimeBudget
+from assay.runs.run_options import TimeBudget
 from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
 
 MAX_MODELS = 5  # in the metadata of a run

@@ -15,7 +15,7 @@ from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.canonical import canonical
-from assay.runs.paging import read_documents
+from assay.runs.log_reader import read_documents
 
 PAGE = 200
 

@@ -24,7 +24,7 @@ from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import AgentCard, InvocationResult, Step
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 
 CHECKS, CHECK_TALLY = "checks", "checks-tally"  # kinds of evidence, one chunk a trial
 _encode = msgspec.json.Encoder().encode

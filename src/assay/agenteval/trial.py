@@ -31,7 +31,7 @@ from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, 
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
-from assay.runs.budgets import TimeBudget
+from assay.runs.run_options import TimeBudget
 
 SEEDS = "seeds"  # the reference of the memory that holds a task's seeds
 STOPPED = "the run was cancelled during the trial"

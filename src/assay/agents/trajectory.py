@@ -6,8 +6,7 @@ from typing import Any
 from assay.ports import Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_list, is_object
-from assay.runs.event_docs import with_content
-from assay.runs.paging import read_events
+from assay.runs.log_reader import read_events, with_content
 
 PAGE = 200
 STEP_TYPES = {  # events of a log, by the type of the step that they record

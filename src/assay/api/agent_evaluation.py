@@ -43,8 +43,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
 from assay.runs.executor import RunExecutor
-from assay.runs.ids import new_id
-from assay.runs.intake import NewRun, submit
+from assay.runs.intake import NewRun, new_id, submit
 from assay.settings import Settings
 
 TENANT = "local"

@@ -26,7 +26,7 @@ from assay.fep.run_result import RunResult, run_result
 from assay.fep.scorer import ScoredCase, read_result
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.settings import Settings, load
 
 Document = dict[str, Any]

@@ -52,7 +52,7 @@ from assay.fep.slices import SliceRates
 from assay.fep.sources import with_file_name
 from assay.fep.tally import Tally
 from assay.ports import Services
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.settings import Settings, load
 
 

@@ -33,7 +33,7 @@ from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.settings import Settings, load
 
 

@@ -21,8 +21,8 @@ from assay.concurrency.workers.machine import default_size
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
-from assay.runs.delegation import DelegatingExecutor
 from assay.runs.executor import RunExecutor
+from assay.runs.fleet import DelegatingExecutor
 from assay.serve.web import logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember

@@ -6,7 +6,7 @@ from assay.cli.console import echo_json
 from assay.cli.console_table import Page
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
-from assay.runs.event_docs import all_events
+from assay.runs.log_reader import all_events
 
 HIDDEN = ("agentId", "outputs", "data", "error", "owner")  # the headline, a record, or content for a client
 

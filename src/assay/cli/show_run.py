@@ -28,7 +28,7 @@ from assay.fep.tally import Tally
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.runs.annotations import annotations, effective
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import RunStatistics, planned_cases
 from assay.stats.number_text import score_text
 

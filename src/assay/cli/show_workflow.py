@@ -14,7 +14,7 @@ from assay.cli.show_trajectory import NOT_STORED, step_text
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.verification import Verification
-from assay.runs.event_docs import all_events
+from assay.runs.log_reader import all_events
 
 TIME = 10  # columns of a time
 

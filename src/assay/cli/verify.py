@@ -24,7 +24,7 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.workflow import KIND
 from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.nodes.turn import WORKFLOW

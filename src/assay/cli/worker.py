@@ -12,7 +12,7 @@ from assay.concurrency import event_loop
 from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.extras import require
 from assay.ports.telemetry import telemetry
-from assay.runs.worker_registry import KIND, LIMIT, TENANT, records
+from assay.runs.fleet import KIND, LIMIT, TENANT, records
 from assay.serve.web import logging
 from assay.worker import open_worker
 

@@ -29,7 +29,7 @@ from assay.fep.run_header import (
 )
 from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
-from assay.runs.budgets import CostBudget, TimeBudget
+from assay.runs.run_options import CostBudget, TimeBudget
 
 DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
 KEPT = (LOCAL_ONLY, DIGEST, AGENT, VERSION, TRIALS, SOURCE)  # members of the metadata that a run keeps

@@ -39,7 +39,7 @@ from assay.ports.audit import audit_entry
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.protocol.results import Status
 from assay.runs.intake import PARTIAL
-from assay.runs.paging import read_chunks, read_events
+from assay.runs.log_reader import read_chunks, read_events
 
 RECENT = 1_000  # newest evaluations that are searched
 LEASE = 30.0  # seconds that a copy may stand still

@@ -13,7 +13,7 @@ from assay.fep.context import Context
 from assay.fep.execute import WINDOW, ExecutionOptions
 from assay.fep.tally import Tally
 from assay.fep.until_refused import UntilRefused
-from assay.runs.budgets import CostBudget
+from assay.runs.run_options import CostBudget
 
 Trial = asyncio.Task[tuple[bytes, Tally]]
 

@@ -17,7 +17,7 @@ from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.runs.case_blocks import all_blocks
 from assay.runs.case_table import measured_latencies, read_columns
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import (
     CaseCounts,
     Cost,

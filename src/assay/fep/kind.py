@@ -36,8 +36,8 @@ from assay.ports import CaseTotals, Event, EvidenceChunk, Run, RunStatus, Servic
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
-from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
+from assay.runs.run_options import TimeBudget
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
 
 PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fits

@@ -28,7 +28,7 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.erasure import request_data
 from assay.runs.intake import PARTIAL
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 
 KIND = "evaluation"
 SHARD = 500  # cases in a unit, if no check waits

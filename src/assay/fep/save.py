@@ -36,7 +36,7 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.runs.case_table import measured_latencies
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.runs.run_statistics import facts_of, statistics_metadata
 
 TENANT = "local"

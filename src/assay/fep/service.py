@@ -56,8 +56,7 @@ from assay.ports.telemetry import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.runs.case_table import measured_latencies
-from assay.runs.ids import new_id
-from assay.runs.intake import NewRun, submit
+from assay.runs.intake import NewRun, new_id, submit
 from assay.runs.run_statistics import facts_of, statistics_metadata
 
 INLINE_CASES = 1_000  # cases that run within the request, if no check waits

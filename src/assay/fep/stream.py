@@ -17,7 +17,7 @@ from assay.fep.scheduler.scheduler import CheckScheduler, OffloadedCase, OpenCas
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.tally import Answers, Tally
 from assay.fep.until_refused import UntilRefused
-from assay.runs.budgets import CostBudget
+from assay.runs.run_options import CostBudget
 
 
 async def stream(

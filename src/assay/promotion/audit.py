@@ -10,7 +10,7 @@ from assay.errors.storage import DatabaseUnavailable
 from assay.ports import PutDocument, Store
 from assay.ports.audit import AuditEntry, AuditPayload, AuditRecord, audit_entry
 from assay.promotion.records import KIND, digest
-from assay.runs.paging import read_documents
+from assay.runs.log_reader import read_documents
 
 ACTION = "deployment."
 _LINE = re.compile(

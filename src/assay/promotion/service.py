@@ -43,7 +43,7 @@ from assay.promotion.refusals import (
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition
 from assay.promotion.writer import TransitionWriter
 from assay.protocol.deployments import AgentDeployment, ApprovalRejected, TransitionRequest
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 
 NO_RECORDS: Mapping[str, AgentRecords] = MappingProxyType({})
 ATTEMPTS = 10  # of a transition, while others of the same agent commit

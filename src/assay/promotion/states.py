@@ -8,7 +8,7 @@ from assay.comparison.history import Deployments, DeploymentState
 from assay.ports import RequireCount, Store
 from assay.promotion.records import KIND, AgentRecords, decode, read_records, wire_records
 from assay.protocol.deployments import AgentDeployment
-from assay.runs.paging import read_documents
+from assay.runs.log_reader import read_documents
 from assay.runs.retention import DeployedRuns
 
 

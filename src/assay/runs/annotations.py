@@ -25,7 +25,7 @@ from assay.protocol.annotations import (
     Target,
 )
 from assay.protocol.event_record import decode_event
-from assay.runs.paging import read_documents, read_events
+from assay.runs.log_reader import read_documents, read_events
 
 KIND = "annotation"
 AGAIN = 100

@@ -25,7 +25,7 @@ from assay.ports.kinds import (
 from assay.ports.telemetry import telemetry, tracing
 from assay.runs.event_log_writer import LogWriter
 from assay.runs.executing import END, START, ExecutingUnits, blamed
-from assay.runs.paging import read_events
+from assay.runs.log_reader import read_events
 
 CUT_SHORT = 2.5  # seconds that units have to return after a cancel
 LOOK = 1.0  # seconds between looks for a process that comes back

@@ -23,7 +23,7 @@ from assay.ports import (
 )
 from assay.ports.audit import audit_entry
 from assay.runs.annotations import KIND as ANNOTATION
-from assay.runs.paging import read_documents
+from assay.runs.log_reader import read_documents
 
 IDEMPOTENCY = "idempotency"  # the kind of documents that the Idempotency-Keys of requests are stored as
 BATCH = 100  # documents deleted in one transaction

@@ -28,10 +28,9 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import RunKind
 from assay.protocol.event_record import CANCELLED, CONTENT
 from assay.protocol.redaction import redact_text
-from assay.runs.adoption import AT_HEARTBEATS, Adoption, AdoptionPace
 from assay.runs.conductor import Conductor
-from assay.runs.follow import follow
-from assay.runs.leases import HEARTBEATS, LEASE, Leases
+from assay.runs.leases import AT_HEARTBEATS, HEARTBEATS, LEASE, Adoption, AdoptionPace, Leases
+from assay.runs.log_reader import follow
 
 GRACE, GRACE_LEASES = (
     30.0,

@@ -1,9 +1,11 @@
 """Stores a new run of any kind, chunk by chunk. No executor can claim it before it is complete."""
 
+import os
+import random
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -64,3 +66,21 @@ async def submit(
     stored = await store.run(run)
     assert stored is not None
     return stored
+
+
+# Ids of runs.
+
+# The generator is seeded by the system once, and again in a forked child. os.urandom for every id would release the GIL
+# and cost more
+# than the rest of a small request.
+_random = random.Random()  # noqa: S311  # an id is not a secret
+os.register_at_fork(after_in_child=_random.seed)
+
+
+def new_id(prefix: Literal["eval_", "run-"]) -> str:
+    """
+    A new run's id: `eval_` for an evaluation, `run-` for an agent eval or a workflow.
+
+    Ids sort by the time they were made, so that rows written together lie together in a database.
+    """
+    return f"{prefix}{time.time_ns() // 1_000_000:012x}{_random.getrandbits(64):016x}"

@@ -16,7 +16,7 @@ from assay.promotion.service import PromotionService, TransitionOutcome
 from assay.promotion.transitions import DEPLOY_SCOPES
 from assay.protocol.deployments import State, TransitionRequest
 from assay.protocol.json_types import JSON
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.seams.evals import CHANNEL_AGENT
 from assay.workflow.service import WorkflowService
 

@@ -17,7 +17,7 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import is_object
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.seams.evals import ChannelAgent
 from assay.seams.workflows import D, samples
 from assay.workflow.definition import Workflow, document_of, read

@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct
 from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
 from assay.protocol.redaction import redact_text
-from assay.runs.paging import read_documents
+from assay.runs.log_reader import read_documents
 from assay.workflow.effects import stable_id
 
 KIND = "memory"

@@ -10,8 +10,8 @@ from assay.ports import CLOSED, Principal, Run
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
-from assay.runs.ids import new_id
-from assay.runs.options import configurable_problems
+from assay.runs.intake import new_id
+from assay.runs.run_options import configurable_problems
 from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.service import WorkflowService
 from assay.workflow.steps import read_request, read_steps

@@ -37,8 +37,8 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
-from assay.runs.ids import new_id
-from assay.runs.options import configurable_problems
+from assay.runs.intake import new_id
+from assay.runs.run_options import configurable_problems
 from assay.workflow import KIND
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics

@@ -5,7 +5,7 @@ import msgspec
 from assay.concurrency.tenant_threads import off_loop
 from assay.ports import EvidenceChunk, Store
 from assay.runs.erasure import request_data
-from assay.runs.paging import read_chunks
+from assay.runs.log_reader import read_chunks
 from assay.workflow.effects import StepRecord
 from assay.workflow.execution_state import WorkflowRequest
 

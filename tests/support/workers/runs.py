@@ -25,7 +25,7 @@ from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.executor import RunExecutor
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 
 
 def log(at):

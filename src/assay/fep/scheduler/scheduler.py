@@ -31,7 +31,7 @@ from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
-from assay.runs.budgets import CostBudget
+from assay.runs.run_options import CostBudget
 
 T = TypeVar("T")
 CANCEL_GRACE = 0.5  # seconds for cleanup after a deadline

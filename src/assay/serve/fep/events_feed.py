@@ -19,7 +19,7 @@ from assay.fep.case_outcomes import RESULTS
 from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.protocol.operations import EvaluationProgress, OperationStatus
-from assay.runs.follow import follow
+from assay.runs.log_reader import follow
 from assay.serve.web.shared_feed import shared_feed
 
 MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date

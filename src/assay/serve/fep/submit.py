@@ -9,7 +9,7 @@ from assay.fep.context import Context
 from assay.fep.service import PlannedEvaluation
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import (
     ARGUMENTS,
     ParsedRequest,

@@ -12,7 +12,7 @@ from assay.protocol.annotations import Annotation, AnnotationCreate
 from assay.protocol.redaction import redact, redact_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
-from assay.runs.event_docs import all_events as whole_log
+from assay.runs.log_reader import all_events as whole_log
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided

@@ -15,7 +15,7 @@ from assay.protocol.deployments import TransitionPending, TransitionRequest
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.copy import everything, replay
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided

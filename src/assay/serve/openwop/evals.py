@@ -22,7 +22,7 @@ from assay.protocol.redaction import redact
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
-from assay.runs.options import configurable_problems
+from assay.runs.run_options import configurable_problems
 from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
-from assay.runs.event_docs import read_page
+from assay.runs.log_reader import read_page
 from assay.runs.stream_modes import MODES, SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
 from assay.serve.openwop.errors import UnsupportedMode
 from assay.serve.openwop.events_feed import Frame

@@ -13,8 +13,7 @@ from assay.concurrency.event_loop import KeyedLock, run_guarded
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.runs.annotations import AnnotationCursor
-from assay.runs.event_docs import read_page, with_content
-from assay.runs.follow import follow
+from assay.runs.log_reader import follow, read_page, with_content
 from assay.runs.stream_modes import TERMINAL
 from assay.serve.web.shared_feed import shared_feed
 

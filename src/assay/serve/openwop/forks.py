@@ -9,7 +9,7 @@ from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import trace_context
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided

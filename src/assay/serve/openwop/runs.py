@@ -26,7 +26,7 @@ from assay.protocol.runs import (
     RunRequest,
 )
 from assay.runs.erasure import erase_run
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden

@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.protocol.runs import RunRequest
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
 from assay.seams.deployments import DeploymentScenario, DeploymentSeam
 from assay.seams.evals import channel_suite
 from assay.serve.fep.request_parser import read_json

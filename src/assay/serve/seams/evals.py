@@ -17,8 +17,8 @@ from assay.protocol.events import ProviderUsage
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import RunRequest
 from assay.protocol.validation_messages import message_of, path_in
-from assay.runs.event_docs import all_events as whole_log
-from assay.runs.ids import new_id
+from assay.runs.intake import new_id
+from assay.runs.log_reader import all_events as whole_log
 from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.seams.routes import dispatch
 from assay.serve.fep.request_parser import read_json

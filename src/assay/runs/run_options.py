@@ -1,12 +1,44 @@
-"""Validation of the options of a run (`configurable`, openwop-contract §3.1)."""
+"""How long a run may take and how much it may spend."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from reprlib import repr as brief
 from typing import Any
 
 from assay.errors import Problem
+from assay.ports import Clock
 from assay.ports.kinds import PRIORITIES
 from assay.protocol.json_types import is_object
+
+
+class TimeBudget:
+    """The seconds that a run has from its first start. A restart does not extend them."""
+
+    def __init__(self, clock: Clock, start: datetime | None, seconds: float) -> None:
+        """`start` None: the run starts now."""
+        self._clock, self._start, self.seconds = clock, start or clock.now(), seconds
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Seconds that remain; 0 when the time is up."""
+        return max(0.0, self.seconds - (self._clock.now() - self._start).total_seconds())
+
+
+class CostBudget:
+    """The dollars that a run may spend. Only known costs count. Without a `ceiling` it is never exhausted."""
+
+    def __init__(self, ceiling: float | None = None, spent: float = 0.0) -> None:
+        self.ceiling, self.spent = ceiling, spent
+
+    @property
+    def exhausted(self) -> bool:
+        return self.ceiling is not None and self.spent >= self.ceiling
+
+    def charge(self, usd: float) -> None:
+        self.spent += usd
+
+
+# Validation of the options of a run (`configurable`, openwop-contract §3.1).
 
 MINIMUM = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
 

@@ -7,11 +7,11 @@ from statistics import median
 
 from assay import app
 from assay.fep.execute import score
-from assay.fep.files import read_items
 from assay.fep.plan import Plan
 from assay.fep.sinks import JsonlSink
 from assay.fep.sources import checks_in, from_contexts
-from assay.fep.tally import Tally
+from assay.inputs.files import read_items
+from assay.results.tally import Tally
 from assay.settings import load
 from bench.files import Bench
 

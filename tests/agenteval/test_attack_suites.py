@@ -19,7 +19,7 @@ from assay.agenteval.attacks.transforms import TRANSFORMS
 from assay.agenteval.suite import LONGEST_ID, read_suite
 from assay.agenteval.suite_writer import suite_as_json, suite_as_yaml
 from assay.errors import UsageError
-from assay.fep.yaml_reader import read_yaml
+from assay.inputs.yaml_reader import read_yaml
 from assay.protocol.agent_evals import EvalTask, Fixtures
 from assay.protocol.agents import AgentCard
 

@@ -12,9 +12,9 @@ from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled
 from assay.errors import ForeignFault, InvalidRequest, Problem
-from assay.fep.reasons import _panel_note, reason_of
 from assay.ports import Services
 from assay.protocol.evaluation import Check
+from assay.results.reasons import _panel_note, reason_of
 from support.evals import Judges
 from support.judges import judge
 from test_judge import ask

@@ -8,8 +8,8 @@ import pytest
 import assay
 from assay.cli.bars import BarResult, exit_code, read_bars
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep import slices
-from assay.fep.slices import SliceSink, read_dimension
+from assay.results import slices
+from assay.results.slices import SliceSink, read_dimension
 
 ROWS = """question,answer,gold,category,lang
 a,yes,yes,refunds,de

@@ -14,12 +14,12 @@ from assay.comparison.reasons import CaseReasons
 from assay.comparison.result_files import lines_in, read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
-from assay.fep.run_end import RunFooter
-from assay.fep.slices import read_dimension
 from assay.fep.table_sinks import CsvSink
 from assay.ports import CreateRun, Limits, PutDocument, RunUpdate, Transaction
 from assay.promotion.records import AgentRecords, VersionRecord, encode
 from assay.protocol.results import EvaluationSummary
+from assay.results.run_end import RunFooter
+from assay.results.slices import read_dimension
 from support.result_lines import check_result, result_line, run_document, write_jsonl
 
 pytestmark = pytest.mark.anyio

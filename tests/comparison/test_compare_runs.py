@@ -14,7 +14,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import about_cases, power_line, verdict_line
 from assay.errors import InvalidRequest, UsageError
-from assay.fep.slices import read_dimension
+from assay.results.slices import read_dimension
 from assay.stats.paired import PairedSample
 from assay.stats.verdict import interval_verdict
 from support.result_lines import check_result, result_line

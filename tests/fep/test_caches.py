@@ -18,9 +18,9 @@ from assay.checks.schema_validator import CACHE_BYTES, validator_for
 from assay.checks.standard import regex
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
-from assay.fep.context import Context
 from assay.fep.inline import inline_limit
 from assay.fep.plan import Plan
+from assay.inputs.context import Context
 from assay.jsonpath import iregexp
 from assay.patterns import search
 from assay.patterns.search import matches_wildcard

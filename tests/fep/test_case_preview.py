@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.fep.case_ids import texts_of
+from assay.cases.case_search import texts_of
 
 
 def check(status="completed", **results):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.fep import case_search
-from assay.fep.case_search import PARTS, SearchQuery, match_of, search_results, snippet_of
+from assay.cases import case_search
+from assay.cases.case_search import PARTS, SearchQuery, match_of, search_results, snippet_of
 from support.evals import golden, hosting, suite_of
 
 RESULT = {

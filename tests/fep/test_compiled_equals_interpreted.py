@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 from assay import evaluate_sync
 from assay import jsonpath as paths
 from assay.api.evaluation import DEFER_AFTER
+from assay.cases import outcomes as case_outcomes
+from assay.cases.fold import CaseFold
+from assay.cases.outcomes import CheckLabels, outcomes_of, scored_outcomes
+from assay.cases.table import indexes
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
-from assay.fep import case_outcomes
-from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import CheckLabels, outcomes_of, scored_outcomes
-from assay.fep.context import read_context
 from assay.fep.csv_rows import row_writer
 from assay.fep.plan import Plan
 from assay.fep.request import contexts_of
 from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.fep.table_sinks import csv_rows
-from assay.fep.tally import Tally
+from assay.inputs.context import read_context
 from assay.jsonpath.query import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
-from assay.runs.case_table import indexes
+from assay.results.tally import Tally
 
 NAMES = ["text", "n", "list", "a b", "é", ""]
 WORDS = ["Paris", "paris", "REF-12345", "", "$.x", "aaaa", 'q"uote\\', "é\n", "1", "\x7f\u2028"]

@@ -20,8 +20,8 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.standard.semantic_similarity import similarity
 from assay.errors import BadLine
-from assay.fep.files import read_items
 from assay.fep.plan import Plan
+from assay.inputs.files import read_items
 from assay.ports import Provider
 from support import forkserver
 from support.documents import cells, section, table
@@ -370,7 +370,7 @@ def test_decision_29_status_is_the_worst(checks, fail_fast, status):
 
 
 def test_decision_30_what_counts_as_passed():
-    from assay.fep.tally import Tally
+    from assay.results.tally import Tally
 
     tally = Tally()
     answers = tally.answers(("one",))

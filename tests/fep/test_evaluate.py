@@ -18,10 +18,10 @@ from assay import Checker, InvalidRequest, Output, TestCase
 from assay.checks import STANDARD
 from assay.errors import UsageError
 from assay.fep import run_header
-from assay.fep.context import stored_context
 from assay.fep.plan import Plan
 from assay.fep.run_header import LARGE
 from assay.fep.scorer import COMPILED, INTERPRETED
+from assay.inputs.context import stored_context
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from support.spec_files import SHARED, needs_shared

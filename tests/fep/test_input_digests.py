@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.fep import input_digests
-from assay.fep.input_digests import InputDigests, digest_of
+from assay.inputs import input_digests
+from assay.inputs.input_digests import InputDigests, digest_of
 
 IDS = st.sampled_from(["a", "b", "c", "aa", "ab", "é", "case-9", "case-10"])
 

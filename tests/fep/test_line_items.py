@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.fep.files import LineItems, read_items
 from assay.fep.sources import Source, from_contexts
+from assay.inputs.files import LineItems, read_items
 from assay.ports import Limits
 
 LIMITS = Limits(max_line_bytes=120)

@@ -7,8 +7,7 @@ import pytest
 
 import assay
 from assay.errors import InvalidRequest, UsageError
-from assay.fep.column_map import read_map
-from assay.fep.rows import has_rows
+from assay.inputs.rows import has_rows, read_map
 from assay.ports import Limits
 
 PARIS = {"id": "1", "input": "Capital?", "expected": "Paris"}

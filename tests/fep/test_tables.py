@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import assay
 from assay.errors import UsageError
-from assay.fep.differences import differences
-from assay.fep.reasons import reason_of, score_of
-from assay.fep.run_end import RunFooter
 from assay.fep.sinks import sink_for
 from assay.fep.tables import COLUMNS, rows_of
 from assay.protocol.results import EvaluationSummary
+from assay.results.differences import differences
+from assay.results.reasons import reason_of, score_of
+from assay.results.run_end import RunFooter
 
 FOOTER = RunFooter("eval_1", None, None, "completed", EvaluationSummary(
     total_test_cases=0, completed_test_cases=0, error_test_cases=0, skipped_test_cases=0,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import OutcomeColumns, outcomes_of
+from assay.cases.fold import CaseFold
+from assay.cases.outcomes import OutcomeColumns, outcomes_of
+from assay.cases.pages import PageRequest, page_of, plain_page
+from assay.cases.table import CaseFilter, cells_of, check_counts, entries, read_columns
 from assay.ports.cases import CaseBlock
-from assay.runs.case_pages import PageRequest, page_of, plain_page
-from assay.runs.case_table import CaseFilter, cells_of, check_counts, entries, read_columns
 
 NUMBERS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
 RESULTS = st.tuples(

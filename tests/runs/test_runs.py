@@ -17,9 +17,9 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.request import contexts_of
 from assay.fep.run_header import TALLY, request_chunk
 from assay.fep.service import EvaluationService, PlannedEvaluation
-from assay.fep.tally import Tally
 from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
+from assay.results.tally import Tally
 from assay.runs.executor import RunExecutor
 from support.postgres import server
 from support.waiting import PATIENCE

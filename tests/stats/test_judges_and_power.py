@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
-from assay.fep.statistics import rates_by_k
+from assay.results.statistics import rates_by_k
 from assay.stats.bootstrap import RESAMPLES, bootstrap_interval
 from assay.stats.distributions import normal_quantile
 from assay.stats.intervals import UNIT, mean_of, pass_all_k, pass_at_k

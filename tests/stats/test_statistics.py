@@ -19,12 +19,12 @@ import assay
 from assay.agenteval.eval_statistics import interval_of
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
-from assay.fep import columns as clusters
-from assay.fep import tally as tallies
-from assay.fep.number_ranges import declared_ranges
-from assay.fep.statistics import totals
-from assay.fep.tally import Tally, TallyRecord
 from assay.protocol.evaluation import Check
+from assay.results import columns as clusters
+from assay.results import tally as tallies
+from assay.results.number_ranges import declared_ranges
+from assay.results.statistics import totals
+from assay.results.tally import Tally, TallyRecord
 from assay.stats.gaffke import Z
 from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, t_quantile, wilson
 from support import gaffke_reference

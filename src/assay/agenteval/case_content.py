@@ -26,12 +26,12 @@ from assay.fep.case_content import (
     no_result,
     text_or_unset,
 )
-from assay.fep.reasons import number_of
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.agent_evals import EvalTask
 from assay.protocol.annotations import Annotation
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
+from assay.results.reasons import number_of
 from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks, with_content
 

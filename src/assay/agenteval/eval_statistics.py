@@ -12,8 +12,8 @@ from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.scoring import bar_of
 from assay.fep import evaluation_statistics
 from assay.fep.run_header import KIND as EVALUATION
-from assay.fep.statistics import rates_by_k
 from assay.ports import CLOSED, Run, Store
+from assay.results.statistics import rates_by_k
 from assay.runs.log_reader import read_events
 from assay.runs.run_statistics import (
     CaseCounts,

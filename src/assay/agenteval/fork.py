@@ -10,8 +10,8 @@ from assay.agenteval.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read
 from assay.agenteval.safety_records import SAFETY
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.task_checks import CHECK_TALLY, CHECKS
+from assay.cases.fold import CHECKS as LABELS
 from assay.errors import EvalRefused, Problem
-from assay.fep.case_fold import CHECKS as LABELS
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
 from assay.protocol.event_record import decode_event

@@ -20,16 +20,16 @@ from assay.checks.safety import DETECTORS
 from assay.checks.safety.detector import Detector, SafetyCheck
 from assay.checks.safety.safety_judge import SafetyJudge
 from assay.fep.agent_output import AgentOutput, score_output
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.request import plan_of
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
 from assay.ports import Services
 from assay.protocol.agent_evals import EvalTask, SafetyFinding
 from assay.protocol.agents import AgentCard, InvocationResult, ToolAttempt, Usage
 from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult, TestCaseResult
+from assay.results.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
 _results = msgspec.json.Decoder(TestCaseResult).decode

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.rubric import criteria_met, judge_check, rubric_score
-from assay.fep.context import Context
+from assay.inputs.context import Context
 from assay.protocol.agent_evals import EvalTask, Match
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical

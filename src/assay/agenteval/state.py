@@ -19,9 +19,9 @@ from assay.agenteval.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events
 from assay.agenteval.trial_rows import trial_row
+from assay.cases.fold import CHECKS, CaseFold
 from assay.concurrency.tenant_threads import off_loop
 from assay.errors import EnvironmentFailure, Refusal
-from assay.fep.case_fold import CHECKS, CaseFold
 from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads

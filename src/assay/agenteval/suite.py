@@ -12,8 +12,8 @@ from assay.agents.fixtures import read_seeds
 from assay.checks.schema_validator import UNLISTED_VIOLATION, Validator, validator_for
 from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import kind_of, to_json_document
-from assay.fep.files import document_of
+from assay.inputs.context import kind_of, to_json_document
+from assay.inputs.files import document_of
 from assay.ports import Limits
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview

@@ -14,16 +14,16 @@ from msgspec import UNSET, Struct
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem
 from assay.fep.agent_output import UNMEASURED, AgentOutput, has_answer, metadata_of, score_output
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.request import plan_of
-from assay.fep.tally import Tally, TallyRecord
+from assay.inputs.context import Context
 from assay.ports import EvidenceChunk, Services, Store
 from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import AgentCard, InvocationResult, Step
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json
+from assay.results.tally import Tally, TallyRecord
 from assay.runs.log_reader import read_chunks
 
 CHECKS, CHECK_TALLY = "checks", "checks-tally"  # kinds of evidence, one chunk a trial

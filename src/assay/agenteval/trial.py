@@ -20,10 +20,9 @@ from assay.agents.usage import MeteredProviders
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.agent_output import usage_metadata
-from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scorer import Scorer
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, Prompted, ToolBox
 from assay.protocol.agent_evals import EvalTask
@@ -31,6 +30,7 @@ from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, 
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
+from assay.results.tally import Tally
 from assay.runs.run_options import TimeBudget
 
 SEEDS = "seeds"  # the reference of the memory that holds a task's seeds

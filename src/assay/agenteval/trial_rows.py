@@ -5,7 +5,7 @@ from msgspec import UNSET
 from assay.agenteval.safety_records import is_blocking
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import TrialResult
-from assay.fep.case_outcomes import (
+from assay.cases.outcomes import (
     NOT_MEASURED,
     CaseOutcomes,
     OutcomeColumns,

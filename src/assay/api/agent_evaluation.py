@@ -15,13 +15,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay import app
 from assay.agents.handoff import task_problems
+from assay.cases.outcomes import RESULTS
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentEvaluationKind
 from assay.fep.agent_output import AgentDependencies
 from assay.fep.agent_resume import copy_results, find_unfinished, is_complete
-from assay.fep.case_outcomes import RESULTS
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.run_header import (
@@ -34,7 +33,7 @@ from assay.fep.run_header import (
     request_chunk,
 )
 from assay.fep.service import EvaluationService
-from assay.fep.tally import Tally, TallyRecord
+from assay.inputs.context import Context
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.kinds import LOCAL_ONLY
@@ -42,6 +41,7 @@ from assay.protocol.agent_evals import EvalTask, Expected, Match
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
+from assay.results.tally import Tally, TallyRecord
 from assay.runs.executor import RunExecutor
 from assay.runs.intake import NewRun, new_id, submit
 from assay.settings import Settings

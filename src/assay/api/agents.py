@@ -6,11 +6,11 @@ from typing import Any
 
 from assay import app
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
 from assay.ports.agents import Agent
+from assay.results.tally import Tally
 from assay.settings import Settings
 
 MAX_TRIALS = 100

@@ -28,18 +28,18 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem
-from assay.fep.context import Context
-from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.request import (
     contexts_of,
     plan_of,
 )
 from assay.fep.run_result import RunResult
 from assay.fep.scorer import read_result
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
+from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object
 from assay.protocol.results import TestCaseResult
+from assay.results.tally import Tally
 from assay.settings import Settings, load
 
 

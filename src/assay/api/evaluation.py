@@ -17,15 +17,15 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context, kind_of
 from assay.fep.execute import ExecutionOptions, InPlaceRun
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
 from assay.fep.run_result import RunResult, run_result
 from assay.fep.scorer import ScoredCase, read_result
-from assay.fep.tally import Tally
+from assay.inputs.context import Context, kind_of
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
+from assay.results.tally import Tally
 from assay.runs.intake import new_id
 from assay.settings import Settings, load
 

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem
-from assay.fep.column_map import Part
-from assay.fep.rows import has_rows, items_of
+from assay.inputs.rows import Part, has_rows, items_of
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.settings import load
 

@@ -15,8 +15,8 @@ from assay.checks import STANDARD
 from assay.cli.evaluate_io import EvaluateOptions, Inputs
 from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.errors import InvalidRequest
-from assay.fep.context import Context
 from assay.fep.plan import Plan
+from assay.inputs.context import Context
 from assay.settings import Settings
 
 HEAD_SECONDS = 0.3  # of work in this process before it estimates the rest

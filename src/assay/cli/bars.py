@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.errors import UsageError
-from assay.fep.slices import NONE, Dimension, SliceRates, SliceSink, read_dimension
-from assay.fep.tally import Tally
+from assay.results.slices import NONE, Dimension, SliceRates, SliceSink, read_dimension
+from assay.results.tally import Tally
 
 OPTION = "--min-pass-rate"
 

@@ -21,10 +21,10 @@ from assay.comparison.stored_runs import read_run, result_lines
 from assay.errors import UsageError
 from assay.extras import require
 from assay.fep.service import EvaluationService
-from assay.fep.slices import read_dimension
 from assay.ports import Limits, Run, Services, Store
 from assay.promotion.records import KIND as DEPLOYMENT
 from assay.promotion.records import decode
+from assay.results.slices import read_dimension
 
 PROMOTED = "latest-promoted"
 

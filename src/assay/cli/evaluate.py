@@ -45,13 +45,13 @@ from assay.fep.failing_cases import FailingCases
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, scorers_of
-from assay.fep.run_end import RunFooter
 from assay.fep.run_result import metadata_of
 from assay.fep.sinks import Sink
-from assay.fep.slices import SliceRates
 from assay.fep.sources import with_file_name
-from assay.fep.tally import Tally
 from assay.ports import Services
+from assay.results.run_end import RunFooter
+from assay.results.slices import SliceRates
+from assay.results.tally import Tally
 from assay.runs.intake import new_id
 from assay.settings import Settings, load
 

@@ -29,9 +29,9 @@ from assay.fep.plan import Plan
 from assay.fep.run_header import AgentRequest
 from assay.fep.sinks import Sink
 from assay.fep.sources import valid_contexts
-from assay.fep.tally import Tally
 from assay.ports import Run, Store
 from assay.ports.agents import Agent
+from assay.results.tally import Tally
 from assay.settings import Settings
 
 IN_MEMORY = 10_000  # trials of a run that is not stored; more are in a temporary database

@@ -14,14 +14,10 @@ from assay.checks.runner import ResultOptions
 from assay.cli.console import ProgressLine, count_of, echo_err
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
 from assay.fep import resume
-from assay.fep.column_map import read_map
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
-from assay.fep.files import format_of
 from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
-from assay.fep.run_end import RunEnd
 from assay.fep.scorer import ScoredCase
 from assay.fep.sinks import JsonlSink, Sink, sink_for
 from assay.fep.sources import (
@@ -34,8 +30,12 @@ from assay.fep.sources import (
     valid_contexts,
 )
 from assay.fep.stream import stream
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
+from assay.inputs.files import format_of
+from assay.inputs.rows import read_map
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.results.run_end import RunEnd
+from assay.results.tally import Tally
 from assay.settings import Settings
 
 LISTED = 10  # bad lines that are printed one by one

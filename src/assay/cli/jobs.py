@@ -26,13 +26,13 @@ from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
 from assay.fep.execute import ExecutionOptions
 from assay.fep.failing_cases import FailingCase, FailingCases
-from assay.fep.files import format_of
-from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import Plan
 from assay.fep.sinks import JsonlSink, Sink
 from assay.fep.sources import inputs_before
-from assay.fep.tally import Tally, TallyRecord
+from assay.inputs.files import format_of
+from assay.inputs.input_digests import InputDigests, other_input
 from assay.ports import Limits
+from assay.results.tally import Tally, TallyRecord
 from assay.settings import Settings
 
 FIRST_RANGE, MAX_RANGE = 16 * 1024, 4 * 1024 * 1024  # bytes

@@ -22,16 +22,16 @@ from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
 from assay.concurrency.workers import machine, pool
 from assay.errors import BadLine, Problem, Refusal
-from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score
 from assay.fep.failing_cases import FailingCases
-from assay.fep.files import SourceItem
-from assay.fep.input_digests import digest_of
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
 from assay.fep.sources import Source, valid_contexts
 from assay.fep.stream import stream
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
+from assay.inputs.files import SourceItem
+from assay.inputs.input_digests import digest_of
+from assay.results.tally import Tally
 from assay.settings import load
 
 LISTED = 10

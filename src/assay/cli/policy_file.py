@@ -8,7 +8,7 @@ import msgspec
 
 from assay.checks.safety.tool_policy import policy_document
 from assay.errors import UsageError
-from assay.fep.yaml_reader import read_yaml
+from assay.inputs.yaml_reader import read_yaml
 from assay.ports.config import SafetyPolicy
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in

@@ -5,13 +5,13 @@ A report as Markdown for a pull request: the verdict first, then tables, then fo
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from assay.cases.table import CaseRow
 from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.view import PairView
 from assay.protocol.agent_evals import findings_text
 from assay.serve.fep.comparison_view import ComparedCases
-from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.report_data import Report, ReportRun
 from assay.stats.number_text import score_text as number_text
 

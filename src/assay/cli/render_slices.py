@@ -6,7 +6,7 @@ from assay.cli.bars import OPTION, BarResult
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.render_table import method_names
 from assay.cli.repeats import rate
-from assay.fep.slices import SliceRates
+from assay.results.slices import SliceRates
 from assay.stats.number_text import percent
 
 MAX_ROWS = 50  # slices in the table; --json has all of them

@@ -7,9 +7,9 @@ from typing import Any
 from assay.cli.console import case_count, count_of
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.repeats import rate, repeat_line, select_ks
-from assay.fep.spending import Spending
-from assay.fep.statistics import CheckStatistics, Statistics
-from assay.fep.tally import CheckTally, Tally
+from assay.results.spending import Spending
+from assay.results.statistics import CheckStatistics, Statistics
+from assay.results.tally import CheckTally, Tally
 from assay.stats.intervals import METHOD_NAMES, Mean, Rate
 from assay.stats.number_text import format_usd, percent, range_text, value_text
 

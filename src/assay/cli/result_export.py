@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.fep.check_names import result_label
-from assay.fep.run_end import RunEnd, RunFooter
 from assay.fep.sinks import sink_for
 from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
+from assay.results.check_names import result_label
+from assay.results.run_end import RunEnd, RunFooter
 
 BESIDE = "beside: "  # begins the name of a check that is beside the scorecard
 

@@ -16,9 +16,9 @@ from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
-from assay.fep.tally import Tally
 from assay.ports import CLOSED, ERASED_BY, Run
 from assay.promotion import KIND as DEPLOYMENT
+from assay.results.tally import Tally
 from assay.workflow.report import verification_of
 
 

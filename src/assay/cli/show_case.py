@@ -11,10 +11,10 @@ from msgspec import Struct
 from assay.agenteval.rubric import reasons
 from assay.cli.show_trajectory import NOT_STORED, step_lines, usage_text
 from assay.fep.agent_output import UNMEASURED
-from assay.fep.check_names import result_label
-from assay.fep.differences import differences
-from assay.fep.reasons import is_failing, passed_of, reason_of
 from assay.protocol.json_types import JSON, is_list, is_object
+from assay.results.check_names import result_label
+from assay.results.differences import differences
+from assay.results.reasons import is_failing, passed_of, reason_of
 from assay.stats.number_text import format_usd
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step

@@ -22,11 +22,11 @@ from assay.cli.render_safety import put_safety
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
 from assay.cli.show_selection import Selection, ShowOptions
-from assay.fep.reasons import is_failing
 from assay.fep.service import EvaluationService
-from assay.fep.tally import Tally
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
+from assay.results.reasons import is_failing
+from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import RunStatistics, planned_cases

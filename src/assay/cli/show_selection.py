@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from assay.cli.show_case import ShownCase
 from assay.errors import UsageError
-from assay.fep.check_names import result_label
-from assay.fep.reasons import is_failing
 from assay.protocol.json_types import JSON
+from assay.results.check_names import result_label
+from assay.results.reasons import is_failing
 
 CASES = 5  # that are shown without --limit
 NAMES = 10  # ids that a refusal lists

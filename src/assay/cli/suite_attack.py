@@ -22,7 +22,7 @@ from assay.backends.agents.spec import parse_spec
 from assay.checks.safety import JUDGED
 from assay.cli.console import count_of, echo, echo_err, echo_rows, echo_text, stdout_to_stderr
 from assay.errors import UsageError
-from assay.fep.files import document_of
+from assay.inputs.files import document_of
 from assay.packs.store import PackStore
 from assay.ports.agents import PackedAgent
 from assay.protocol.agent_evals import AgentEvalSuite

@@ -17,7 +17,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.respond_deployment import find_management_run, report_deployment, respond_to_deployment
 from assay.errors import Conflict, UsageError
-from assay.fep.files import document_of
+from assay.inputs.files import document_of
 from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
 from assay.ports.config import VerifierLoopConfig

@@ -13,7 +13,7 @@ from assay.comparison.compare import other_inputs
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
-from assay.fep.slices import NONE
+from assay.results.slices import NONE
 
 Change = Literal["worse", "better", "unchanged", "unmeasured", "only_in_baseline", "only_in_run"]
 CHANGES: tuple[Change, ...] = (

@@ -12,7 +12,7 @@ from assay.comparison.quantiles import quantile_interval
 from assay.comparison.run_scores import RunScores, Series
 from assay.concurrency.loop_budget import paced, spend
 from assay.errors import InvalidRequest, Problem
-from assay.fep.slices import NONE
+from assay.results.slices import NONE
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
 from assay.stats.power import cases_to_show, sensitivity
 from assay.stats.verdict import UnmeasuredBounds, Verdict, holm, tost_p, unmeasured_bounds, verdict

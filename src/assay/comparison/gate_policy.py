@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from assay.comparison.run_scores import Severity
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import to_json_document
-from assay.fep.files import document_of
+from assay.inputs.context import to_json_document
+from assay.inputs.files import document_of
 from assay.ports import Limits
 from assay.protocol.json_types import is_object, kind_of
 

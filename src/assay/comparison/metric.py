@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from assay.comparison.result_line import BESIDE, CheckLine, ResultLine
 from assay.errors import UsageError
-from assay.fep.reasons import number_of
 from assay.protocol.json_types import is_object
+from assay.results.reasons import number_of
 
 Quantile = Literal["median", "p95"]
 MetricKind = Literal["passed", "score", "output", "check"]

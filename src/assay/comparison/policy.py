@@ -25,8 +25,8 @@ from msgspec import Struct, field
 
 from assay.comparison.gate_policy import GatePolicy
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import to_json_document
-from assay.fep.files import document_of
+from assay.inputs.context import to_json_document
+from assay.inputs.files import document_of
 from assay.ports import Limits
 from assay.protocol.json_types import is_list, is_object, preview
 from assay.protocol.validation_messages import problems_in

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from assay.comparison.compare import PairComparison
 from assay.comparison.result_line import read_line
-from assay.fep.check_names import result_label
-from assay.fep.reasons import is_failing, passed_of, reason_of
 from assay.protocol.json_types import JSON
+from assay.results.check_names import result_label
+from assay.results.reasons import is_failing, passed_of, reason_of
 
 MAX_REASON = 300  # characters
 MAX_CHECKS = 3  # whose reasons are in one line

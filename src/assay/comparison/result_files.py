@@ -14,12 +14,12 @@ from assay.comparison.result_line import EXPECTED
 from assay.comparison.result_tables import SUFFIXES, table_lines
 from assay.comparison.run_scores import RunScores
 from assay.errors import InvalidRequest, Problem, UsageError
-from assay.fep.files import FORMATS, document_of, format_of, lines_of, open_file
-from assay.fep.run_end import RunEnd, end_in, end_of_line
+from assay.inputs.files import FORMATS, document_of, format_of, lines_of, open_file
 from assay.ports import Limits
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.duplicates import TWICE, duplicate_in, duplicate_member
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
+from assay.results.run_end import RunEnd, end_in, end_of_line
 
 FIRST_LINE = b'{"results":['
 READABLE = ".json, .jsonl, .ndjson, .csv or .parquet, or one of these and .gz"

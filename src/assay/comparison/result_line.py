@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.reasons import number_of, passed_of, score_of
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.results import Status
+from assay.results.reasons import number_of, passed_of, score_of
 
 BESIDE = "beside: "  # begins the name of a check that is beside a scorecard (`assay run --checks`)
 EXPECTED = "expected a result with execution_context and check_results, as `assay evaluate -o` writes it"

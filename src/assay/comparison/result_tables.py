@@ -13,11 +13,11 @@ import msgspec
 from assay.errors import BadLine, InvalidRequest, Problem
 from assay.extras import require
 from assay.fep.csv_cells import escape_cell
-from assay.fep.files import SourceItem, read_items
-from assay.fep.run_end import MEMBER, PARQUET_KEY, RunEnd, end_of_text
+from assay.inputs.files import SourceItem, read_items
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import JSON, is_list, is_object
+from assay.results.run_end import MEMBER, PARQUET_KEY, RunEnd, end_of_text
 
 SUFFIXES = (".csv", ".parquet")
 NEEDED = ("test_case_id", "check", "check_type", "status", "results")

@@ -1,7 +1,7 @@
 """
 The numbers of one run, by case, in columns: about 40 bytes for each trial, however large its content is.
 
-Ids are compared by their 64-bit hashes, as in `fep/columns.py`.
+Ids are compared by their 64-bit hashes, as in `results/columns.py`.
 """
 
 from array import array
@@ -15,8 +15,8 @@ from msgspec import Struct
 from assay.comparison.metric import PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
 from assay.errors import InvalidRequest, Problem
-from assay.fep.slices import LONGEST, MAX_SLICES, Dimension
 from assay.protocol.json_types import is_list, is_object
+from assay.results.slices import LONGEST, MAX_SLICES, Dimension
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")

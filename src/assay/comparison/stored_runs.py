@@ -6,9 +6,9 @@ from assay.agenteval.report import read_results, report_of
 from assay.agenteval.run_header import KIND as EVAL
 from assay.agenteval.safety_records import read_records
 from assay.agenteval.task_checks import recorded_checks
+from assay.cases.outcomes import RESULTS
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.fep.case_outcomes import RESULTS
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.cases.fold import totals_of
+from assay.cases.outcomes import outcomes_of
 from assay.checks.registry import Registry
 from assay.errors import BudgetExceeded, Refusal
 from assay.fep.agent_output import AgentDependencies, run_trial
-from assay.fep.case_fold import totals_of
-from assay.fep.case_outcomes import outcomes_of
-from assay.fep.context import stored_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind, EvaluationState
 from assay.fep.run_header import (
@@ -27,6 +26,7 @@ from assay.fep.run_header import (
     read_request,
     unit_records,
 )
+from assay.inputs.context import stored_context
 from assay.ports import CaseTotals, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
 from assay.runs.run_options import CostBudget, TimeBudget

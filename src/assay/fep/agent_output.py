@@ -16,21 +16,21 @@ from assay.agents.invocation import Invocation, invoke
 from assay.checks.arguments import BoundCheck
 from assay.checks.runner import run_check, skip_result
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.context import Context, too_long
 from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Plan
 from assay.fep.run_header import AgentRequest
 from assay.fep.scorer import Scorer, waits
-from assay.fep.spending import NOTHING, Spending
 from assay.fep.stream import stream
-from assay.fep.tally import Tally
+from assay.inputs.context import Context, too_long
 from assay.ports import Limits
 from assay.ports.agents import Agent, ToolBox
 from assay.protocol.agents import AgentCard, InvocationResult, Step, Usage, UsageStep
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_text
 from assay.protocol.results import CheckError, CheckResult
+from assay.results.spending import NOTHING, Spending
+from assay.results.tally import Tally
 
 UNMEASURED = "unmeasured"  # the outcome of an agent that could not be called
 MESSAGE = 2_000  # characters of an error

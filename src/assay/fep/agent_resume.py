@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from assay.cases.fold import CHECKS, CaseFold
+from assay.cases.outcomes import RESULTS, outcomes_of
 from assay.fep.agent_kind import DIGEST, SOURCE
 from assay.fep.agent_output import UNMEASURED
-from assay.fep.case_fold import CHECKS, CaseFold
-from assay.fep.case_outcomes import RESULTS, outcomes_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 from assay.errors import BudgetExceeded
 from assay.fep.agent_output import AgentDependencies, run_trial
-from assay.fep.context import Context
 from assay.fep.execute import WINDOW, ExecutionOptions
-from assay.fep.tally import Tally
 from assay.fep.until_refused import UntilRefused
+from assay.inputs.context import Context
+from assay.results.tally import Tally
 from assay.runs.run_options import CostBudget
 
 Trial = asyncio.Task[tuple[bytes, Tally]]

@@ -13,12 +13,12 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.agents.trajectory import trajectory_in
 from assay.concurrency.tenant_threads import off_loop
 from assay.errors import NotFound
-from assay.fep.check_names import result_label
-from assay.fep.reasons import number_of, passed_of, reason_of
 from assay.fep.service import EvaluationService
 from assay.ports import Run
 from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object
+from assay.results.check_names import result_label
+from assay.results.reasons import number_of, passed_of, reason_of
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from assay.cases.outcomes import RESULTS
+from assay.cases.pages import all_blocks
+from assay.cases.table import measured_latencies, read_columns
 from assay.concurrency.tenant_threads import LARGE, in_thread, off_loop
-from assay.fep.case_outcomes import RESULTS
 from assay.fep.line_tally import count_lines
 from assay.fep.run_header import REQUEST, TALLY, StoredRequest, read_request
-from assay.fep.statistics import Outcomes, Statistics
-from assay.fep.tally import Tally, TallyRecord
 from assay.ports import CLOSED, CaseBlock, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.runs.case_blocks import all_blocks
-from assay.runs.case_table import measured_latencies, read_columns
+from assay.results.statistics import Outcomes, Statistics
+from assay.results.tally import Tally, TallyRecord
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import (
     CaseCounts,

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Refusal
-from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
-from assay.fep.tally import Answers, Tally
+from assay.inputs.context import Context
+from assay.results.tally import Answers, Tally
 
 WINDOW = 1_024  # open cases behind a slow one
 WINDOW_BYTES = 64 * 1024 * 1024

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.fep.check_names import result_label
-from assay.fep.reasons import is_failing, reason_of
 from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.protocol.json_types import JSON, is_object
+from assay.results.check_names import result_label
+from assay.results.reasons import is_failing, reason_of
 
 CASES = 5
 CHECKS = 3  # of one case

@@ -24,14 +24,14 @@ from assay.checks.standard.json_match import JsonMatch
 from assay.checks.standard.regex import Flags, Regex, cached_pattern
 from assay.checks.standard.threshold import Threshold
 from assay.concurrency.tenant_threads import in_place, in_thread
-from assay.fep.context import Context
 from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
 from assay.fep.scheduler.inline_size import INLINE_CONTEXT_BYTES
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
+from assay.results.tally import Tally
 
 INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts
 PARSED = 32 * 1024  # the same if a check parses texts

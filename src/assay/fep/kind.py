@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from assay.cache import ByteCache
+from assay.cases.fold import CHECKS, CaseFold, totals_of
 from assay.checks.registry import Registry
 from assay.concurrency.tenant_threads import in_place
 from assay.concurrency.workers import batch
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
-from assay.fep.case_fold import CHECKS, CaseFold, totals_of
 from assay.fep.evaluation_statistics import TOTAL, read_totals
 from assay.fep.execute import ExecutionOptions
 from assay.fep.result_json import summary_of
@@ -31,11 +31,11 @@ from assay.fep.run_header import (
     unit_records,
     units,
 )
-from assay.fep.tally import Tally
 from assay.ports import CaseTotals, Event, EvidenceChunk, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
+from assay.results.tally import Tally
 from assay.runs.intake import PARTIAL
 from assay.runs.run_options import TimeBudget
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from assay.fep.check_names import result_label
 from assay.fep.scorer import read_result
-from assay.fep.spending import spending_of_all
-from assay.fep.tally import Tally
 from assay.protocol.results import TestCaseResult
+from assay.results.check_names import result_label
+from assay.results.spending import spending_of_all
+from assay.results.tally import Tally
 
 
 def count_lines(tally: Tally, lines: Iterable[bytes | str]) -> None:
@@ -24,7 +24,7 @@ def count_lines(tally: Tally, lines: Iterable[bytes | str]) -> None:
 
 
 def _labels(result: TestCaseResult) -> tuple[str, ...]:
-    """The rows of the checks, as `fep/check_names.py` numbers them: `contains #2`."""
+    """The rows of the checks, as `results/check_names.py` numbers them: `contains #2`."""
     names = [
         result_label({"check_type": check.check_type, "metadata": check.metadata or {}})
         for check in result.check_results

@@ -10,12 +10,12 @@ from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.fep.check_names import name_problems, numbered_labels
-from assay.fep.context import Context, NotAContext
 from assay.fep.problems import is_sequence, new_problems, problems_of_checks
 from assay.fep.scorer import Scorer
+from assay.inputs.context import Context, NotAContext
 from assay.ports import Services
 from assay.protocol.evaluation import Check
+from assay.results.check_names import name_problems, numbered_labels
 
 Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
 P = TypeVar("P")

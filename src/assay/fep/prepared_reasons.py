@@ -7,7 +7,7 @@ A property test asserts that each text is that of `reasons.describe_check`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from assay.fep.reasons import bounds_in_words, describe_check, join_values, short
+from assay.results.reasons import bounds_in_words, describe_check, join_values, short
 
 Values = Sequence[Any]
 Reason = Callable[[Values], str]

@@ -11,11 +11,11 @@ from assay.checks.arguments import bind
 from assay.checks.registry import Registry
 from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.fep.check_names import name_problems
-from assay.fep.context import read_checks
+from assay.inputs.context import read_checks
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_object
+from assay.results.check_names import name_problems
 
 T = TypeVar("T")
 

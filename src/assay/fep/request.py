@@ -10,12 +10,17 @@ import msgspec
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.fep.context import (
+from assay.fep.plan import Checks, Plan, collect_problems
+from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
+from assay.fep.scorer import Scorer
+from assay.inputs.context import (
     OPTIONAL_OF_CASE,
     OPTIONAL_OF_OUTPUT,
     Context,
+    join_path,
     kind_of,
     own_checks,
+    path_of_unencodable,
     problems_of_case,
     problems_of_output,
     read_checks,
@@ -23,10 +28,6 @@ from assay.fep.context import (
     to_json_document,
     usual_context,
 )
-from assay.fep.error_paths import join_path, path_of_unencodable
-from assay.fep.plan import Checks, Plan, collect_problems
-from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
-from assay.fep.scorer import Scorer
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
 from assay.protocol.evaluation import Check, ExperimentMetadata

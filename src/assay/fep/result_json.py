@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.fep.tally import Tally
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
+from assay.results.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
 

@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from assay.checks.runner import ResultOptions
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep.context import Context
 from assay.fep.execute import FOLD
 from assay.fep.plan import Checks, Plan
-from assay.fep.run_end import without_end
-from assay.fep.spending import NOTHING, Spending
-from assay.fep.tally import Tally
+from assay.inputs.context import Context
 from assay.protocol.canonical import canonical
 from assay.protocol.duplicates import TWICE, duplicate_in
 from assay.protocol.results import Status
+from assay.results.run_end import without_end
+from assay.results.spending import NOTHING, Spending
+from assay.results.tally import Tally
 
 UNREPEATABLE = "standard input"
 

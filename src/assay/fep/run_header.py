@@ -12,20 +12,20 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.cases.outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.concurrency.tenant_threads import in_place, in_thread
-from assay.fep.case_outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
-from assay.fep.context import Context, stored_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.inline import any_waits, score_contexts
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
 from assay.fep.stream import stream
-from assay.fep.tally import Tally, TallyRecord
+from assay.inputs.context import Context, stored_context
 from assay.ports import Event, EvidenceChunk, Run, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
+from assay.results.tally import Tally, TallyRecord
 from assay.runs.erasure import request_data
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks

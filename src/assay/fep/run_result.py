@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.fep.check_names import result_label
 from assay.fep.data_frame import data_frame
-from assay.fep.reasons import passed_of
-from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.results import CheckResult, EvaluationRunResult, TestCaseResult
+from assay.results.check_names import result_label
+from assay.results.reasons import passed_of
+from assay.results.tally import Tally
 from assay.stats.number_text import percent
 from assay.terminal import one_line
 

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from assay.cases.fold import CaseFold
+from assay.cases.outcomes import IDS, RESULTS, ResultSummary, summarized
+from assay.cases.table import measured_latencies
 from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure
-from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import IDS, RESULTS, ResultSummary, summarized
 from assay.fep.evaluation_statistics import evaluation_statistics
 from assay.fep.plan import Checks
-from assay.fep.run_end import RunFooter
 from assay.fep.run_header import (
     KIND,
     SHARD,
@@ -27,15 +27,15 @@ from assay.fep.run_header import (
     lines_chunk,
     request_chunk,
 )
-from assay.fep.spending import NOTHING, Spending
-from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
-from assay.runs.case_table import measured_latencies
+from assay.results.run_end import RunFooter
+from assay.results.spending import NOTHING, Spending
+from assay.results.tally import Tally
 from assay.runs.intake import new_id
 from assay.runs.run_statistics import facts_of, statistics_metadata
 

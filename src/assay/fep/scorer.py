@@ -28,16 +28,16 @@ from assay.checks.runner import (
 )
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Fault, PathFault, ValueFault
-from assay.fep.context import Context
-from assay.fep.number_ranges import declared_ranges
 from assay.fep.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
 from assay.fep.source_builder import YES
-from assay.fep.spending import NOTHING, Spending, spending_of_all
-from assay.fep.tally import Answers, Tally
+from assay.inputs.context import Context
 from assay.jsonpath import MISSING, Query
 from assay.jsonpath.query import Get, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseResult, TestCaseSummary
+from assay.results.number_ranges import declared_ranges
+from assay.results.spending import NOTHING, Spending, spending_of_all
+from assay.results.tally import Answers, Tally
 
 _encode = msgspec.json.Encoder().encode
 read_result = msgspec.json.Decoder(TestCaseResult).decode

@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.cases.fold import CaseFold
+from assay.cases.outcomes import RESULTS, scored_outcomes
+from assay.cases.table import measured_latencies
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.concurrency.tenant_threads import in_place, in_thread
 from assay.concurrency.workers.batch import owner_scope
 from assay.errors import Conflict, InvalidRequest
 from assay.errors.evaluations import EvaluationFailed
-from assay.fep.case_fold import CaseFold
-from assay.fep.case_outcomes import RESULTS, scored_outcomes
-from assay.fep.context import Context
 from assay.fep.evaluation_statistics import evaluation_statistics, read_tally
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Checks, Plan
@@ -38,7 +38,7 @@ from assay.fep.run_header import (
 )
 from assay.fep.run_result import metadata_of
 from assay.fep.skipped import FrozenClock, SkippedCases
-from assay.fep.tally import Tally, TallyRecord
+from assay.inputs.context import Context
 from assay.ports import (
     CLOSED,
     CaseBlock,
@@ -55,7 +55,7 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.telemetry import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
-from assay.runs.case_table import measured_latencies
+from assay.results.tally import Tally, TallyRecord
 from assay.runs.intake import NewRun, new_id, submit
 from assay.runs.run_statistics import facts_of, statistics_metadata
 

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.errors import UsageError
 from assay.fep.output_file import OutputFile, read_last_line
-from assay.fep.run_end import MEMBER, RunFooter, with_end
+from assay.results.run_end import MEMBER, RunFooter, with_end
 
 EXTENSIONS = ".jsonl, .json, .csv, .xlsx or .parquet"
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from assay.checks.runner import ResultOptions
-from assay.fep.context import Context, stored_context
 from assay.fep.request import checks_from
 from assay.fep.run_header import StoredRequest
 from assay.fep.scorer import Scorer
-from assay.fep.tally import Tally
+from assay.inputs.context import Context, stored_context
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import CheckResult
+from assay.results.tally import Tally
 
 
 class SkippedCases:

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.fep.context import Context, NotAContext, read_context, to_json_document
-from assay.fep.files import (
+from assay.fep.plan import Plan, other_problems
+from assay.fep.problems import ProblemCollector
+from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
+from assay.fep.short_checks import expand_checks
+from assay.inputs.context import Context, NotAContext, read_context, to_json_document
+from assay.inputs.files import (
     BLOCK,
     LineItems,
     SourceItem,
@@ -21,12 +25,8 @@ from assay.fep.files import (
     open_file,
     read_items,
 )
-from assay.fep.input_digests import InputCheck, InputDigests, digest_of, other_input
-from assay.fep.plan import Plan, other_problems
-from assay.fep.problems import ProblemCollector
-from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
-from assay.fep.rows import has_rows, items_of, split_columns
-from assay.fep.short_checks import expand_checks
+from assay.inputs.input_digests import InputCheck, InputDigests, digest_of, other_input
+from assay.inputs.rows import has_rows, items_of, split_columns
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object, kind_of

@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any
 
 from assay.errors import BudgetExceeded
-from assay.fep.context import Context
 from assay.fep.execute import FOLD, WINDOW, WINDOW_BYTES, YIELD_EVERY, YIELD_SECONDS, ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.scheduler.scheduler import CheckScheduler, OffloadedCase, OpenCase
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
-from assay.fep.tally import Answers, Tally
 from assay.fep.until_refused import UntilRefused
+from assay.inputs.context import Context
+from assay.results.tally import Answers, Tally
 from assay.runs.run_options import CostBudget
 
 

@@ -14,7 +14,6 @@ from assay.extras import require
 from assay.fep.csv_cells import encode_cells, encode_row, encode_text, escape_cell
 from assay.fep.csv_rows import RESULTS, VERDICTS, Rows, row_writer
 from assay.fep.output_file import OutputFile
-from assay.fep.run_end import MEMBER, PARQUET_KEY, RunFooter
 from assay.fep.scorer import CompiledCase, ScoredCase
 from assay.fep.scorer_source import CompiledChecks
 from assay.fep.tables import (
@@ -29,6 +28,7 @@ from assay.fep.tables import (
     rows_of,
 )
 from assay.protocol.json_types import JSON
+from assay.results.run_end import MEMBER, PARQUET_KEY, RunFooter
 
 MAX_CELL = 32_767  # characters of a cell in Excel
 MAX_ROWS = 1_048_576  # rows of a sheet in Excel, with its header

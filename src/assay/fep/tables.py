@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from assay.fep.check_names import result_label
-from assay.fep.reasons import description_of, number_of, passed_of, reason_of, score_of
 from assay.protocol.json_types import JSON, is_list, is_object
+from assay.results.check_names import result_label
+from assay.results.reasons import description_of, number_of, passed_of, reason_of, score_of
 
 COLUMNS: dict[str, type] = {
     "test_case_id": str,

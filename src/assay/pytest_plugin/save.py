@@ -8,11 +8,11 @@ import msgspec
 from assay import app
 from assay.errors import Refusal
 from assay.fep.line_tally import count_lines
-from assay.fep.run_end import RunFooter
 from assay.fep.run_result import metadata_of
 from assay.fep.save import StoreSink
-from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.results.run_end import RunFooter
+from assay.results.tally import Tally
 from assay.settings import Settings, load
 from assay.terminal import one_line
 

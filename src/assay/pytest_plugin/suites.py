@@ -21,7 +21,6 @@ from assay import app
 from assay.agenteval.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
-from assay.fep.reasons import is_failing
 from assay.ports import Store
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.protocol.json_types import JSON
@@ -29,6 +28,7 @@ from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names
 from assay.pytest_plugin.verdict import describe
+from assay.results.reasons import is_failing
 from assay.settings import load
 from assay.stats.number_text import score_text
 from assay.terminal import lines as terminal_lines

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.fep.check_names import result_label
-from assay.fep.reasons import is_failing, passed_of, reason_of
 from assay.protocol.json_types import JSON, is_object
+from assay.results.check_names import result_label
+from assay.results.reasons import is_failing, passed_of, reason_of
 from assay.stats.intervals import counted_rate, wilson
 from assay.terminal import lines as terminal_lines
 

@@ -21,11 +21,11 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from, contexts_of
 from assay.fep.stream import stream
-from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep
 from assay.protocol.redaction import redact_text
+from assay.results.tally import Tally
 from assay.workflow.gating import VERDICTS, Verdict
 from assay.workflow.turns import USABLE, CriticResult
 from assay.workflow.vocabulary import event_keys

@@ -21,16 +21,16 @@ from assay.concurrency.threads import (
     too_many_abandoned,
 )
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.context import Context
 from assay.fep.scheduler.inline_size import resolves_inline
 from assay.fep.scheduler.isolation import CheckProcessPool
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
-from assay.fep.spending import spending_of
-from assay.fep.tally import Answers
+from assay.inputs.context import Context
 from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
+from assay.results.spending import spending_of
+from assay.results.tally import Answers
 from assay.runs.run_options import CostBudget
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.service import EvaluationService
-from assay.fep.slices import read_dimension
 from assay.ports import Run
+from assay.results.slices import read_dimension
 from assay.serve.fep.comparison_cache import stored_scores, use_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.request import NAME, HttpRequest

@@ -16,7 +16,6 @@ from msgspec import Raw, Struct
 from assay.concurrency.loop_budget import spend
 from assay.concurrency.tenant_threads import in_place
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
 from assay.fep.inline import any_waits
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import (
@@ -30,6 +29,15 @@ from assay.fep.request import (
     scorers_of,
 )
 from assay.fep.service import PlannedEvaluation
+from assay.inputs.context import (
+    Context,
+    NotAContext,
+    context_of,
+    maybe_deep,
+    not_json,
+    read_context,
+    too_deep,
+)
 from assay.ports import Limits
 from assay.protocol.canonical import sorted_json
 from assay.protocol.duplicates import TWICE, check_elements, duplicate_around, duplicate_member

@@ -8,11 +8,11 @@ from typing import IO
 
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
-from assay.fep.context import NotAContext, read_context, too_long
-from assay.fep.input_digests import InputDigests, other_input
 from assay.fep.plan import other_problems
 from assay.fep.run_header import encode_context
 from assay.fep.service import PlannedEvaluation
+from assay.inputs.context import NotAContext, read_context, too_long
+from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.duplicates import check_elements
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request_parser import REFUSED_IN_PLACE, WITHOUT_ARGUMENTS, experiment_of, read_head

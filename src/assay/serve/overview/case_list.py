@@ -9,17 +9,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from assay.cases.case_search import case_ids, case_texts, results_with_id
+from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of
+from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, entries, row_of
 from assay.concurrency.tenant_threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.fep.case_ids import case_ids, case_texts, results_with_id
 from assay.ports import CLOSED, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
-from assay.runs.case_blocks import all_blocks
-from assay.runs.case_pages import CaseOrder, CasePage, PageRequest, page_of
-from assay.runs.case_table import CaseEntry, CaseFilter, entries
 from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import any_run
-from assay.serve.overview.case_rows import CasePreview, CaseRow, row_of
 from assay.serve.overview.run_overview import CheckColumn, labels_of
 from assay.serve.overview.run_rows import SCORED
 from assay.serve.web import pagination as pages

@@ -9,19 +9,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.agenteval.case_content import eval_case
 from assay.agenteval.run_header import KIND as EVAL
+from assay.cases.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
+from assay.cases.table import CaseEntry, CaseFilter, CaseRow, entries, row_of
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.errors.storage import Erased
 from assay.fep.case_content import CaseContent, evaluation_case
-from assay.fep.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
 from assay.fep.run_header import KIND as EVALUATION
 from assay.fep.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
-from assay.runs.case_table import CaseEntry, CaseFilter, entries
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.state import fep_of
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run
-from assay.serve.overview.case_rows import CaseRow, row_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from assay.auth.audit import audit_read
+from assay.cases.pages import PageRequest, all_blocks, page_of
+from assay.cases.table import CaseFilter, CaseRow
 from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import CaseList, PairComparison
 from assay.comparison.run_scores import ReadOptions
@@ -18,14 +20,10 @@ from assay.errors import NotFound
 from assay.fep.service import EvaluationService
 from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
-from assay.runs.case_blocks import all_blocks
-from assay.runs.case_pages import PageRequest, page_of
-from assay.runs.case_table import CaseFilter
 from assay.serve.fep.comparison_cache import ComparisonCache
 from assay.serve.fep.comparison_view import ComparedCases, read_cases
 from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
 from assay.serve.overview.case_reader import case_detail
-from assay.serve.overview.case_rows import CaseRow
 from assay.serve.overview.run_overview import labels_of, read_overview
 from assay.serve.overview.run_rows import RunRows
 from assay.version import __version__

@@ -15,16 +15,16 @@ from assay.agenteval.run_header import read_request as read_eval
 from assay.agenteval.safety_records import MODE
 from assay.agenteval.safety_report import NotLookedFor, SafetyFold, SafetyReport
 from assay.agenteval.scorecard import verdict
+from assay.cases.fold import CHECKS
+from assay.cases.pages import all_blocks
+from assay.cases.table import check_counts
 from assay.concurrency.tenant_threads import in_thread, off_loop
-from assay.fep.case_fold import CHECKS
 from assay.fep.evaluation_statistics import FEW, read_tally
 from assay.fep.run_header import KIND as EVALUATION
 from assay.fep.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.annotations import annotations, effective
-from assay.runs.case_blocks import all_blocks
-from assay.runs.case_table import check_counts
 from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of

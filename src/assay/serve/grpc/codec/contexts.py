@@ -6,8 +6,15 @@ import msgspec
 
 from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, Problem
-from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
-from assay.fep.error_paths import deepest_path, join_path
+from assay.inputs.context import (
+    Context,
+    NotAContext,
+    context_of,
+    deepest_path,
+    join_path,
+    problems_of_case,
+    problems_of_output,
+)
 from assay.ports import Limits
 from assay.protocol.json_types import depth
 from assay.serve.grpc.codec import decode as unpacked

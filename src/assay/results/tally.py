@@ -8,11 +8,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.fep.check_numbers import Numbers, NumbersByName, NumbersRecord, numbers_for
-from assay.fep.columns import BLOCK, Column, SpillFile
-from assay.fep.number_ranges import Ranges, common_ranges
-from assay.fep.spending import NOTHING, Spending
-from assay.fep.statistics import (
+from assay.protocol.json_types import is_mapping
+from assay.protocol.results import EvaluationSummary, Status
+from assay.results.check_numbers import Numbers, NumbersByName, NumbersRecord, numbers_for
+from assay.results.columns import BLOCK, Column, SpillFile
+from assay.results.number_ranges import Ranges, common_ranges
+from assay.results.spending import NOTHING, Spending
+from assay.results.statistics import (
     FEW,
     Measured,
     Statistics,
@@ -22,8 +24,6 @@ from assay.fep.statistics import (
     statistics_of,
     totals,
 )
-from assay.protocol.json_types import is_mapping
-from assay.protocol.results import EvaluationSummary, Status
 from assay.stats.intervals import Rate
 
 MAX_NUMBER = sys.float_info.max  # a result file may have larger integers; of a check they are errors

@@ -7,12 +7,12 @@ import msgspec
 
 from assay import jsonpath
 from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
-from assay.fep.check_names import result_label
-from assay.fep.columns import BLOCK, SpillFile
-from assay.fep.run_end import RunFooter
-from assay.fep.statistics import Statistics, statistics_of
-from assay.fep.tally import PACK_AFTER, Answers, CheckTally
 from assay.protocol.json_types import is_list, is_object
+from assay.results.check_names import result_label
+from assay.results.columns import BLOCK, SpillFile
+from assay.results.run_end import RunFooter
+from assay.results.statistics import Statistics, statistics_of
+from assay.results.tally import PACK_AFTER, Answers, CheckTally
 from assay.stats.intervals import Rate
 
 MAX_SLICES = 1_000  # of all dimensions together

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from assay.fep.differences import json_differences
 from assay.protocol.json_types import JSON, is_list, is_object
+from assay.results.differences import json_differences
 
 MAX_VALUE = 80  # characters of a value in a reason
 MAX_ITEMS = 5

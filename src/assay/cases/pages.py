@@ -1,16 +1,11 @@
-"""
-Pages of the table of cases: filtered, in any order.
-
-A case with one trial is made only if the page has it: the others are counted by their patterns.
-"""
+"""Reads the rows of the table of cases, page by page."""
 
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED, CaseBlock
-from assay.runs.case_table import (
+from assay.cases.table import (
     CaseEntry,
     CaseFilter,
     entries,
@@ -19,6 +14,27 @@ from assay.runs.case_table import (
     read_columns,
     single_entries,
 )
+from assay.ports import Store
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED, CaseBlock
+
+PAGE = 500
+
+
+async def all_blocks(store: Store, run: str, *, holding: str = "") -> list[CaseBlock]:
+    """
+    The rows of a run: about a kilobyte for 500 results. `holding`: only rows with a result of one of these outcomes.
+    """
+    found: list[CaseBlock] = []
+    start = 0
+    while page := await store.case_blocks(run, start=start, limit=PAGE, holding=holding):
+        found += page
+        start = page[-1].last + 1
+        if len(page) < PAGE:
+            break
+    return found
+
+
+# Pages of the table of cases: filtered, in any order.
 
 FAILURES_FIRST = FAILED + ERROR + SKIPPED + UNGRADED + PASSED
 NUMBERS = ("score", "cost", "latency")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from assay.fep.case_outcomes import CaseOutcomes, CheckLabels
+from assay.cases.outcomes import CaseOutcomes, CheckLabels
 from assay.ports import CaseBlock, CaseTotals, Run, Store
 
 CHECKS = "checks"  # in the metadata of a run: the labels of the columns

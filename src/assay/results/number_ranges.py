@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from assay.checks.arguments import BoundCheck
-from assay.fep.reasons import LARGEST, number_of
 from assay.protocol.json_types import is_list, is_object
+from assay.results.reasons import LARGEST, number_of
 from assay.stats.intervals import Range
 
 Ranges = Mapping[str, Range]  # by the name of a number

@@ -15,11 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.fep.check_names import free_label
-from assay.fep.context import Context
-from assay.fep.reasons import number_of, score_of
-from assay.fep.spending import Spending
-from assay.fep.tally import Answers, Tally
+from assay.cases.table import WIDE, indexes, share_of
+from assay.inputs.context import Context
 from assay.ports.cases import (
     ABSENT,
     ERROR,
@@ -33,7 +30,10 @@ from assay.ports.cases import (
 )
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import Status
-from assay.runs.case_table import WIDE, indexes, share_of
+from assay.results.check_names import free_label
+from assay.results.reasons import number_of, score_of
+from assay.results.spending import Spending
+from assay.results.tally import Answers, Tally
 
 RESULTS = "results"  # the kind of evidence, of evaluations and of evals
 IDS = "case-ids"  # of a unit of several cases: a list, so that a page of cases need not read the results

@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -15,9 +16,9 @@ from typing import IO, Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.fep.context import CONTAINERS, not_json, to_json_document, too_long
-from assay.fep.parquet_reader import parquet_rows
-from assay.fep.yaml_reader import read_yaml
+from assay.extras import require
+from assay.inputs.context import CONTAINERS, not_json, to_json_document, too_long
+from assay.inputs.yaml_reader import read_yaml
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_list, is_object, kind_of
@@ -335,3 +336,25 @@ def _set_cell(document: dict[str, Any], column: str, text: str) -> Problem | Non
         return Problem(column, "another column has already set this member")
     document[last] = value
     return None
+
+
+# Reads the rows of a Parquet file, batch by batch. It needs the extra `tables`.
+
+BATCH = 1_024  # rows in memory
+
+
+def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Yield rows with the columns of the file. A null, or a number that is missing (NaN), is absent."""
+    require(name, "tables", package="pyarrow")
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    try:
+        table = parquet.ParquetFile(file)
+        columns = tuple(table.schema_arrow.names)
+        for batch in table.iter_batches(batch_size=BATCH):
+            for row in batch.to_pylist():
+                yield (
+                    {column: value for column, value in row.items() if value is not None and value == value},
+                    columns,
+                )
+    except arrow.ArrowException as wrong:
+        raise EnvironmentFailure(f"{name}: cannot be read as Parquet: {wrong}") from None

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from assay.fep.columns import Column, Pairs, partitions
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.results.columns import Column, Pairs, partitions
 from assay.stats.intervals import (
     CONFIDENCE,
     Mean,

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from assay.fep.columns import Column, SpillFile
-from assay.fep.number_ranges import common_range
+from assay.results.columns import Column, SpillFile
+from assay.results.number_ranges import common_range
 from assay.stats.intervals import Range
 
 

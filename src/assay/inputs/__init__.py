@@ -1,0 +1,1 @@
+"""Files, rows and contexts that an evaluation reads."""

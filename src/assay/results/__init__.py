@@ -1,0 +1,1 @@
+"""What results say: counts, statistics, slices, cost, reasons."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 from assay import app
-from assay.fep.execute import score
-from assay.fep.plan import Plan
-from assay.fep.sinks import JsonlSink
-from assay.fep.sources import checks_in, from_contexts
+from assay.fep.execution.execute import score
+from assay.fep.outputs.sinks import JsonlSink
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.sources import checks_in, from_contexts
 from assay.inputs.files import read_items
 from assay.results.tally import Tally
 from assay.settings import load

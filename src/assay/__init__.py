@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TimeFault,
         ValueFault,
     )
-    from assay.fep.run_result import RunResult
+    from assay.fep.outputs.run_result import RunResult
     from assay.ports import Limits, Services
     from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
     from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
@@ -54,7 +54,7 @@ _MODULES = {
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
     "assay.checks.safety.detector": ("Detection", "Detector", "texts_in"),
-    "assay.fep.run_result": ("RunResult",),
+    "assay.fep.outputs.run_result": ("RunResult",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
         "ValueFault",

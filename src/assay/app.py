@@ -28,7 +28,7 @@ from assay.settings import Settings, fixtures_enabled
 if TYPE_CHECKING:
     from assay.agenteval.service import AgentEvalService
     from assay.backends.agents.from_settings import ConfiguredAgents
-    from assay.fep.plan import Plan
+    from assay.fep.planning.plan import Plan
     from assay.promotion.service import PromotionService
     from assay.runs.executor import RunExecutor
     from assay.workflow.interpreter import ExecutionEnvironment

@@ -15,9 +15,9 @@ from assay.checks.registry import Registry
 from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
-from assay.fep.execute import ExecutionOptions
-from assay.fep.kind import EvaluationKind
-from assay.fep.service import EvaluationService
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.records.kind import EvaluationKind
+from assay.fep.records.service import EvaluationService
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind

@@ -10,7 +10,7 @@ import pytest
 from assay.agenteval import case_content
 from assay.agenteval.case_content import eval_case
 from assay.errors import NotFound
-from assay.fep.case_content import check_rows
+from assay.fep.records.case_content import check_rows
 from assay.protocol.annotations import Anchor, AnnotationCreate, Signal
 from assay.runs.annotations import annotate
 from support.evals import Doing, golden, hosting, rubric, suite_of

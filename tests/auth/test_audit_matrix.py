@@ -17,9 +17,9 @@ from assay.auth.keys import DEFAULT, DEPLOY
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
-from assay.fep.request import contexts_of
-from assay.fep.service import EvaluationService
-from assay.fep.service import PlannedEvaluation as AskedFor
+from assay.fep.planning.request import contexts_of
+from assay.fep.records.service import EvaluationService
+from assay.fep.records.service import PlannedEvaluation as AskedFor
 from assay.packs.store import PackStore
 from assay.ports import RunQuery
 from assay.ports.audit import AuditPayload

@@ -9,7 +9,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import argument_schema
 from assay.checks.function_check import function_checker
 from assay.errors import UsageError
-from assay.fep.short_checks import SHORT_FORMS, expand_checks
+from assay.fep.planning.short_checks import SHORT_FORMS, expand_checks
 
 OUTPUT = "$.output.value"
 

@@ -12,7 +12,7 @@ from assay.concurrency.loop_budget import LONG_PATTERN, OverBudget, with_budget
 from assay.concurrency.tenant_threads import in_place
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
-from assay.fep.request import plan_of
+from assay.fep.planning.request import plan_of
 from assay.ports import Services
 from support.rest_client import Server, lines_of, request_of, sqlite
 

@@ -18,8 +18,8 @@ from assay.cli import automatic_jobs, jobs
 from assay.cli.evaluate import main
 from assay.cli.evaluate_io import EvaluateOptions
 from assay.concurrency.workers.machine import available_cores, available_memory
-from assay.fep.plan import Plan
-from assay.fep.request import checks_from
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import checks_from
 from assay.settings import load
 
 CHECKS = [

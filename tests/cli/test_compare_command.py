@@ -14,7 +14,7 @@ from assay.comparison.reasons import CaseReasons
 from assay.comparison.result_files import lines_in, read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
-from assay.fep.table_sinks import CsvSink
+from assay.fep.outputs.table_sinks import CsvSink
 from assay.ports import CreateRun, Limits, PutDocument, RunUpdate, Transaction
 from assay.promotion.records import AgentRecords, VersionRecord, encode
 from assay.protocol.results import EvaluationSummary

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.cli.run_list import RunRow, show_rows
-from assay.fep.csv_cells import encode_row
+from assay.fep.outputs.result_tables import encode_row
 from assay.ports import Run
 from assay.runs.run_statistics import CaseCounts, Cost, RunStatistics, Score
 from assay.serve.web.logging import JsonFormatter, TextFormatter

@@ -18,8 +18,8 @@ from assay.checks.schema_validator import CACHE_BYTES, validator_for
 from assay.checks.standard import regex
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
-from assay.fep.inline import inline_limit
-from assay.fep.plan import Plan
+from assay.fep.execution.inline import inline_limit
+from assay.fep.planning.plan import Plan
 from assay.inputs.context import Context
 from assay.jsonpath import iregexp
 from assay.patterns import search
@@ -188,7 +188,7 @@ def test_a_pattern_of_a_path_counts_what_it_holds(text):
 
 
 def test_checks_whose_patterns_take_too_much_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("assay.fep.plan.MAX_HELD", 100_000)
+    monkeypatch.setattr("assay.fep.planning.plan.MAX_HELD", 100_000)
     with pytest.raises(InvalidRequest, match=r"checks\[2\]: the patterns of all checks are too long"):
         Plan(regexes("a" * 90, "b" * 90, "c" * 90), STANDARD)
     with pytest.raises(InvalidRequest, match=r"checks\[2\]\[0\]: the patterns"):
@@ -196,7 +196,7 @@ def test_checks_whose_patterns_take_too_much_memory_are_refused(monkeypatch):
 
 
 def test_own_checks_of_many_cases_take_no_more_memory_than_they_may(monkeypatch):
-    monkeypatch.setattr("assay.fep.plan.MAX_HELD", 100_000)
+    monkeypatch.setattr("assay.fep.planning.plan.MAX_HELD", 100_000)
     plan = Plan(None, STANDARD)
     case = {"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}
     for at in range(20):

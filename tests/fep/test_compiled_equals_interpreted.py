@@ -20,12 +20,12 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
-from assay.fep.csv_rows import row_writer
-from assay.fep.plan import Plan
-from assay.fep.request import contexts_of
-from assay.fep.scorer import CompiledCase, ScoredCase
-from assay.fep.service import EvaluationService, PlannedEvaluation
-from assay.fep.table_sinks import csv_rows
+from assay.fep.outputs.csv_rows import row_writer
+from assay.fep.outputs.table_sinks import csv_rows
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import contexts_of
+from assay.fep.planning.scorer import CompiledCase, ScoredCase
+from assay.fep.records.service import EvaluationService, PlannedEvaluation
 from assay.inputs.context import read_context
 from assay.jsonpath.query import batch_getter
 from assay.ports import Limits, Services

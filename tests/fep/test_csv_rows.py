@@ -7,9 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.fep.csv_cells import encode_cells, escape_cell
-from assay.fep.table_sinks import csv_rows
-from assay.fep.tables import case_rows, csv_cell
+from assay.fep.outputs.result_tables import case_rows, csv_cell, encode_cells, escape_cell
+from assay.fep.outputs.table_sinks import csv_rows
 
 texts = st.text(st.sampled_from('ab=+-@",;\r\n\t 1.é＝'), max_size=8)
 cells = texts | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none()

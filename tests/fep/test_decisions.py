@@ -20,7 +20,7 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.standard.semantic_similarity import similarity
 from assay.errors import BadLine
-from assay.fep.plan import Plan
+from assay.fep.planning.plan import Plan
 from assay.inputs.files import read_items
 from assay.ports import Provider
 from support import forkserver

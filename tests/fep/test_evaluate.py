@@ -17,10 +17,10 @@ import assay
 from assay import Checker, InvalidRequest, Output, TestCase
 from assay.checks import STANDARD
 from assay.errors import UsageError
-from assay.fep import run_header
-from assay.fep.plan import Plan
-from assay.fep.run_header import LARGE
-from assay.fep.scorer import COMPILED, INTERPRETED
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.scorer import COMPILED, INTERPRETED
+from assay.fep.records import run_header
+from assay.fep.records.run_header import LARGE
 from assay.inputs.context import stored_context
 from assay.ports import Services
 from assay.protocol.evaluation import Check

@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.fep.failing_cases import CASES, FailingCases
-from assay.fep.scorer import ScoredCase
+from assay.fep.outputs.failing_cases import CASES, FailingCases
+from assay.fep.planning.scorer import ScoredCase
 
 CHECKS = {
     "passed": {"status": "completed", "results": {"passed": True}},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.fep.sources import Source, from_contexts
+from assay.fep.planning.sources import Source, from_contexts
 from assay.inputs.files import LineItems, read_items
 from assay.ports import Limits
 

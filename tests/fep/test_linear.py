@@ -14,8 +14,8 @@ from assay.checks import STANDARD
 from assay.checks.standard.has_items import HasItems, item_key
 from assay.checks.standard.json_match import equal
 from assay.errors import MOST_PROBLEMS
-from assay.fep.plan import Plan
-from assay.fep.request import contexts_of
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import contexts_of
 from assay.inputs.context import read_context
 from assay.ports import Limits, Services
 from assay.protocol import secret_patterns

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import assay
 from assay.errors import UsageError
-from assay.fep.sinks import sink_for
-from assay.fep.tables import COLUMNS, rows_of
+from assay.fep.outputs.result_tables import COLUMNS, rows_of
+from assay.fep.outputs.sinks import sink_for
 from assay.protocol.results import EvaluationSummary
 from assay.results.differences import differences
 from assay.results.reasons import reason_of, score_of
@@ -226,7 +226,7 @@ def test_xlsx_has_the_same_rows_and_no_formula(tmp_path):
 
 
 def test_a_sheet_that_is_full_continues_on_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr("assay.fep.table_sinks.MAX_ROWS", 3)
+    monkeypatch.setattr("assay.fep.outputs.table_sinks.MAX_ROWS", 3)
     write(tmp_path / "r.xlsx", [RESULT] * 3)
     with zipfile.ZipFile(tmp_path / "r.xlsx") as book:
         counts = [book.read(f"xl/worksheets/sheet{at}.xml").decode().count("<row ") for at in (1, 2, 3)]
@@ -235,7 +235,7 @@ def test_a_sheet_that_is_full_continues_on_the_next(tmp_path, monkeypatch):
 
 def test_parquet_has_the_same_rows_typed(tmp_path, monkeypatch):
     parquet = import_module("pyarrow.parquet")
-    monkeypatch.setattr("assay.fep.table_sinks.GROUP_ROWS", 4)
+    monkeypatch.setattr("assay.fep.outputs.table_sinks.GROUP_ROWS", 4)
     write(tmp_path / "r.parquet", [RESULT] * 5)
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [tuple(row.values()) for row in table.to_pylist()] == list(rows_of(RESULT)) * 5
@@ -261,7 +261,7 @@ import sys
 import assay.extras
 assay.extras._is_installed = lambda name: name != {module!r}
 from assay.errors import MissingExtra
-from assay.fep.sinks import sink_for
+from assay.fep.outputs.sinks import sink_for
 try:
     sink_for({str(tmp_path / name)!r})
 except MissingExtra as missing:

@@ -5,8 +5,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.fep import request
-from assay.fep.request import contexts_in
+from assay.fep.planning import request
+from assay.fep.planning.request import contexts_in
 from assay.ports import Limits
 from assay.protocol.evaluation import Output, TestCase
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import assay
 from assay.backends.agents.frames import ProtocolError, read_json
 from assay.errors import BadLine
-from assay.fep.sources import from_contexts
+from assay.fep.planning.sources import from_contexts
 from assay.ports import Limits
 from assay.protocol.duplicates import duplicate_around, duplicate_in
 

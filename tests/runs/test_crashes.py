@@ -21,7 +21,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import RunQuery, Services
 from support.postgres import server
 from support.workers.runs import Logged, Prompt

@@ -12,7 +12,7 @@ from assay.auth.audit import lines
 from assay.checks import STANDARD
 from assay.cli.gc import Collector
 from assay.errors.storage import Erased
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import (
     CreateRun,
     EvidenceChunk,

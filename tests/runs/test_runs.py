@@ -12,11 +12,11 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.errors import Conflict, NotFound, Unavailable
-from assay.fep.execute import ExecutionOptions
-from assay.fep.kind import EvaluationKind
-from assay.fep.request import contexts_of
-from assay.fep.run_header import TALLY, request_chunk
-from assay.fep.service import EvaluationService, PlannedEvaluation
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.request import contexts_of
+from assay.fep.records.kind import EvaluationKind
+from assay.fep.records.run_header import TALLY, request_chunk
+from assay.fep.records.service import EvaluationService, PlannedEvaluation
 from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.results.tally import Tally

@@ -16,8 +16,8 @@ from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import evidence, tenant_keys
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure, RunNotFinished
-from assay.fep.service import EvaluationService
-from assay.fep.tenant_deletion import KEPT, DeletionReport, TenantDeletion, survey_tenant
+from assay.fep.records.erase import KEPT, DeletionReport, TenantDeletion, survey_tenant
+from assay.fep.records.service import EvaluationService
 from assay.ports import (
     CreateRun,
     Event,

@@ -14,7 +14,7 @@ PARTS = """
 import asyncio
 from assay.agenteval.kind import AgentEvalKind
 from assay.checks.checker import Checker
-from assay.fep.kind import EvaluationKind
+from assay.fep.records.kind import EvaluationKind
 from assay.workflow.kind import WorkflowKind
 
 def plant(kind):

@@ -27,9 +27,9 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
 from assay.comparison.policy import PromotionPolicy
 from assay.concurrency.event_loop import run
-from assay.fep.execute import ExecutionOptions
-from assay.fep.kind import EvaluationKind
-from assay.fep.service import EvaluationService
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.records.kind import EvaluationKind
+from assay.fep.records.service import EvaluationService
 from assay.host import tokens
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock

@@ -12,7 +12,7 @@ from assay.agenteval.scoring import bar_of
 from assay.agenteval.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, steps_of_events, usage_of
-from assay.fep.case_content import (
+from assay.fep.records.case_content import (
     CaseContent,
     CaseCriterion,
     CaseFinding,

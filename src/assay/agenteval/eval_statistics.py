@@ -10,8 +10,8 @@ from assay.agenteval.run_header import KIND, read_request, read_tasks
 from assay.agenteval.safety_records import MODE, read_records
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.scoring import bar_of
-from assay.fep import evaluation_statistics
-from assay.fep.run_header import KIND as EVALUATION
+from assay.fep.records import evaluation_statistics
+from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, Run, Store
 from assay.results.statistics import rates_by_k
 from assay.runs.log_reader import read_events

@@ -22,7 +22,7 @@ from assay.agenteval.task_checks import plan_checks
 from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
-from assay.fep.plan import Plan
+from assay.fep.planning.plan import Plan
 from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split

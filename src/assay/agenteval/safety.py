@@ -19,10 +19,10 @@ from assay.checks.runner import ResultOptions
 from assay.checks.safety import DETECTORS
 from assay.checks.safety.detector import Detector, SafetyCheck
 from assay.checks.safety.safety_judge import SafetyJudge
-from assay.fep.agent_output import AgentOutput, score_output
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
-from assay.fep.request import plan_of
+from assay.fep.agent_runs.agent_output import AgentOutput, score_output
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import plan_of
 from assay.inputs.context import Context
 from assay.ports import Services
 from assay.protocol.agent_evals import EvalTask, SafetyFinding

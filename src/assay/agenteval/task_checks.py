@@ -13,10 +13,10 @@ from msgspec import UNSET, Struct
 
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem
-from assay.fep.agent_output import UNMEASURED, AgentOutput, has_answer, metadata_of, score_output
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
-from assay.fep.request import plan_of
+from assay.fep.agent_runs.agent_output import UNMEASURED, AgentOutput, has_answer, metadata_of, score_output
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import plan_of
 from assay.inputs.context import Context
 from assay.ports import EvidenceChunk, Services, Store
 from assay.protocol.agent_evals import EvalTask

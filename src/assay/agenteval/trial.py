@@ -19,9 +19,9 @@ from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.agent_output import usage_metadata
-from assay.fep.plan import Plan
-from assay.fep.scorer import Scorer
+from assay.fep.agent_runs.agent_output import usage_metadata
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.scorer import Scorer
 from assay.inputs.context import Context
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, Prompted, ToolBox

@@ -18,12 +18,20 @@ from assay.agents.handoff import task_problems
 from assay.cases.outcomes import RESULTS
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem, UsageError
-from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentEvaluationKind
-from assay.fep.agent_output import AgentDependencies
-from assay.fep.agent_resume import copy_results, find_unfinished, is_complete
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
-from assay.fep.run_header import (
+from assay.fep.agent_runs.agent_kind import (
+    AGENT,
+    DIGEST,
+    TRIALS,
+    VERSION,
+    AgentEvaluationKind,
+    copy_results,
+    find_unfinished,
+    is_complete,
+)
+from assay.fep.agent_runs.agent_output import AgentDependencies
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.plan import Plan
+from assay.fep.records.run_header import (
     KIND,
     TALLY,
     AgentRequest,
@@ -32,7 +40,7 @@ from assay.fep.run_header import (
     encode_context,
     request_chunk,
 )
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.inputs.context import Context
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage

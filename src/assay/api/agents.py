@@ -6,8 +6,8 @@ from typing import Any
 
 from assay import app
 from assay.errors import InvalidRequest, Problem
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.plan import Plan
 from assay.inputs.context import Context
 from assay.ports.agents import Agent
 from assay.results.tally import Tally
@@ -83,9 +83,11 @@ async def agent_results(
     timeout: float | None,
 ) -> AsyncGenerator[bytes]:
     """Ask the agent for each case, with the live tools of the settings, and yield the results in order."""
-    from assay.fep.agent_output import AgentDependencies  # deferred import: most evaluations have outputs
-    from assay.fep.agent_stream import stream_agent  # deferred import
-    from assay.fep.run_header import AgentRequest  # deferred import
+    from assay.fep.agent_runs.agent_output import (
+        AgentDependencies,  # deferred import: most evaluations have outputs
+    )
+    from assay.fep.agent_runs.agent_stream import stream_agent  # deferred import
+    from assay.fep.records.run_header import AgentRequest  # deferred import
 
     tools = app.toolbox(settings)
     request = AgentRequest(

@@ -28,12 +28,9 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem
-from assay.fep.request import (
-    contexts_of,
-    plan_of,
-)
-from assay.fep.run_result import RunResult
-from assay.fep.scorer import read_result
+from assay.fep.outputs.run_result import RunResult
+from assay.fep.planning.request import contexts_of, plan_of
+from assay.fep.planning.scorer import read_result
 from assay.inputs.context import Context
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
@@ -173,7 +170,7 @@ async def evaluate_stream(
     yielded. With `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
     """
 
-    from assay.fep.stream import stream  # deferred import: asyncio, with TLS and sockets
+    from assay.fep.execution.stream import stream  # deferred import: asyncio, with TLS and sockets
 
     settings = load()
     subject = agent_for(agent, () if agent is None else None, trials, settings)

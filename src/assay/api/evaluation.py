@@ -17,12 +17,11 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
-from assay.fep.execute import ExecutionOptions, InPlaceRun
-from assay.fep.plan import Plan
-from assay.fep.problems import ProblemCollector
-from assay.fep.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
-from assay.fep.run_result import RunResult, run_result
-from assay.fep.scorer import ScoredCase, read_result
+from assay.fep.execution.execute import ExecutionOptions, InPlaceRun
+from assay.fep.outputs.run_result import RunResult, run_result
+from assay.fep.planning.plan import Plan, ProblemCollector
+from assay.fep.planning.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
+from assay.fep.planning.scorer import ScoredCase, read_result
 from assay.inputs.context import Context, kind_of
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.results.tally import Tally
@@ -133,7 +132,7 @@ class InMemoryEvaluation:
 
     async def run(self) -> RunResult:
         """Score the cases that are left, and close what was opened."""
-        from assay.fep.stream import stream  # deferred import: asyncio, with TLS and sockets
+        from assay.fep.execution.stream import stream  # deferred import: asyncio, with TLS and sockets
 
         tally, rest = self._tally, self._in_place
         try:

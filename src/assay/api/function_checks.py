@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
-from assay.fep.problems import is_sequence
+from assay.fep.planning.plan import is_sequence
 from assay.protocol.evaluation import Check
 
 

@@ -14,8 +14,8 @@ from assay.agenteval.suite import read_suite, read_suite_file
 from assay.agenteval.task_checks import recorded_checks
 from assay.api.agents import AgentLike, agent_from
 from assay.api.eval_runtime import EvalRuntime, open_evals
-from assay.fep.data_frame import data_frame
-from assay.fep.scorer import read_result
+from assay.fep.outputs.result_tables import data_frame
+from assay.fep.planning.scorer import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.agents import ModelClass

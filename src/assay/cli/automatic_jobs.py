@@ -15,7 +15,7 @@ from assay.checks import STANDARD
 from assay.cli.evaluate_io import EvaluateOptions, Inputs
 from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.errors import InvalidRequest
-from assay.fep.plan import Plan
+from assay.fep.planning.plan import Plan
 from assay.inputs.context import Context
 from assay.settings import Settings
 

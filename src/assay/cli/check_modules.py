@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from assay.checks.registry import unused_modules
 from assay.cli.console import echo_err
-from assay.fep.plan import Plan
+from assay.fep.planning.plan import Plan
 
 
 def note_unused(modules: Iterable[str], plan: Plan, file: str) -> None:

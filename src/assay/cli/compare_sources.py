@@ -20,7 +20,7 @@ from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions, RunSco
 from assay.comparison.stored_runs import read_run, result_lines
 from assay.errors import UsageError
 from assay.extras import require
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Limits, Run, Services, Store
 from assay.promotion.records import KIND as DEPLOYMENT
 from assay.promotion.records import decode

@@ -9,8 +9,8 @@ from assay.cli.console import count_of, echo, echo_json
 from assay.cli.find_run import find_run
 from assay.cli.runs import with_evaluations
 from assay.errors import UsageError
-from assay.fep.erase import erase as erase_content
-from assay.fep.service import EvaluationService
+from assay.fep.records.erase import erase as erase_content
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EraseResponse
 

@@ -14,8 +14,8 @@ from assay.checks import STANDARD
 from assay.cli.console import count_of, echo, echo_json
 from assay.errors import EnvironmentFailure, UsageError
 from assay.errors.storage import open_runs_refusal
-from assay.fep.service import EvaluationService
-from assay.fep.tenant_deletion import DeletionReport, TenantDeletion, survey_tenant
+from assay.fep.records.erase import DeletionReport, TenantDeletion, survey_tenant
+from assay.fep.records.service import EvaluationService
 from assay.ports import Services, Store
 from assay.settings import Settings
 

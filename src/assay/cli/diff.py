@@ -15,8 +15,8 @@ from assay.cli.show_case import ShownCase, text_of
 from assay.cli.show_run import add_trajectories, case_of, trials_of
 from assay.comparison.divergence import Divergence, TaskPath, compared_steps, first_divergence
 from assay.errors import UsageError
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
+from assay.fep.records.run_header import KIND
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import reason_of, short

@@ -40,14 +40,13 @@ from assay.cli.evaluate_io import (
 )
 from assay.cli.exit_codes import ERROR
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
-from assay.fep.execute import ExecutionOptions
-from assay.fep.failing_cases import FailingCases
-from assay.fep.plan import Plan
-from assay.fep.problems import ProblemCollector
-from assay.fep.request import own_problems, plan_of, scorers_of
-from assay.fep.run_result import metadata_of
-from assay.fep.sinks import Sink
-from assay.fep.sources import with_file_name
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.outputs.failing_cases import FailingCases
+from assay.fep.outputs.run_result import metadata_of
+from assay.fep.outputs.sinks import Sink
+from assay.fep.planning.plan import Plan, ProblemCollector
+from assay.fep.planning.request import own_problems, plan_of, scorers_of
+from assay.fep.planning.sources import with_file_name
 from assay.ports import Services
 from assay.results.run_end import RunFooter
 from assay.results.slices import SliceRates
@@ -92,7 +91,7 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
     sinks = open_sinks(options, plan, inputs, check_options, tally, counters)
     run, failing = new_id("eval_"), FailingCases()
     if agent is None and options.save:
-        from assay.fep.save import StoreSink  # deferred import: most runs are not stored
+        from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
 
         saved = StoreSink(
             app.store(settings, light=True), inputs.checks, inputs.experiment, tally, services.clock

@@ -22,13 +22,13 @@ from assay.checks.registry import Registry
 from assay.cli.console import ProgressLine, distinct_cases, echo_err
 from assay.cli.evaluate_io import EvaluateOptions, Inputs, flush
 from assay.errors import BadLine, EnvironmentFailure, Problem, UsageError
-from assay.fep.agent_output import UNMEASURED
-from assay.fep.agent_resume import is_complete
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
-from assay.fep.run_header import AgentRequest
-from assay.fep.sinks import Sink
-from assay.fep.sources import valid_contexts
+from assay.fep.agent_runs.agent_kind import is_complete
+from assay.fep.agent_runs.agent_output import UNMEASURED
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.outputs.sinks import Sink
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.sources import valid_contexts
+from assay.fep.records.run_header import AgentRequest
 from assay.ports import Run, Store
 from assay.ports.agents import Agent
 from assay.results.tally import Tally

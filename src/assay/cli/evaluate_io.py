@@ -13,14 +13,15 @@ from msgspec import Struct
 from assay.checks.runner import ResultOptions
 from assay.cli.console import ProgressLine, count_of, echo_err
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
-from assay.fep import resume
-from assay.fep.execute import ExecutionOptions, score
-from assay.fep.failing_cases import FailingCases
-from assay.fep.plan import Plan
-from assay.fep.request import RequestContexts
-from assay.fep.scorer import ScoredCase
-from assay.fep.sinks import JsonlSink, Sink, sink_for
-from assay.fep.sources import (
+from assay.fep.execution.execute import ExecutionOptions, score
+from assay.fep.execution.stream import stream
+from assay.fep.outputs import resume
+from assay.fep.outputs.failing_cases import FailingCases
+from assay.fep.outputs.sinks import JsonlSink, Sink, sink_for
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import RequestContexts
+from assay.fep.planning.scorer import ScoredCase
+from assay.fep.planning.sources import (
     Source,
     checks_in,
     from_cases,
@@ -29,7 +30,6 @@ from assay.fep.sources import (
     from_request,
     valid_contexts,
 )
-from assay.fep.stream import stream
 from assay.inputs.context import Context
 from assay.inputs.files import format_of
 from assay.inputs.rows import read_map

@@ -8,9 +8,9 @@ from assay.cli.console import count_of, echo
 from assay.cli.find_run import find_run
 from assay.cli.runs import with_evaluations
 from assay.errors import Conflict, UsageError
-from assay.fep.run_header import KIND, case_count, read_request
-from assay.fep.service import EvaluationService, require_ended, summary_of
-from assay.fep.sinks import sink_for
+from assay.fep.outputs.sinks import sink_for
+from assay.fep.records.run_header import KIND, case_count, read_request
+from assay.fep.records.service import EvaluationService, require_ended, summary_of
 from assay.ports import Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_end import RunEnd, RunFooter

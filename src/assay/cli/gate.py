@@ -22,7 +22,7 @@ from assay.comparison.metric import SCORE, read_metric
 from assay.comparison.newly_failing import newly_failing
 from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.errors import UsageError
-from assay.fep.output_file import OutputFile
+from assay.fep.outputs.output_file import OutputFile
 
 CODES: dict[GateOutcome, int] = {"passed": PASSED, "failed": NOT_PASSED, "undecided": ERROR}
 LOOKS: dict[GateOutcome, str] = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow"}

@@ -11,8 +11,8 @@ from assay import settings
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.runs import with_evaluations
 from assay.errors import Conflict, UsageError
-from assay.fep.erase import erase_by_retention
-from assay.fep.service import EvaluationService
+from assay.fep.records.erase import erase_by_retention
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run, SystemClock
 from assay.ports.config import Retention
 from assay.promotion.states import evidence_runs

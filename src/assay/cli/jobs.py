@@ -24,11 +24,11 @@ from msgspec import Struct
 from assay.cli.console import ProgressLine
 from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
-from assay.fep.execute import ExecutionOptions
-from assay.fep.failing_cases import FailingCase, FailingCases
-from assay.fep.plan import Plan
-from assay.fep.sinks import JsonlSink, Sink
-from assay.fep.sources import inputs_before
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.outputs.failing_cases import FailingCase, FailingCases
+from assay.fep.outputs.sinks import JsonlSink, Sink
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.sources import inputs_before
 from assay.inputs.files import format_of
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.ports import Limits

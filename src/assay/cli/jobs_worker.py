@@ -22,12 +22,12 @@ from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
 from assay.concurrency.workers import machine, pool
 from assay.errors import BadLine, Problem, Refusal
-from assay.fep.execute import ExecutionOptions, score
-from assay.fep.failing_cases import FailingCases
-from assay.fep.plan import Plan
-from assay.fep.request import checks_from
-from assay.fep.sources import Source, valid_contexts
-from assay.fep.stream import stream
+from assay.fep.execution.execute import ExecutionOptions, score
+from assay.fep.execution.stream import stream
+from assay.fep.outputs.failing_cases import FailingCases
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import checks_from
+from assay.fep.planning.sources import Source, valid_contexts
 from assay.inputs.context import Context
 from assay.inputs.files import SourceItem
 from assay.inputs.input_digests import digest_of

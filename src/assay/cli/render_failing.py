@@ -1,7 +1,7 @@
 """The end of `assay evaluate`: the first cases that did not pass, and why."""
 
 from assay.cli.console_table import Page
-from assay.fep.failing_cases import FailingCase, FailingCases
+from assay.fep.outputs.failing_cases import FailingCase, FailingCases
 
 MAX_REASON = 300  # characters
 MAX_TRIALS = 5  # numbers of trials in a line

@@ -20,7 +20,7 @@ from assay.cli.repeats import repeat_line, select_ks
 from assay.cli.result_export import ResultExport
 from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
-from assay.fep.output_file import OutputFile
+from assay.fep.outputs.output_file import OutputFile
 from assay.ports import Run, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON

@@ -7,8 +7,8 @@ import msgspec
 from assay.auth.local_key import TENANT
 from assay.cli.console import echo, echo_err, echo_json, echo_lines
 from assay.errors import UsageError
-from assay.fep.csv_cells import encode_row
-from assay.fep.output_file import OutputFile
+from assay.fep.outputs.output_file import OutputFile
+from assay.fep.outputs.result_tables import encode_row
 from assay.ports import Run
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, Verification

@@ -14,7 +14,7 @@ from assay.cli.find_run import find_run
 from assay.cli.render_report import markdown
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Services
 from assay.serve.fep.comparison_view import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report

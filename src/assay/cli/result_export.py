@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.fep.sinks import sink_for
+from assay.fep.outputs.sinks import sink_for
 from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
 from assay.results.check_names import result_label

@@ -27,8 +27,8 @@ from assay.cli.render_safety import BAR, exit_code, say_not_looked_for
 from assay.cli.run_progress import RunOptions, RunProgress
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
-from assay.fep.sinks import EXTENSIONS
-from assay.fep.sources import checks_in, with_file_name
+from assay.fep.outputs.sinks import EXTENSIONS
+from assay.fep.planning.sources import checks_in, with_file_name
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.agent_evals import EvalSummary

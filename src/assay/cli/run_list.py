@@ -12,7 +12,7 @@ from assay.agenteval.eval_statistics import SCORED, read_statistics
 from assay.agenteval.run_header import KIND as EVAL
 from assay.cli import render_verdicts
 from assay.cli.console_table import Page, Table, cell
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run
 from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW

@@ -13,8 +13,8 @@ from assay.cli.console import echo, echo_json
 from assay.cli.find_run import LIST_HINT, NO_RUNS
 from assay.cli.run_list import RunRow, row_of, show_rows
 from assay.errors import UsageError
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
+from assay.fep.records.run_header import KIND
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
 from assay.workflow import KIND as WORKFLOW

@@ -14,8 +14,8 @@ from assay.cli.show_run import show_eval, show_evaluation
 from assay.cli.show_selection import ShowOptions
 from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
+from assay.fep.records.run_header import KIND
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, ERASED_BY, Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.tally import Tally

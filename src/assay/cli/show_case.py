@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from assay.agenteval.rubric import reasons
 from assay.cli.show_trajectory import NOT_STORED, step_lines, usage_text
-from assay.fep.agent_output import UNMEASURED
+from assay.fep.agent_runs.agent_output import UNMEASURED
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.differences import differences

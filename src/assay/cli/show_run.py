@@ -22,7 +22,7 @@ from assay.cli.render_safety import put_safety
 from assay.cli.render_task_checks import checks_document
 from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
 from assay.cli.show_selection import Selection, ShowOptions
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import is_failing

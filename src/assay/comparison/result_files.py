@@ -102,7 +102,7 @@ def _note_end(scores: RunScores | None, end: RunEnd | None) -> None:
 def _streamed(
     name: str, numbered: Iterator[tuple[str, bytes]], scores: RunScores | None
 ) -> Iterator[tuple[str, bytes]]:
-    """The lines of a file of `fep/sinks.py`: one result a line, then the other members of the run."""
+    """The lines of a file of `fep/outputs/sinks.py`: one result a line, then the other members of the run."""
     for place, line in numbered:
         if line.startswith(b"]"):
             if scores is not None:

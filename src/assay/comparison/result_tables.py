@@ -12,7 +12,7 @@ import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem
 from assay.extras import require
-from assay.fep.csv_cells import escape_cell
+from assay.fep.outputs.result_tables import escape_cell
 from assay.inputs.files import SourceItem, read_items
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member

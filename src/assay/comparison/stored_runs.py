@@ -9,8 +9,8 @@ from assay.agenteval.task_checks import recorded_checks
 from assay.cases.outcomes import RESULTS
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
+from assay.fep.records.run_header import KIND
+from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 
 

@@ -40,7 +40,7 @@ All errors.
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
     checks/arguments.py, checks/runner.py            a check: its fields, its construction, its result
-    fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, for checks that wait
+    fep/execution/scheduler.py, fep/execution/isolated_check.py                  the same, for checks that wait
     concurrency/workers/worker_loop.py                             a task in a worker process: its exception is its answer
     agents/invocation.py, pytest_plugin/samples.py an agent and the tools it calls
     checks/registry.py                            a module of --check-module, an entry point

@@ -14,8 +14,8 @@ from assay.api.function_checks import with_functions
 from assay.api.load import load_cases
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem, Refusal
-from assay.fep.request import contexts_in, plan_of, scorers_of
-from assay.fep.sources import checks_in
+from assay.fep.planning.request import contexts_in, plan_of, scorers_of
+from assay.fep.planning.sources import checks_in
 from assay.inputs.rows import items_of
 from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON

@@ -9,7 +9,7 @@ import pytest
 from assay.api.evaluate import evaluate_sync
 from assay.api.load import load_cases
 from assay.errors import Refusal
-from assay.fep.sources import checks_in
+from assay.fep.planning.sources import checks_in
 from assay.protocol.json_types import JSON
 from assay.pytest_plugin.cases import CaseGroup, judge_case, not_measured, read_outputs, validate
 from assay.pytest_plugin.mark_options import NO_AGENT, agent_option

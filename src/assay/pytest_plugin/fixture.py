@@ -9,7 +9,7 @@ import pytest
 from assay.api.agents import AgentLike
 from assay.api.evaluate import evaluate_sync
 from assay.errors import Refusal
-from assay.fep.run_result import RunResult
+from assay.fep.outputs.run_result import RunResult
 from assay.protocol.json_types import JSON
 from assay.pytest_plugin.cases import not_measured, read_cases, read_checks, read_outputs, record
 from assay.pytest_plugin.outcome import RECORD, CaseNotPassed

@@ -7,9 +7,9 @@ import msgspec
 
 from assay import app
 from assay.errors import Refusal
-from assay.fep.line_tally import count_lines
-from assay.fep.run_result import metadata_of
-from assay.fep.save import StoreSink
+from assay.fep.outputs.run_result import metadata_of
+from assay.fep.records.evaluation_statistics import count_lines
+from assay.fep.records.save import StoreSink
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunFooter
 from assay.results.tally import Tally

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.runs.executor import RunExecutor
 from assay.serve.fep.routes import FEP
 from assay.serve.fep.schemas import fep_schemas

@@ -17,10 +17,10 @@ from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
-from assay.fep.execute import ExecutionOptions
-from assay.fep.plan import Plan
-from assay.fep.request import checks_from, contexts_of
-from assay.fep.stream import stream
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.execution.stream import stream
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import checks_from, contexts_of
 from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep

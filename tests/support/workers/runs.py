@@ -18,10 +18,10 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker
-from assay.fep.execute import ExecutionOptions
-from assay.fep.kind import EvaluationKind
-from assay.fep.request import contexts_of
-from assay.fep.service import EvaluationService, PlannedEvaluation
+from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.planning.request import contexts_of
+from assay.fep.records.kind import EvaluationKind
+from assay.fep.records.service import EvaluationService, PlannedEvaluation
 from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.executor import RunExecutor

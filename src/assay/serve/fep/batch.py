@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from assay.concurrency.tenant_threads import in_place
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
-from assay.fep.result_json import result_json as whole_result
-from assay.fep.service import require_success
+from assay.fep.outputs.run_result import result_json as whole_result
+from assay.fep.records.service import require_success
 from assay.protocol.operations import (
     BatchEvaluationRequest,
     BatchOptions,

@@ -10,7 +10,7 @@ from assay.comparison.stored_runs import require_comparable, result_lines
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.results.slices import read_dimension
 from assay.serve.fep.comparison_cache import stored_scores, use_lines

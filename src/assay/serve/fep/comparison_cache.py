@@ -13,7 +13,7 @@ from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.comparison.view import ComparisonView, comparison_view
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.tenant_threads import in_thread, off_loop
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 
 BATCH = 200  # lines that the thread takes at a time

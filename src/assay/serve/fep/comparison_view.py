@@ -13,7 +13,7 @@ from assay.comparison.view import ComparisonView
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import Forbidden, InvalidRequest, Problem
 from assay.extras import missing_packages
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.serve.fep.comparison import (
     comparable_run,

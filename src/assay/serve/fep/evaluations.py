@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem, RunAlreadyEnded, RunNotFinished
-from assay.fep.erase import erase
-from assay.fep.result_json import result_json as whole_result
-from assay.fep.service import EvaluationService, require_success
+from assay.fep.outputs.run_result import result_json as whole_result
+from assay.fep.records.erase import erase
+from assay.fep.records.service import EvaluationService, require_success
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest

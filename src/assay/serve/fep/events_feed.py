@@ -16,7 +16,7 @@ import msgspec
 from assay.cases.outcomes import RESULTS
 from assay.concurrency.event_loop import KeyedLock, run_guarded
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
-from assay.fep.run_header import ShardCompleted
+from assay.fep.records.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store, store_patience
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.log_reader import follow

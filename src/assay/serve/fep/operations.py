@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from msgspec import UNSET
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.run_header import KIND
+from assay.fep.records.run_header import KIND
 from assay.ports import RunQuery, RunStatus
 from assay.protocol.operations import ListOperationsResponse
 from assay.serve.fep.state import evaluation_of, fep_of

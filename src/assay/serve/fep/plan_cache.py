@@ -8,9 +8,9 @@ from assay.cache import ByteCache
 from assay.checks.runner import ResultOptions
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest, Problem
-from assay.fep.plan import Plan
-from assay.fep.request import plan_of
-from assay.fep.service import EvaluationService
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import plan_of
+from assay.fep.records.service import EvaluationService
 from assay.inputs.context import not_json, too_deep
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import depth

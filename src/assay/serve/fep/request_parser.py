@@ -16,9 +16,9 @@ from msgspec import Raw, Struct
 from assay.concurrency.loop_budget import spend
 from assay.concurrency.tenant_threads import in_place
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from assay.fep.inline import any_waits
-from assay.fep.problems import ProblemCollector
-from assay.fep.request import (
+from assay.fep.execution.inline import any_waits
+from assay.fep.planning.plan import ProblemCollector
+from assay.fep.planning.request import (
     DistinctCases,
     RequestContexts,
     duplicate_id_problem,
@@ -28,7 +28,7 @@ from assay.fep.request import (
     problems_of_request,
     scorers_of,
 )
-from assay.fep.service import PlannedEvaluation
+from assay.fep.records.service import PlannedEvaluation
 from assay.inputs.context import (
     Context,
     NotAContext,

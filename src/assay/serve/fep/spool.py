@@ -8,9 +8,9 @@ from typing import IO
 
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
-from assay.fep.plan import other_problems
-from assay.fep.run_header import encode_context
-from assay.fep.service import PlannedEvaluation
+from assay.fep.planning.plan import other_problems
+from assay.fep.records.run_header import encode_context
+from assay.fep.records.service import PlannedEvaluation
 from assay.inputs.context import NotAContext, read_context, too_long
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.duplicates import check_elements

@@ -1,8 +1,8 @@
 """What FEP's routes share on a server, over HTTP and gRPC: the evaluation service, caches and the event feeds."""
 
 from assay.errors import NotFound
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
+from assay.fep.records.run_header import KIND
+from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.serve.fep.comparison_cache import ComparisonCache
 from assay.serve.fep.events_feed import EvaluationFeeds

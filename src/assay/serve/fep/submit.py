@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from assay.concurrency.tenant_threads import LARGE, in_place, in_thread
 from assay.errors import InvalidRequest, Problem
-from assay.fep.service import PlannedEvaluation
+from assay.fep.records.service import PlannedEvaluation
 from assay.inputs.context import Context
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from assay.fep.run_header import ShardCompleted
-from assay.fep.service import require_success
+from assay.fep.records.run_header import ShardCompleted
+from assay.fep.records.service import require_success
 from assay.ports import CLOSED, Event, Run
 from assay.serve.fep.evaluations import next_page_token, not_finished, window
 from assay.serve.fep.state import fep_of, find_evaluation

@@ -9,7 +9,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.request import RequestContexts, pairing_problems
+from assay.fep.planning.request import RequestContexts, pairing_problems
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import TooLarge
-from assay.fep.run_header import read_request
-from assay.fep.service import summary_of, times_of
+from assay.fep.records.run_header import read_request
+from assay.fep.records.service import summary_of, times_of
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object

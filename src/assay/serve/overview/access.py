@@ -2,7 +2,7 @@
 
 from assay.auth.keys import authorize
 from assay.errors import Forbidden, NotFound
-from assay.fep.run_header import KIND as EVALUATION
+from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import Run
 from assay.serve.fep.state import FepState, fep_of
 from assay.serve.openwop.host import OpenWopHost, host_of

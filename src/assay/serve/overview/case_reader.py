@@ -13,9 +13,9 @@ from assay.cases.case_search import PARTS, CaseMatch, Part, SearchedPart, Search
 from assay.cases.table import CaseEntry, CaseFilter, CaseRow, entries, row_of
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.errors.storage import Erased
-from assay.fep.case_content import CaseContent, evaluation_case
-from assay.fep.run_header import KIND as EVALUATION
-from assay.fep.service import EvaluationService
+from assay.fep.records.case_content import CaseContent, evaluation_case
+from assay.fep.records.run_header import KIND as EVALUATION
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.state import fep_of

@@ -17,7 +17,7 @@ from assay.comparison.stored_runs import require_comparable
 from assay.comparison.view import LISTS, ComparisonView, PairView
 from assay.comparison.wording import about_cases
 from assay.errors import NotFound
-from assay.fep.service import EvaluationService
+from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
 from assay.serve.fep.comparison_cache import ComparisonCache

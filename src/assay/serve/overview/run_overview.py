@@ -19,9 +19,9 @@ from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
 from assay.cases.table import check_counts
 from assay.concurrency.tenant_threads import in_thread, off_loop
-from assay.fep.evaluation_statistics import FEW, read_tally
-from assay.fep.run_header import KIND as EVALUATION
-from assay.fep.run_header import read_request as read_evaluation
+from assay.fep.records.evaluation_statistics import FEW, read_tally
+from assay.fep.records.run_header import KIND as EVALUATION
+from assay.fep.records.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.runs.annotations import annotations, effective

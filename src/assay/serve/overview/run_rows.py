@@ -11,8 +11,8 @@ from assay.agenteval.eval_statistics import SCORED as SCORED
 from assay.agenteval.eval_statistics import EvalLog, open_log, read_statistics
 from assay.agenteval.report import read_summary
 from assay.agenteval.run_header import KIND as EVAL
-from assay.fep.result_json import times_of
-from assay.fep.run_header import KIND as EVALUATION
+from assay.fep.outputs.run_result import times_of
+from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store
 from assay.protocol.json_types import is_object
 from assay.runs.run_statistics import CaseCounts, RunStatistics, Score, planned_cases, stored_statistics

@@ -1,0 +1,1 @@
+"""Evaluations whose outputs come from an agent."""

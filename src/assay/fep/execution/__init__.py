@@ -1,0 +1,1 @@
+"""Runs the scorer over cases: at once, in a stream, with checks that wait."""

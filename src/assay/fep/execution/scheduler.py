@@ -1,0 +1,395 @@
+"""Schedules checks that wait: many at a time up to a limit, each with a deadline."""
+
+import asyncio
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from assay.checks.async_tasks import TaskBatcher
+from assay.checks.checker import Checker
+from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
+from assay.checks.worker_tasks import WorkerTask
+from assay.concurrency import tenant_threads
+from assay.concurrency.foreign_code import detach_task
+from assay.concurrency.threads import (
+    ElasticThreadPool,
+    LoopBlocked,
+    LoopWatchdog,
+    in_check,
+    too_many_abandoned,
+)
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.execution.inline_size import resolves_inline
+from assay.fep.execution.isolation import CheckProcessPool
+from assay.fep.planning.scorer import PendingCase, ScoredCase, Scorer, waits
+from assay.inputs.context import Context
+from assay.jsonpath.query import stopping
+from assay.ports import Services
+from assay.ports.telemetry import telemetry
+from assay.protocol.results import CheckResult
+from assay.results.spending import spending_of
+from assay.results.tally import Answers
+from assay.runs.run_options import CostBudget
+
+T = TypeVar("T")
+CANCEL_GRACE = 0.5  # seconds for cleanup after a deadline
+
+
+class OpenCase:
+    """An open case and the results of its checks so far."""
+
+    __slots__ = ("answers", "context", "is_skipped", "remaining", "results", "scorer", "started")
+
+    def __init__(self, context: Context, scorer: Scorer, answers: Answers) -> None:
+        self.context, self.scorer, self.answers = context, scorer, answers
+        self.results: list[CheckResult | None] = [None] * len(scorer.checks)
+        self.remaining = len(scorer.checks)
+        self.started = False  # a started case is finished even if the budget is exhausted
+        self.is_skipped = False
+
+    def set_result(self, index: int, result: CheckResult) -> None:
+        if self.results[index] is None:
+            self.results[index] = result
+            self.remaining -= 1
+
+    def result(self) -> ScoredCase:
+        return self.scorer.result_of(
+            self.context, [one for one in self.results if one is not None], self.answers
+        )
+
+
+class OffloadedCase:
+    """A case without waiting checks whose tasks run in worker processes."""
+
+    def __init__(self, pending: PendingCase) -> None:
+        self._pending = pending
+        self.answers: list[Any] = [None] * len(pending.tasks)
+        self.remaining = len(pending.tasks)
+
+    def result(self) -> ScoredCase:
+        return self._pending.complete(self.answers)
+
+    def set_answer(self, index: int, answer: Any) -> None:
+        if self.remaining:
+            self.answers[index] = answer
+            self.remaining -= 1
+
+
+class CheckTask:
+    """One check of an open case."""
+
+    __slots__ = ("case", "expired", "index", "prepared", "start_time", "task", "timer")
+
+    def __init__(self, case: OpenCase, index: int) -> None:
+        self.case, self.index = case, index
+        self.prepared: PreparedCheck | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.expired = False
+        self.start_time = 0.0
+
+
+class CheckScheduler:
+    """Fills open cases with results. When stopped, by a call or by fail_fast, it skips the remaining checks."""
+
+    def __init__(
+        self,
+        services: Services,
+        options: ResultOptions,
+        concurrency: int,
+        seconds: float,
+        *,
+        fail_fast: bool,
+        cost_budget: CostBudget | None = None,
+    ) -> None:
+        self._services, self._options = services, options
+        self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
+        self.cost_budget = cost_budget or CostBudget()
+        self._ready: deque[CheckTask] = deque()
+        self._running: set[CheckTask] = set()
+        self._working: set[CheckTask] = set()
+        self._offloaded: set[OffloadedCase] = set()
+        self._batcher = TaskBatcher()
+        self._threads = ElasticThreadPool(concurrency, seconds)
+        self._processes = CheckProcessPool()
+        self._watchdog = LoopWatchdog(seconds, self._extend_deadlines)
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._trace_parent = None if telemetry.tracer is None else telemetry.tracer.current()
+        self.stopped = False
+
+    def add(self, case: OpenCase) -> None:
+        """Run the checks that do not wait, and queue the others."""
+        for at, bound in enumerate(case.scorer.checks):
+            if self.stopped:
+                case.set_result(at, skip_result(bound, self._services))
+            elif waits(bound.checker):
+                self._ready.append(CheckTask(case, at))
+            else:
+                self._run_check(CheckTask(case, at))
+        self._fill_slots()
+
+    def _run_check(self, job: CheckTask) -> None:
+        """Run a check that does not wait: here, in a thread if it may take long, or as a task of a worker process."""
+        self._working.add(job)
+        services = self._services
+
+        def prepare_and_call() -> tuple[PreparedCheck, Any]:
+            prepared = prepare(job.case.scorer.checks[job.index], job.case.context.document, services)
+            return prepared, call(prepared, services)
+
+        self._execute(job, prepare_and_call, self._on_run)
+
+    def _on_run(self, job: CheckTask, outcome: tuple[PreparedCheck, Any]) -> None:
+        if job not in self._working:
+            return  # stopped meanwhile
+        self._working.discard(job)
+        prepared, answer = outcome
+        job.prepared = prepared
+        if isinstance(answer, WorkerTask):
+            job.case.started = True
+            self._working.add(job)
+            self._batcher.add(answer, lambda found: self._on_worker_answer(job, found))
+        else:
+            result = to_result(prepared, answer, self._services, self._options)
+            self._set_result(job.case, job.index, result)
+
+    def _execute(
+        self, job: CheckTask, call: Callable[[], T], on_result: Callable[[CheckTask, T], None]
+    ) -> None:
+        """Call `call` here if it is quick, else in a thread of its owner: a path may search for a second."""
+        if self._fail_fast or resolves_inline(job.case.scorer.checks[job.index], len(job.case.context.line)):
+            on_result(job, call())
+            return
+
+        def run_in_span() -> T | None:
+            stopping.set(lambda: self.stopped)
+            return None if self.stopped else call()
+
+        def on_done(future: "asyncio.Future[T | None]") -> None:
+            if self.stopped or future.cancelled():
+                return
+            if (surprise := future.exception()) is not None:
+                self._fail(job, surprise)
+            elif (found := future.result()) is not None:
+                on_result(job, found)
+            self._fill_slots()
+
+        asyncio.wrap_future(tenant_threads.submit(run_in_span)).add_done_callback(on_done)
+
+    def _fail(self, job: CheckTask, error: BaseException) -> None:
+        """Resolving the arguments raised an unexpected exception."""
+        bound = job.case.scorer.checks[job.index]
+        fault = fault_of(error, bound.checker)
+        self._running.discard(job)
+        self._working.discard(job)
+        prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
+        self._set_result(job.case, job.index, to_result(prepared, fault, self._services, self._options))
+
+    def _on_worker_answer(self, job: CheckTask, answer: Any) -> None:
+        if job in self._working and job.prepared is not None:
+            self._working.discard(job)
+            result = to_result(job.prepared, answer, self._services, self._options)
+            self._set_result(job.case, job.index, result)
+
+    def offload(self, pending: PendingCase) -> OffloadedCase:
+        """
+        Send the tasks of a case to worker processes. The case completes with the last answer, or when the scheduler
+        stops.
+        """
+        case = OffloadedCase(pending)
+        if self.stopped:
+            case.remaining = 0
+            return case
+        self._offloaded.add(case)
+        for at, work in enumerate(pending.tasks):
+            self._batcher.add(work, lambda found, at=at: self._on_offloaded_answer(case, at, found))
+        return case
+
+    def _on_offloaded_answer(self, case: OffloadedCase, index: int, answer: Any) -> None:
+        case.set_answer(index, answer)
+        if not case.remaining:
+            self._offloaded.discard(case)
+        self._changed.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether more cases would only wait."""
+        return len(self._running) >= self._concurrency and len(self._ready) >= self._concurrency
+
+    async def progress(self) -> None:
+        """Wait until a case has a new result."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def stop(self) -> None:
+        """Skip all checks that run or wait. Completed results stay."""
+        self.stopped = True
+        self._batcher.close()
+        for job in [*self._running, *self._ready, *self._working]:
+            _cancel(job)
+            job.case.set_result(job.index, skip_result(job.case.scorer.checks[job.index], self._services))
+        for case in self._offloaded:
+            case.remaining = 0
+        self._working.clear()
+        self._offloaded.clear()
+        self._running.clear()
+        self._ready.clear()
+        self._changed.set()
+
+    def close(self) -> None:
+        self.stop()
+        self._threads.close()
+        self._processes.close()
+        self._watchdog.close()
+
+    def _fill_slots(self) -> None:
+        while self._ready and len(self._running) < self._concurrency:
+            job = self._ready.popleft()
+            if self.cost_budget.exhausted and not job.case.started:
+                self._skip(job)
+            else:
+                self._start(job)
+
+    def _skip(self, job: CheckTask) -> None:
+        job.case.is_skipped = True
+        job.case.set_result(job.index, skip_result(job.case.scorer.checks[job.index], self._services))
+        self._changed.set()
+
+    def _start(self, job: CheckTask) -> None:
+        bound, context = job.case.scorer.checks[job.index], job.case.context
+        self._running.add(job)
+        job.case.started = True
+        self._execute(job, lambda: prepare(bound, context.document, self._services), self._on_prepared)
+
+    def _on_prepared(self, job: CheckTask, check: PreparedCheck) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        job.prepared = check
+        job.start_time = time.perf_counter()
+        ready = check.ready
+        if isinstance(ready, Fault):
+            self._finish(job, ready)
+        elif ready.isolate:
+            self._threads.submit(
+                lambda: self._run_isolated(ready), lambda answer: self._on_answer(job, answer), timed=False
+            )
+        elif inspect.iscoroutinefunction(ready.run):
+            self._await_answer(job, None)
+        elif (full := too_many_abandoned()) is not None:
+            self._finish(job, full)
+        else:
+            services = self._services
+            self._threads.submit(lambda: call(check, services), lambda answer: self._on_answer(job, answer))
+
+    def _run_isolated(self, checker: Checker) -> Any:
+        with self._processes.acquire() as process:
+            return process.run(checker, self._seconds)
+
+    def _await_answer(self, job: CheckTask, answer: Any) -> None:
+        """
+        Await an answer; without one, call the check first. The deadline holds even if the check ignores cancellation.
+        """
+        self._watchdog.start()
+        job.task = asyncio.ensure_future(self._answer(job, answer))
+        job.task.add_done_callback(lambda task: self._on_task_done(job, task))
+        if not job.case.scorer.checks[job.index].checker.keeps_time:
+            job.timer = self._loop.call_later(self._seconds, self._expire, job)
+
+    async def _answer(self, job: CheckTask, answer: Any) -> Any:
+        assert job.prepared is not None
+        in_check.set(True)
+        try:
+            result = call(job.prepared, self._services) if answer is None else answer
+            return await result if inspect.isawaitable(result) else result
+        except SystemExit as surprise:  # a task would re-raise it and end the loop
+            return fault_of(surprise, job.prepared.bound.checker)
+
+    def _on_task_done(self, job: CheckTask, task: asyncio.Task[Any]) -> None:
+        checker = job.case.scorer.checks[job.index].checker
+        surprise = None if task.cancelled() else task.exception()
+        if job.expired:
+            answer = TimeFault(f"no answer within {self._seconds:g} s")
+        elif task.cancelled():
+            answer = ForeignFault(f"{checker.type} cancelled itself")
+        elif isinstance(surprise, LoopBlocked):
+            answer = TimeFault(
+                f"no answer within {self._seconds:g} s: the check blocks the event loop instead of awaiting"
+            )
+        else:
+            answer = task.result() if surprise is None else fault_of(surprise, checker)
+        self._on_answer(job, answer)
+
+    def _expire(self, job: CheckTask) -> None:
+        """Cancel a late check; detach it if it has not ended after CANCEL_GRACE."""
+        assert job.task is not None
+        if job.expired:
+            detach_task(job.task)
+            self._on_answer(
+                job, TimeFault(f"no answer within {self._seconds:g} s, and the check ignores cancellation")
+            )
+        else:
+            job.expired = True
+            job.task.cancel()
+            job.timer = self._loop.call_later(CANCEL_GRACE, self._expire, job)
+
+    def _extend_deadlines(self) -> None:
+        """Restart all deadlines: the blocked loop took time from the other checks."""
+        for job in self._running:
+            if job.timer is not None:
+                job.timer.cancel()
+                job.timer = self._loop.call_later(self._seconds, self._expire, job)
+
+    def _on_answer(self, job: CheckTask, answer: Any) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        if inspect.isawaitable(answer):  # a synchronous run that returned an awaitable
+            self._await_answer(job, answer)
+            return
+        self._finish(job, answer)
+        self._fill_slots()
+
+    def _finish(self, job: CheckTask, answer: Any) -> None:
+        assert job.prepared is not None
+        self._running.discard(job)
+        if job.timer is not None:
+            job.timer.cancel()
+        seconds = time.perf_counter() - job.start_time
+        result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
+        if telemetry.tracer is not None:
+            telemetry.tracer.record_span(
+                "gen_ai.evaluation.result", seconds, _span_attributes(result), self._trace_parent
+            )
+        self._set_result(job.case, job.index, result)
+
+    def _set_result(self, case: OpenCase, index: int, result: CheckResult) -> None:
+        case.set_result(index, result)
+        self.cost_budget.charge(spending_of(result).known_cost_usd)
+        self._changed.set()
+        if result.status == "error" and self._fail_fast:
+            self.stop()
+
+
+def _span_attributes(result: CheckResult) -> dict[str, str | float]:
+    """The OpenTelemetry attributes of a check. Explanations are content and are left out."""
+    attributes: dict[str, str | float] = {
+        "gen_ai.operation.name": "evaluate",
+        "gen_ai.evaluation.name": result.check_type,
+    }
+    passed, score = result.results.get("passed"), result.results.get("score")
+    if isinstance(passed, bool):
+        attributes["gen_ai.evaluation.score.label"] = "pass" if passed else "fail"
+    if isinstance(score, int | float):
+        attributes["gen_ai.evaluation.score.value"] = float(score)
+    if result.status == "error" and result.error:
+        attributes["error.type"] = result.error.type
+    return attributes
+
+
+def _cancel(job: CheckTask) -> None:
+    if job.timer is not None:
+        job.timer.cancel()
+    if job.task is not None:
+        job.task.cancel()

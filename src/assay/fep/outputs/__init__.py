@@ -1,0 +1,1 @@
+"""Files and results that an evaluation writes."""

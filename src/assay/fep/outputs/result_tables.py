@@ -1,0 +1,225 @@
+"""Rows of CSV. A cell that a spreadsheet would read as a formula gets an apostrophe in front, as OWASP recommends."""
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from assay.extras import require
+from assay.protocol.json_types import JSON, is_list, is_object
+from assay.protocol.results import TestCaseResult
+from assay.results.check_names import result_label
+from assay.results.reasons import description_of, number_of, passed_of, reason_of, score_of
+
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\n]")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_ORDINARY = "{[('_"  # a text that begins with one of these, with a letter or with a digit is not a formula
+
+
+def escape_cell(value: object) -> object:
+    """`'=1+1` for `=1+1`; numbers are not changed."""
+    if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
+
+
+def encode_row(values: Iterable[object]) -> bytes:
+    """One encoded row with its line end."""
+    return encode_cells(values).encode() + b"\n"
+
+
+def encode_cells(values: Iterable[object]) -> str:
+    """
+    Cells with commas between them, as `csv.writer` writes them: a test compares both.
+
+    A part of a row that comes again is encoded once. A row of one empty cell is not written so.
+    """
+    return ",".join(
+        [
+            encode_text(value) if type(value) is str else "" if value is None else str(escape_cell(value))
+            for value in values
+        ]
+    )
+
+
+def encode_text(text: str) -> str:
+    """One cell with a text."""
+    first = text[:1]
+    if not first.isalnum() and first not in _ORDINARY:
+        text = str(escape_cell(text))
+    if '"' in text:
+        doubled = text.replace('"', '""')
+        return f'"{doubled}"'
+    return f'"{text}"' if "," in text or "\n" in text or "\r" in text else text
+
+
+# Results as a pandas DataFrame, with the columns of the CSV table.
+
+_KINDS = {
+    int: "Int64",
+    float: "float64",
+    bool: "boolean",
+    str: "object",
+}  # the first and the third may lack values
+
+
+def data_frame(results: Iterable[TestCaseResult]) -> Any:
+    """A `pandas.DataFrame` with one row for each check of each case."""
+    require("to_pandas()", "tables", package="pandas")
+    pandas = import_module("pandas")
+    rows = [row for result in results for row in case_rows(msgspec.to_builtins(result))]
+    kinds = {name: _KINDS[kind] for name, kind in COLUMNS.items()}
+    return pandas.DataFrame.from_records(rows, columns=list(COLUMNS)).astype(kinds)
+
+
+# Results as a table: one row for each check of each case. CSV, XLSX, Parquet and `to_pandas` have the same
+# columns.
+
+COLUMNS: dict[str, type] = {
+    "test_case_id": str,
+    "output_id": str,
+    "trial": int,
+    "check": int,  # its number in the case, from 0
+    "check_name": str,
+    "check_type": str,
+    "status": str,
+    "passed": bool,
+    "score": float,
+    "reason": str,
+    "input": str,
+    "output": str,
+    "expected": str,
+    "tags": str,
+    "cost_usd": float,  # of the output
+    "latency_ms": float,  # of the output
+    "check_cost_usd": float,
+    "check_ms": float,
+    "results": str,
+    "error_type": str,
+    "error_message": str,
+}
+Row = tuple[Any, ...]  # None: no value
+_encode = msgspec.json.Encoder().encode
+
+
+def rows_of(line: bytes) -> Iterator[Row]:
+    """The rows of one encoded TestCaseResult."""
+    return case_rows(msgspec.json.decode(line))
+
+
+def case_rows(result: JSON) -> Iterator[Row]:
+    """The rows of one TestCaseResult as JSON."""
+    case: JSON = result["execution_context"]["test_case"]
+    output: JSON = result["execution_context"]["output"]
+    about = about_of(output)
+    first, shared = case_parts(case, output, about)
+    for at, check in enumerate(result["check_results"]):
+        left, right = check_parts(at, check, output, about)
+        yield (*first, *left, *shared, *right)
+
+
+def about_of(output: JSON) -> JSON:
+    """The metadata of an output."""
+    metadata = output.get("metadata")
+    return metadata if is_object(metadata) else {}
+
+
+def case_parts(case: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
+    """The columns that all rows of a case share: the first ones, and those from `input` to `latency_ms`."""
+    trial = about.get("trial")
+    first = (
+        case.get("id"),
+        output.get("id"),
+        trial if type(trial) is int and abs(trial) < 1 << 62 else None,
+    )
+    shared = (
+        text_of(case["input"]) if "input" in case else None,
+        text_of(output["value"]) if "value" in output else None,
+        text_of(case["expected"]) if "expected" in case else None,
+        tags_of(case),
+        number_of(about.get("cost_usd")),
+        number_of(about.get("latency_ms")),
+    )
+    return first, shared
+
+
+def plain_verdict(check: JSON) -> bool | None:
+    """
+    The verdict of a completed check that has nothing but a verdict: no score, cost, time, name or explanation. None: it
+    has more.
+    """
+    results, metadata = check["results"], check.get("metadata")
+    if len(results) != 1 or metadata is None or len(metadata) != 1 or "check_version" not in metadata:
+        return None
+    passed = results.get("passed")
+    return (
+        passed if type(passed) is bool and check["status"] == "completed" and "error" not in check else None
+    )
+
+
+def plain_reason(check: JSON, output: JSON, about: JSON, passed: bool) -> str:
+    """The reason of such a check."""
+    if passed or output.get("value") is not None:
+        return description_of(check, passed)
+    return _reason(check, output, about, passed)
+
+
+def check_parts(at: int, check: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
+    """The columns of a check before the shared ones, and those after them."""
+    results, passed = check["results"], passed_of(check)
+    reason = _reason(check, output, about, passed)
+    error = check.get("error", {})
+    left = at, result_label(check), check["check_type"], check["status"], passed, score_of(check), reason
+    spent = number_of(check.get("metadata", {}).get("execution_time_ms"))
+    text = _encode(results).decode() if results else None
+    return left, (_cost(check), spent, text, error.get("type"), error.get("message"))
+
+
+def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None) -> str:
+    """The reason of a check. If it failed because the agent had no answer, the agent's error is first."""
+    reason = reason_of(check)
+    if passed is not False or check["status"] != "completed" or output.get("value") is not None:
+        return reason
+    error, outcome = about.get("error"), about.get("outcome")
+    if not isinstance(error, str) or outcome not in ("failed", "refused") or error in reason:
+        return reason
+    return f"the agent {outcome}: {error}; {reason}"
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell of CSV: a whole number without a fraction, and true or false in lower case."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def text_of(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def tags_of(case: JSON) -> str | None:
+    """The tags of a case, from `metadata.tags` or `tags`: a text, or a list joined with commas."""
+    metadata = case.get("metadata")
+    tags = metadata.get("tags") if is_object(metadata) else None
+    tags = case.get("tags") if tags is None else tags
+    if tags is None:
+        return None
+    if not is_list(tags):
+        return text_of(tags)
+    try:
+        return ", ".join(tags)
+    except TypeError:
+        return ", ".join(map(text_of, tags))
+
+
+def _cost(check: JSON) -> float | None:
+    """The cost of a judge or an embedding, if it is known."""
+    for part in (check["results"].get("metadata"), check.get("metadata")):
+        if is_object(part) and (cost := number_of(part.get("cost_usd"))) is not None:
+            return cost
+    return None

@@ -1,0 +1,178 @@
+"""
+Resumes a run that was killed: results that a `.jsonl` already has are not evaluated again.
+
+A small hidden file next to the results holds the fingerprint of the run: its checks and options. The inputs need no
+such record: a result contains its context, which is compared with the input at the same position.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.checks.runner import ResultOptions
+from assay.errors import EnvironmentFailure, UsageError
+from assay.fep.execution.execute import FOLD
+from assay.fep.planning.plan import Checks, Plan
+from assay.inputs.context import Context
+from assay.protocol.canonical import canonical
+from assay.protocol.duplicates import TWICE, duplicate_in
+from assay.protocol.results import Status
+from assay.results.run_end import without_end
+from assay.results.spending import NOTHING, Spending
+from assay.results.tally import Tally
+
+UNREPEATABLE = "standard input"
+
+
+class Fingerprint(Struct, frozen=True, omit_defaults=True):
+    """The checks and inputs that a run was started with."""
+
+    checks: str  # a digest of the checks, their versions, and the result options
+    inputs: str = ""  # a digest of the inputs, if the cases have own checks, which results do not repeat
+
+
+class _Error(Struct, frozen=True):
+    message: str = ""
+
+
+class _Result(Struct):
+    check_type: str
+    status: Status
+    results: dict[str, Any]
+    error: _Error = _Error()
+
+
+class _Case(Struct):
+    status: Status
+    check_results: list[_Result]
+    metadata: Spending = NOTHING
+
+
+_read = msgspec.json.Decoder(_Case).decode
+
+
+def fingerprint(plan: Plan, checks: Checks, options: ResultOptions, inputs: list[str]) -> Fingerprint:
+    checks_digest = _digest(
+        [None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)]
+    )
+    return Fingerprint(checks_digest, _files(inputs) if checks is None else "")
+
+
+def fingerprint_path(name: str) -> Path:
+    path = Path(name)
+    return path.with_name(f".{path.name}.assay")
+
+
+def write_fingerprint(name: str, fingerprint: Fingerprint) -> None:
+    """Write the fingerprint of a run before its first result."""
+    target = fingerprint_path(name)
+    draft = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(msgspec.json.encode(fingerprint))
+        draft.replace(target)
+    except OSError as wrong:
+        raise EnvironmentFailure(f"{target}: cannot be written: {wrong.strerror}") from None
+
+
+def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
+    """Raise UsageError if the results were started with other checks, options or inputs."""
+    try:
+        previous = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
+    except (OSError, msgspec.DecodeError):
+        raise UsageError(
+            f"--resume: {name} has results, but the file {fingerprint_path(name).name} that says how they were made"
+            " is missing; remove the results, or write to another file"
+        ) from None
+    if fingerprint.inputs == UNREPEATABLE:
+        raise UsageError(
+            "--resume: cases with checks of their own cannot come from standard input: give a file"
+        )
+    for part, difference in (("checks", "other checks or options"), ("inputs", "other inputs")):
+        if getattr(previous, part) != getattr(fingerprint, part):
+            raise UsageError(
+                f"--resume: {name} was started with {difference} (digest {getattr(previous, part)[:12]}, now"
+                f" {getattr(fingerprint, part)[:12]}); remove it, or write to another file"
+            )
+
+
+def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> Iterator[bytes]:
+    """
+    Yield the existing results. Each is counted and compared with its context; an incomplete last line is cut off.
+
+    After the last result, `contexts` continues with the cases that have no result.
+    """
+    complete_bytes, length, last = 0, 0, b""
+    try:
+        with Path(name).open("r+b") as file:
+            for at, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    break
+                _count(line, name, at, contexts, plan, tally)
+                complete_bytes += len(line)
+                length, last = len(line), without_end(line[:-1])
+                yield last
+            file.truncate(complete_bytes)
+            if len(last) + 1 < length:  # it said that the run ended there
+                file.seek(complete_bytes - length)
+                file.write(last + b"\n")
+                file.truncate()
+    except FileNotFoundError:
+        return
+    except OSError as wrong:
+        raise EnvironmentFailure(f"{name}: cannot be read or cut: {wrong.strerror}") from None
+
+
+def _count(
+    line: bytes, name: str, line_number: int, contexts: Iterator[Context], plan: Plan, tally: Tally
+) -> None:
+    context = next(contexts, None)
+    try:
+        case, twice = _read(line), duplicate_in(line[:-1])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise UsageError(f"--resume: {name}:{line_number + 1} is not a result of assay") from None
+    if twice is not None:
+        raise UsageError(f"--resume: {name}:{line_number + 1}: {twice}: {TWICE}")
+    if context is None:
+        raise UsageError(f"--resume: {name} has more results than there are inputs ({line_number})")
+    expected = b'{"status":"%b","execution_context":%b,"check_results":' % (
+        case.status.encode(),
+        context.line,
+    )
+    if not line.startswith(expected):
+        raise UsageError(
+            f"--resume: {name}:{line_number + 1} is the result of another case than input "
+            f"{line_number + 1}; the inputs differ"
+        )
+    answers, id, code = (
+        plan.scorer_for(line_number, context).answers_in(tally),
+        context.document["test_case"]["id"],
+        0,
+    )
+    for number, result in enumerate(case.check_results):
+        code |= answers.record(number, result.status, result.results, id, result.error.message)
+    answers.close(id, code)
+    tally.count_case(case.status, case.metadata)
+    if line_number % FOLD == 0:
+        tally.fold()
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def _files(names: list[str]) -> str:
+    digest = hashlib.sha256()
+    for name in names:
+        if name == "-":
+            return UNREPEATABLE
+        try:
+            with Path(name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as wrong:
+            raise UsageError(f"{name}: cannot be read: {wrong.strerror}") from None
+    return digest.hexdigest()

@@ -1,0 +1,237 @@
+"""Tables for other programs: CSV, Excel (`.xlsx`) and Parquet. Rows are written as they come, in constant memory."""
+
+import os
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import EnvironmentFailure, UsageError
+from assay.extras import require
+from assay.fep.outputs.csv_rows import RESULTS, VERDICTS, Rows, row_writer
+from assay.fep.outputs.output_file import OutputFile
+from assay.fep.outputs.result_tables import (
+    COLUMNS,
+    Row,
+    about_of,
+    case_parts,
+    check_parts,
+    csv_cell,
+    encode_cells,
+    encode_row,
+    encode_text,
+    escape_cell,
+    plain_reason,
+    plain_verdict,
+    rows_of,
+)
+from assay.fep.planning.scorer import CompiledCase, ScoredCase
+from assay.fep.planning.scorer_source import CompiledChecks
+from assay.protocol.json_types import JSON
+from assay.results.run_end import MEMBER, PARQUET_KEY, RunFooter
+
+MAX_CELL = 32_767  # characters of a cell in Excel
+MAX_ROWS = 1_048_576  # rows of a sheet in Excel, with its header
+GROUP_ROWS, GROUP_CHARACTERS = 10_000, 16_000_000  # of a row group in Parquet, which is held in memory
+_UNENCODABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # XML has no form for these
+
+
+class CsvSink:
+    """
+    `.csv`: cells that a spreadsheet would read as formulas are neutralised. The last cell of all says whether the run
+    is complete.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._file = OutputFile(name)
+        self._file.write(encode_row((*COLUMNS, MEMBER)))
+        self._has_rows = False
+        self._compiled: CompiledChecks | None = None  # the checks that `_rows` writes
+        self._rows: Rows | None = None
+
+    def write(self, line: bytes) -> None:
+        self._put("".join(csv_rows(msgspec.json.decode(line))).encode())
+
+    def _put(self, rows: bytes) -> None:
+        self._file.write(rows)
+        self._has_rows = self._has_rows or bool(rows)
+
+    def write_case(self, case: ScoredCase) -> None:
+        """Write a case, without the JSON of its result if a compiled scorer made it."""
+        if not isinstance(case, CompiledCase):
+            self.write(case.line)
+            return
+        if case.compiled is not self._compiled:
+            self._compiled = compiled = case.compiled
+            self._rows = (
+                row_writer(compiled.checks, compiled.argument_indexes) if compiled.keeps_document else None
+            )
+        if self._rows is None:
+            self.write(case.line)
+        else:
+            self._put(self._rows(case.context.document, case.parts))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self, footer: RunFooter) -> None:
+        try:
+            if self._has_rows and footer.end is not None:
+                cell = encode_cells((msgspec.json.encode(footer.end).decode(),))
+                self._file.replace_end(1, f"{cell}\n".encode())
+        finally:
+            self._file.close()
+
+
+def csv_rows(result: JSON) -> Iterator[str]:
+    """
+    The rows of a TestCaseResult, each with an empty last cell. Cells that the checks of a case share are encoded once;
+    a check with a verdict alone has few cells.
+    """
+    context: JSON = result["execution_context"]
+    case: JSON = context["test_case"]
+    output: JSON = context["output"]
+    about = about_of(output)
+    first, shared = case_parts(case, output, about)
+    start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
+    for at, check in enumerate(result["check_results"]):
+        passed = plain_verdict(check)
+        if passed is None:
+            left, right = check_parts(at, check, output, about)
+            yield f"{start},{encode_cells(map(csv_cell, left))},{middle},{encode_cells(map(csv_cell, right))},\n"
+        else:
+            name = check["check_type"]
+            reason = plain_reason(check, output, about, passed)
+            label = encode_text(name)
+            before = f"{start},{at},{label},{label},completed,{VERDICTS[passed]},{encode_cells((reason,))}"
+            yield f"{before},{middle},,,{RESULTS[passed]},,,\n"
+
+
+class XlsxSink:
+    """
+    `.xlsx`: numbers are numbers, every text is a text. A table that is too long for a sheet continues on the next one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        writer = _require("xlsxwriter", "xlsxwriter", name)
+        _check_target(name)
+        self._path = Path(f"{name}.part")
+        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+        self._book = writer.Workbook(str(self._path), {**options, "nan_inf_to_errors": True})
+        self._bold = self._book.add_format({"bold": True})
+        self._start_sheet()
+
+    def write(self, line: bytes) -> None:
+        for row in rows_of(line):
+            if self._rows == MAX_ROWS:
+                self._start_sheet()
+            self._put(row)
+
+    def flush(self) -> None:
+        """Nothing: the file is complete only when it is closed."""
+
+    def close(self, footer: RunFooter) -> None:
+        try:
+            self._book.close()
+            os.replace(self._path, self.name)
+        except (OSError, *_errors_of("xlsxwriter.exceptions", "XlsxWriterException")) as wrong:
+            self._path.unlink(missing_ok=True)
+            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong}") from None
+
+    def _start_sheet(self) -> None:
+        sheets = len(self._book.worksheets())
+        self._sheet = self._book.add_worksheet("results" if not sheets else f"results {sheets + 1}")
+        self._sheet.freeze_panes(1, 0)
+        for at, name in enumerate(COLUMNS):
+            self._sheet.write_string(0, at, name, self._bold)
+        self._rows = 1
+
+    def _put(self, row: Row) -> None:
+        for at, value in enumerate(row):
+            if isinstance(value, bool):
+                self._sheet.write_boolean(self._rows, at, value)
+            elif isinstance(value, int | float):
+                self._sheet.write_number(self._rows, at, value)
+            elif value is not None:
+                self._sheet.write_string(self._rows, at, _xlsx_text(value))
+        self._rows += 1
+
+
+def _xlsx_text(value: str) -> str:
+    text = str(escape_cell(_UNENCODABLE.sub("�", value)))
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"
+
+
+class ParquetSink:
+    """`.parquet`: typed columns in row groups."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._arrow = arrow = _require("pyarrow", "pyarrow", name)
+        _check_target(name)
+        kinds = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+        self._schema = arrow.schema([(column, kinds[kind]) for column, kind in COLUMNS.items()])
+        self._path = Path(f"{name}.part")
+        parquet = _require("pyarrow.parquet", "pyarrow", name)
+        self._writer = parquet.ParquetWriter(str(self._path), self._schema)
+        self._held: list[Row] = []
+        self._characters = 0
+
+    def write(self, line: bytes) -> None:
+        self._held.extend(rows_of(line))
+        self._characters += len(line)
+        if len(self._held) >= GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+            self._write_group()
+
+    def flush(self) -> None:
+        """Nothing: the file is complete only when it is closed."""
+
+    def close(self, footer: RunFooter) -> None:
+        try:
+            self._write_group()
+            if footer.end is not None:
+                self._writer.add_key_value_metadata({PARQUET_KEY: msgspec.json.encode(footer.end)})
+            self._writer.close()
+            os.replace(self._path, self.name)
+        except OSError as wrong:
+            self._path.unlink(missing_ok=True)
+            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
+
+    def _write_group(self) -> None:
+        if not self._held:
+            return
+        columns = zip(*self._held, strict=True)
+        arrays = [
+            self._arrow.array(values, type=kind)
+            for values, kind in zip(columns, self._schema.types, strict=True)
+        ]
+        try:
+            self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+        except OSError as wrong:
+            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
+        self._held, self._characters = [], 0
+
+
+def _check_target(name: str) -> None:
+    path = Path(name)
+    if path.is_dir():
+        raise UsageError(f"{name}: this is a folder; expected the name of a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"{name}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not path.is_file()):
+        raise UsageError(f"{name}: cannot be written")
+
+
+def _require(module: str, package: str, name: str) -> Any:
+    """A module of the extra `tables`."""
+    require(name, "tables", package=package)
+    return import_module(module)
+
+
+def _errors_of(module: str, name: str) -> tuple[type[Exception], ...]:
+    return (getattr(import_module(module), name),)

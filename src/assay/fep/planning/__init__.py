@@ -1,0 +1,1 @@
+"""The plan of an evaluation and its compiled scorer."""

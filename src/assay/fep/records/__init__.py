@@ -1,0 +1,1 @@
+"""Stored evaluations: the kind of run, saving, reading, erasing."""

@@ -8,8 +8,8 @@ from statistics import median
 
 import msgspec
 
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.suite import read_suite
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.suites.suite import read_suite
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.suites import TENANT
 from assay.backends.stores.open import open_store

@@ -202,9 +202,9 @@ def execution_environment(settings: Settings) -> "ExecutionEnvironment":
     readable.
     """
     from assay.seams.mock_agent import SEAM_NODES  # deferred import
-    from assay.workflow.execution_state import ExecutionLimits  # deferred import
     from assay.workflow.interpreter import ExecutionEnvironment  # deferred import
     from assay.workflow.nodes import NODES  # deferred import
+    from assay.workflow.state.execution_state import ExecutionLimits  # deferred import
 
     return ExecutionEnvironment(ExecutionLimits.of(settings.limits), NODES | SEAM_NODES)
 
@@ -222,7 +222,7 @@ def build_evals(
 ) -> "AgentEvalService":
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     from assay.agenteval.kind import EvalDependencies  # deferred import
-    from assay.agenteval.request import limits_of  # deferred import
+    from assay.agenteval.planning.request import limits_of  # deferred import
     from assay.agenteval.service import AgentEvalService  # deferred import
     from assay.checks.safety.tool_policy import policy_document  # deferred import
     from assay.workflow.agent_memory import live_memory  # deferred import

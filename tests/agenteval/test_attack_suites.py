@@ -12,12 +12,9 @@ from msgspec import UNSET
 
 from assay.agenteval.attacks import ATTACKS, KINDS
 from assay.agenteval.attacks.attack import CANARY, UNTRUSTED
-from assay.agenteval.attacks.benign import benign_suite
-from assay.agenteval.attacks.generate import OTHER_TOOLS, attack_suite, task_id_of
-from assay.agenteval.attacks.places import with_attack
-from assay.agenteval.attacks.transforms import TRANSFORMS
-from assay.agenteval.suite import LONGEST_ID, read_suite
-from assay.agenteval.suite_writer import suite_as_json, suite_as_yaml
+from assay.agenteval.attacks.forms import TRANSFORMS, with_attack
+from assay.agenteval.attacks.generate import OTHER_TOOLS, attack_suite, benign_suite, task_id_of
+from assay.agenteval.suites.suite import LONGEST_ID, read_suite, suite_as_json, suite_as_yaml
 from assay.errors import UsageError
 from assay.inputs.yaml_reader import read_yaml
 from assay.protocol.agent_evals import EvalTask, Fixtures

@@ -7,7 +7,7 @@ import pytest
 
 from assay.agenteval.attacks import ATTACKS
 from assay.agenteval.attacks.generate import HOSTS, OTHER_TOOLS, PEOPLE
-from assay.agenteval.suite import read_suite_file
+from assay.agenteval.suites.suite import read_suite_file
 from assay.checks.safety import DETECTORS
 from assay.ports import Limits
 from support.documents import ROOT

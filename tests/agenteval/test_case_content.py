@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from assay.agenteval import case_content
-from assay.agenteval.case_content import eval_case
+from assay.agenteval import task_content
+from assay.agenteval.task_content import eval_case
 from assay.errors import NotFound
 from assay.fep.records.case_content import check_rows
 from assay.protocol.annotations import Anchor, AnnotationCreate, Signal
@@ -102,8 +102,8 @@ def test_a_long_log_is_searched_around_the_place_of_the_task(monkeypatch):
 
     async def read(store, run):
         whole = [await eval_case(store, run, at, []) for at in (0, 2, 20, 44)]
-        monkeypatch.setattr(case_content, "WHOLE", 0)
-        monkeypatch.setattr(case_content, "WINDOW", 3)
+        monkeypatch.setattr(task_content, "WHOLE", 0)
+        monkeypatch.setattr(task_content, "WINDOW", 3)
         return whole, [await eval_case(store, run, at, []) for at in (0, 2, 20, 44)]
 
     whole, parts = _checked(read, trials=2)

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.agenteval.report import report_of
-from assay.agenteval.safety_records import read_records
+from assay.agenteval.results.report import report_of
+from assay.agenteval.scoring.safety_records import read_records
 from assay.errors import EvalRefused, ForeignFault, InvalidRequest
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec

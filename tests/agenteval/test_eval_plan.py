@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from assay.agenteval.modes import MODES, available_modes
-from assay.agenteval.plan import plan
-from assay.agenteval.request import Baseline, EvalFacts, EvalLimits, EvalRequest
-from assay.agenteval.suite import read_suite
+from assay.agenteval.planning.modes import MODES, available_modes
+from assay.agenteval.planning.plan import plan
+from assay.agenteval.planning.request import Baseline, EvalFacts, EvalLimits, EvalRequest
+from assay.agenteval.suites.suite import read_suite
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
 from support.evals import golden, rubric, suite_of

@@ -10,9 +10,9 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from assay.agenteval.request import EvalLimits
-from assay.agenteval.run_header import read_request
-from assay.agenteval.scorecard import Scorecard, summary_of
+from assay.agenteval.planning.request import EvalLimits
+from assay.agenteval.planning.run_header import read_request
+from assay.agenteval.results.scorecard import Scorecard, summary_of
 from assay.agents.invocation import invoke
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store

@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.agenteval.safety_records import DetectorRecord, SafetyRecord
-from assay.agenteval.safety_report import SafetyFold, critical_text, describe
+from assay.agenteval.results.safety_report import SafetyFold, critical_text, describe
+from assay.agenteval.scoring.safety_records import DetectorRecord, SafetyRecord
 from assay.protocol.agent_evals import SafetyFinding
 
 KINDS = {"pii_leak": ("pii-leak", "low"), "secret_leak": ("secret-leak", "critical")}

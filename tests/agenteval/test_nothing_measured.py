@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import assay
-from assay.agenteval.scorecard import verdict
+from assay.agenteval.results.scorecard import verdict
 from assay.protocol.agent_evals import Thresholds
 from support.evals import golden, suite_of
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.agenteval.suite import read_suite, read_suite_file, schema_problems
+from assay.agenteval.suites.suite import read_suite, read_suite_file, schema_problems
 from assay.errors import InvalidRequest
 from assay.ports import Limits
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary

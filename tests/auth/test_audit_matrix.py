@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from assay import Check, Services
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.suites.suite_store import SuiteStore
 from assay.auth import keys
 from assay.auth.audit import lines, verify
 from assay.auth.keys import DEFAULT, DEPLOY

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from assay.agenteval.rubric import judge_arguments, no_judge
+from assay.agenteval.scoring.scoring import judge_arguments, no_judge
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled

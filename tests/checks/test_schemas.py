@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 import assay
-from assay.agenteval.suite import read_suite
+from assay.agenteval.suites.suite import read_suite
 from assay.checks.schema_validator import MAX_MESSAGE, MAX_SCHEMA_BYTES, UNLISTED_VIOLATION, validator_for
 from assay.errors import InvalidRequest, ValueFault
 

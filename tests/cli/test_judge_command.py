@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from assay.agenteval.judge_labels import JudgedRun, JudgedTask, JudgeSample, check_judge, draw
+from assay.agenteval.results.judge_labels import JudgedRun, JudgedTask, JudgeSample, check_judge, draw
 from assay.checks.safety.safety_judge import MEMBERS
 from support.evals import TENANT, doing, golden, rubric, suite_of
 

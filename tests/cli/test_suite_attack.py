@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay.agenteval.attacks import KINDS
-from assay.agenteval.suite import read_suite_file
+from assay.agenteval.suites.suite import read_suite_file
 from assay.cli.suite_attack import attack
 from assay.errors import InvalidRequest, UsageError
 from assay.ports import Limits

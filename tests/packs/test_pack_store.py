@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.suite_refs import SuiteResolver
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.planning.run_header import EvalHeader
+from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore
 from assay.errors import Conflict, EnvironmentFailure, InvalidRequest, NotFound
 from assay.packs.archive import hex_digest
 from assay.packs.pack import Pack

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.agenteval.mode_names import MODE_NOTES
-from assay.agenteval.modes import MODES
+from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.agenteval.planning.modes import MODES
 from assay.backends.stores.open import STORES, open_store
 from assay.cli.suite import TEMPLATE
 from assay.errors import UsageError

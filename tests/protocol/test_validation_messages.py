@@ -15,7 +15,7 @@ from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
 from assay.protocol.validation_messages import message_of, path_in
 from assay.settings import CONFIGURED, load
-from assay.workflow.decisions import read_decision
+from assay.workflow.state.decisions import read_decision
 from assay.workflow.verifier_loop import read_loop
 
 

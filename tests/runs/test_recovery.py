@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.suite import read_suite
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.suites.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.ports import Transaction

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.suite import read_suite
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.suites.suite import read_suite
 from assay.backends.stores.connect import open_engine
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store

@@ -14,7 +14,7 @@ from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.telemetry import telemetry
 from assay.seams.workflows import samples
-from assay.workflow.definition import document_of, read
+from assay.workflow.state.definition import document_of, read
 from support.waiting import PATIENCE
 from support.workflows import ME, House
 from test_run_attempts import database

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.agenteval.eval_statistics import interval_of
+from assay.agenteval.results.eval_statistics import interval_of
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.protocol.evaluation import Check

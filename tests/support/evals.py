@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from assay.agenteval.fork import EVIDENCE, read_scored_units
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.request import EvalLimits, EvalRequest
-from assay.agenteval.service import AgentEvalService
-from assay.agenteval.suite import read_suite
+from assay.agenteval.planning.request import EvalLimits, EvalRequest
+from assay.agenteval.service import EVIDENCE, AgentEvalService, read_scored_units
+from assay.agenteval.suites.suite import read_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from assay.agenteval.suite import read_suite
+from assay.agenteval.suites.suite import read_suite
 from assay.packs.build import build
 from assay.packs.pack import PackReader
 from assay.packs.signature import SigningKey, TrustedKey

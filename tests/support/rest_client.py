@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.request import EvalLimits as EvalHost
+from assay.agenteval.planning.request import EvalLimits as EvalHost
 from assay.agenteval.service import AgentEvalService
 from assay.agents.versions import InstalledVersions
 from assay.auth import keys

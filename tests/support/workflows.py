@@ -15,12 +15,12 @@ from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.workflows import samples
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
-from assay.workflow.execution_state import ExecutionLimits
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
+from assay.workflow.state.execution_state import ExecutionLimits
 from assay.workflow.verifier_loop import workflow_of
 from support.evals import Judges
 

@@ -175,7 +175,7 @@ def test_the_event_loop_does_not_look_through_large_values(server, what, monkeyp
 
     monkeypatch.setattr(redaction, "_maybe_secret", seen_line)
     monkeypatch.setattr(redaction, "hide", seen_text)
-    monkeypatch.setattr("assay.agenteval.suite_store.canonical", _seen(looking))
+    monkeypatch.setattr("assay.agenteval.suites.suite_store.canonical", _seen(looking))
     path = f"/v1/runs/{run}"
     if what == "create":
         client.post("/v1/runs", json={**start, "workflowId": "conformance-delay"}).raise_for_status()
@@ -238,7 +238,7 @@ def test_an_inventory_of_many_agents_is_made_in_threads(server, monkeypatch):
 def test_a_pack_of_empty_lists_is_refused_before_it_is_read(server, monkeypatch):
     _, client = server
     read = []
-    monkeypatch.setattr("assay.agenteval.suite.is_deeper", lambda *_: read.append(1))
+    monkeypatch.setattr("assay.agenteval.suites.suite.is_deeper", lambda *_: read.append(1))
     lists = b",".join(random.Random(1).choices((b"[]", b"[ ]", b"[  ]"), k=300_000))
     files = files_of("local.mine.lists") | {"evals/bot.json": b"[" + lists + b"]"}
     packed = gzip.compress(gzip.decompress(write_tarball(files)))

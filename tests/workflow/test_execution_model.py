@@ -16,13 +16,12 @@ from assay.protocol.agents import MemoryEntry
 from assay.seams import routes as seams
 from assay.seams.workflows import samples
 from assay.workflow.agent_memory import AsOf, MemoryWrite, entries_as_of, memory_puts, read_writes
-from assay.workflow.cache_key import cache_key
-from assay.workflow.definition import document_of, read
 from assay.workflow.fork import fork
 from assay.workflow.interpreter import ExecutionEnvironment
-from assay.workflow.llm import program_mock
+from assay.workflow.llm import cache_key, program_mock
 from assay.workflow.replayer import Replayer
-from assay.workflow.steps import read_request, read_steps
+from assay.workflow.state.definition import document_of, read
+from assay.workflow.state.execution_state import read_request, read_steps
 from assay.workflow.supported_phases import PHASES, HostInfo, execution_model
 from support.spec_files import SHARED
 from support.workflows import ME, OTHER, House, Played, loop

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from assay.concurrency.tenant_threads import LARGE
 from assay.protocol.redaction import redact
-from assay.workflow.redactor import Redactor
+from assay.workflow.state.execution_state import Redactor
 
 NAMES = st.sampled_from(["a", "password", "api_key", "text", "sk-0123456789abcdefghij"])
 LEAVES = st.sampled_from(

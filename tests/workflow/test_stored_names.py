@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from assay.agenteval.report import Reason
+from assay.agenteval.results.report import Reason
 from assay.backends.stores.codec import EncodedMetadata
 from assay.protocol.verification import TurnFailure, Verification
-from assay.workflow.effects import EffectError, Result
-from assay.workflow.execution_state import WorkflowRequest
-from assay.workflow.turns import AgentTurn, CriticResult
+from assay.workflow.state.effects import EffectError, Result
+from assay.workflow.state.execution_state import WorkflowRequest
+from assay.workflow.state.turns import AgentTurn, CriticResult
 
 CRITIC = {"agent": "a", "verdict": "pass", "named": ["Clear"], "met": {"clear": True}}
 WORKFLOW = {"id": "w", "name": "w", "version": "1", "metadata": {}, "settings": {}} | {

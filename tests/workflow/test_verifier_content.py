@@ -10,7 +10,7 @@ from assay.errors import ForeignFault
 from assay.ports import RunQuery
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.workflow.report import verification_of
+from assay.workflow.verification_report import verification_of
 from support.canaries import Canaries, watched
 from support.workflows import House, Played, loop
 

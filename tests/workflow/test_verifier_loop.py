@@ -11,9 +11,9 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.seams.workflows import samples
-from assay.workflow.children import attestation
-from assay.workflow.definition import document_of, read
-from assay.workflow.report import verification_of
+from assay.workflow.state.children import attestation
+from assay.workflow.state.definition import document_of, read
+from assay.workflow.verification_report import verification_of
 from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
 from support.workflows import House, Played, loop, verified
 

@@ -16,12 +16,12 @@ from assay.protocol.agents import InvocationResult
 from assay.protocol.event_types import EVENTS
 from assay.seams.mock_agent import SEAM_NODES
 from assay.seams.workflows import fixtures, samples
-from assay.workflow.decisions import read_decision
-from assay.workflow.definition import document_of, problems, read
 from assay.workflow.fork import fork
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
 from assay.workflow.service import RESTING
+from assay.workflow.state.decisions import read_decision
+from assay.workflow.state.definition import document_of, problems, read
 from assay.workflow.supported_phases import HostInfo, execution_model
 from support.spec_files import SHARED
 from support.waiting import PATIENCE

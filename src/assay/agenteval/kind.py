@@ -5,32 +5,73 @@ Agent evals as a kind of run: its units are trials, its events those of openwop-
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.eval_statistics import read_kinds
-from assay.agenteval.progress import EvalProgress
-from assay.agenteval.request import EvalLimits, overrides_of
-from assay.agenteval.rubric import judge_arguments
-from assay.agenteval.run_header import KIND, EvalHeader, read_request
-from assay.agenteval.safety import SafetyInspector
-from assay.agenteval.safety_records import MODE, read_records
-from assay.agenteval.scorecard import Scorecard
+from assay.agenteval.planning.request import EvalLimits, overrides_of
+from assay.agenteval.planning.run_header import KIND, EvalHeader, read_request
+from assay.agenteval.results.eval_statistics import read_kinds
+from assay.agenteval.results.scorecard import Scorecard
+from assay.agenteval.scoring.safety import SafetyInspector
+from assay.agenteval.scoring.safety_records import MODE, read_records
+from assay.agenteval.scoring.scoring import judge_arguments
+from assay.agenteval.scoring.task_checks import plan_checks
 from assay.agenteval.state import EvalState
-from assay.agenteval.task_checks import plan_checks
 from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.planning.plan import Plan
-from assay.ports import Run, Services, Store
+from assay.ports import Event, Run, Services, Store
 from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agent_evals import EvalTask
-from assay.protocol.event_record import PendingEvent
+from assay.protocol.event_record import PendingEvent, decode_event
+from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import JSON
 from assay.runs.run_options import TimeBudget
+
+# Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no
+# content.
+
+Tell = Callable[[str, bytes], None]  # takes a run and a progress document
+_encode = msgspec.json.Encoder().encode
+
+
+class ProgressStep(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A trial of a task has started, or its result is recorded."""
+
+    run_id: str
+    task_id: str
+    trial: int
+    state: Literal["started", "ended"]
+
+
+class EvalProgress:
+    """Reports trials that start in this process. Until a listener is set, reports are dropped."""
+
+    def __init__(self) -> None:
+        self.tell: Tell | None = None
+
+    def start_trial(self, run: str, task_id: str, trial: int) -> None:
+        if self.tell is not None:
+            self.tell(run, _encode(ProgressStep(run_id=run, task_id=task_id, trial=trial, state="started")))
+
+
+def progress_of(run: Run, event: Event) -> bytes | None:
+    """The progress that an event of the log means; the same in every process."""
+    ended = None
+    if run.kind == KIND and event.type == "assay.trial.ended":
+        ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
+    elif run.kind == KIND and event.type == "eval.scored" and run.metadata.get("trials", 1) == 1:
+        ended = msgspec.json.decode(decode_event(event.data).payload, type=EvalScored)
+    if ended is None:
+        return None
+    trial = ended.trial if isinstance(ended, TrialEnded) else 0
+    return _encode(ProgressStep(run_id=run.id, task_id=ended.task_id, trial=trial, state="ended"))
+
 
 KEPT = 64  # runs whose environments are cached
 LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id

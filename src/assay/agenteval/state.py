@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.eval_statistics import Kinds, eval_statistics
-from assay.agenteval.request import EvalLimits
-from assay.agenteval.run_header import RESULTS, read_tasks
-from assay.agenteval.safety_records import SAFETY
-from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
-from assay.agenteval.scoring import bar_of
-from assay.agenteval.task_checks import check_chunks
+from assay.agenteval.planning.request import EvalLimits
+from assay.agenteval.planning.run_header import RESULTS, read_tasks
+from assay.agenteval.results.eval_statistics import Kinds, eval_statistics
+from assay.agenteval.results.scorecard import Scorecard, delta, summary_of, task_score
+from assay.agenteval.scoring.safety_records import SAFETY
+from assay.agenteval.scoring.scoring import bar_of
+from assay.agenteval.scoring.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
-from assay.agenteval.trial_events import task_node, trial_events
-from assay.agenteval.trial_rows import trial_row
+from assay.agenteval.trial_events import task_node, trial_events, trial_row
 from assay.cases.fold import CHECKS, CaseFold
 from assay.concurrency.tenant_threads import off_loop
 from assay.errors import EnvironmentFailure, Refusal

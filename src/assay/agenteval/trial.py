@@ -2,18 +2,18 @@
 
 import asyncio
 import inspect
+import secrets
 from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.canary import has_canary, new_canary, with_canary
-from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.safety import SafetyInspector, SafetyResult, TrialFacts
-from assay.agenteval.safety_records import is_blocking
-from assay.agenteval.scoring import checks_of, context_of, score_of
-from assay.agenteval.task_checks import CheckedTrial, check_trial
+from assay.agenteval.planning.run_header import EvalHeader
+from assay.agenteval.scoring.safety import SafetyInspector, SafetyResult, TrialFacts
+from assay.agenteval.scoring.safety_records import is_blocking
+from assay.agenteval.scoring.scoring import checks_of, context_of, score_of
+from assay.agenteval.scoring.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
@@ -25,9 +25,9 @@ from assay.fep.planning.scorer import Scorer
 from assay.inputs.context import Context
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, Prompted, ToolBox
-from assay.protocol.agent_evals import EvalTask
+from assay.protocol.agent_evals import EvalTask, Fixtures, ToolResponse
 from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage, UsageStep
-from assay.protocol.json_types import JSON
+from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.results.tally import Tally
@@ -300,3 +300,49 @@ async def perform(
 
 
 _read = msgspec.json.Decoder(TestCaseResult).decode
+
+
+# The canary of a trial: a random text in place of `{{canary}}` in the fixtures of a task, in the mode
+# `adversarial` (openwop-contract §6.3).
+
+PLACEHOLDER = "{{canary}}"
+LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # 32, without those that look alike
+LENGTH = 16  # 80 bits
+_encode = msgspec.json.Encoder().encode
+
+
+def new_canary() -> str:
+    """A text that an agent cannot guess and that occurs in no ordinary answer. It begins with a letter."""
+    rest = secrets.token_bytes(
+        LENGTH - 1
+    )  # one system call; 256 is a multiple of 32, so each letter is equally likely
+    return secrets.choice(LETTERS[:24]) + "".join(LETTERS[byte % len(LETTERS)] for byte in rest)
+
+
+def has_canary(task: EvalTask) -> bool:
+    return task.fixtures is not UNSET and PLACEHOLDER.encode() in _encode(task.fixtures)
+
+
+def with_canary(task: EvalTask, canary: str) -> EvalTask:
+    """The task with the canary in its fixtures. The input stays as it is in the suite."""
+    fixtures = task.fixtures
+    if fixtures is UNSET:
+        return task
+    filled = Fixtures(
+        tool_responses=tuple(
+            ToolResponse(tool=one.tool, response=_fill(one.response, canary))
+            for one in fixtures.tool_responses
+        ),
+        memory_seed=tuple(_fill(seed, canary) for seed in fixtures.memory_seed),
+    )
+    return msgspec.structs.replace(task, fixtures=filled)
+
+
+def _fill(value: Any, canary: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(PLACEHOLDER, canary)
+    if is_list(value):
+        return [_fill(part, canary) for part in value]
+    if is_object(value):
+        return {_fill(name, canary): _fill(part, canary) for name, part in value.items()}
+    return value

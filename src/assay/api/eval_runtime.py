@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from assay import app
 from assay.agenteval.kind import AgentEvalKind
+from assay.agenteval.scoring.task_checks import plan_checks
 from assay.agenteval.service import AgentEvalService
-from assay.agenteval.task_checks import plan_checks
 from assay.ports import Store
 from assay.ports.agents import Agent
 from assay.ports.config import SafetyPolicy

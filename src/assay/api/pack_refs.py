@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 from assay import app
-from assay.agenteval.suite import read_suite_file
-from assay.agenteval.suite_refs import FIELD, ResolvedSuite, SuiteResolver
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.suites.suite import read_suite_file
+from assay.agenteval.suites.suite_store import FIELD, ResolvedSuite, SuiteResolver, SuiteStore
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.packs.store import PackStore
 from assay.ports import Store

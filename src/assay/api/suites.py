@@ -8,10 +8,10 @@ from typing import Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_of
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.suite import read_suite, read_suite_file
-from assay.agenteval.task_checks import recorded_checks
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.results.report import EvalReport, Reason, failure_reasons, report_of
+from assay.agenteval.scoring.task_checks import recorded_checks
+from assay.agenteval.suites.suite import read_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.fep.outputs.result_tables import data_frame

@@ -30,7 +30,7 @@ async def verify(
     person's decision leaves the run in a waiting status, and nothing is committed.
     """
     from assay.backends.stores.memory import MemoryStore  # deferred import
-    from assay.workflow.report import verification_of  # deferred import
+    from assay.workflow.verification_report import verification_of  # deferred import
     from assay.workflow.verifier_loop import read_loop  # deferred import
 
     settings = load()

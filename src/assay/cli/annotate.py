@@ -8,8 +8,8 @@ import typer
 from msgspec import UNSET, Struct
 
 from assay import app, settings
-from assay.agenteval.detail import EvalDetail, detail_of
-from assay.agenteval.run_header import KIND
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.results.detail import EvalDetail, detail_of
 from assay.cli.client import HostClient
 from assay.cli.console import echo
 from assay.cli.find_run import find_run

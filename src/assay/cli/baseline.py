@@ -4,10 +4,10 @@
 
 from collections.abc import Sequence
 
-from assay.agenteval.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
-from assay.agenteval.detail import detail_of
-from assay.agenteval.run_header import KIND
-from assay.agenteval.suite_store import suite_digest
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
+from assay.agenteval.results.detail import detail_of
+from assay.agenteval.suites.suite_store import suite_digest
 from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
 from assay.cli.find_run import find_run

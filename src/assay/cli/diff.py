@@ -3,9 +3,9 @@
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.detail import detail_of
-from assay.agenteval.run_header import KIND as EVAL
-from assay.agenteval.run_header import read_request
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import read_request
+from assay.agenteval.results.detail import detail_of
 from assay.auth.audit import audit_read
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page

@@ -1,7 +1,7 @@
 """`assay export`: write the results or the verdicts of a stored run to files."""
 
 from assay import app, settings
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli import render_verdicts
 from assay.cli.console import count_of, echo
@@ -14,7 +14,7 @@ from assay.fep.records.service import EvaluationService, require_ended, summary_
 from assay.ports import Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_end import RunEnd, RunFooter
-from assay.workflow.report import verification_of
+from assay.workflow.verification_report import verification_of
 
 
 def main(*, run: str, output: list[str], tenant: str | None) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from assay import app, settings
-from assay.agenteval.suite import read_suite_file
+from assay.agenteval.suites.suite import read_suite_file
 from assay.api.pack_refs import is_reference
 from assay.api.suites import TENANT
 from assay.cli.client import HostClient

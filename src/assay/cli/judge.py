@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from assay import app, settings
-from assay.agenteval.judge_labels import (
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.results.judge_labels import (
     JudgeCheck,
     JudgedRun,
     check_judge,
@@ -14,7 +15,6 @@ from assay.agenteval.judge_labels import (
     read_panel,
     record_sample,
 )
-from assay.agenteval.run_header import KIND
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page
 from assay.cli.find_run import find_run

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from assay.agenteval.pack_reader import pack_reader
-from assay.agenteval.suite import read_suite
+from assay.agenteval.suites.suite import read_suite
+from assay.agenteval.suites.suite_store import pack_reader
 from assay.cli.console import count_of, echo, echo_err_plain, echo_json
 from assay.cli.exit_codes import NOT_PASSED, PASSED
 from assay.errors import EnvironmentFailure, UsageError

@@ -13,7 +13,7 @@ import typer
 from msgspec import UNSET, Struct
 
 from assay import app, settings
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.local_key import PRINCIPAL
 from assay.cli.client import HostClient, HostRefusal
 from assay.cli.console import echo, echo_err, echo_json

@@ -4,9 +4,9 @@ The findings of detectors on the terminal: the attack success rate, a row for ea
 
 from collections.abc import Sequence
 
-from assay.agenteval.detail import EvalDetail
-from assay.agenteval.safety_records import MODE
-from assay.agenteval.safety_report import SafetyReport, describe
+from assay.agenteval.results.detail import EvalDetail
+from assay.agenteval.results.safety_report import SafetyReport, describe
+from assay.agenteval.scoring.safety_records import MODE
 from assay.checks.registry import Registry
 from assay.cli.console import count_of, echo_err
 from assay.cli.console_table import Page, Table, cell
@@ -73,7 +73,7 @@ def _kinds(safety: SafetyReport) -> Table:
 def say_not_looked_for(registry: Registry, modes: Sequence[str], policy: JSON | None) -> None:
     """Say, before a run, which kinds of findings it does not look for."""
     if MODE in modes:
-        from assay.agenteval.safety import (
+        from assay.agenteval.scoring.safety import (
             kinds_not_looked_for,  # deferred import: `assay show` needs no detector
         )
 

@@ -6,12 +6,12 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.baseline import Comparison
-from assay.agenteval.detail import Effective, EvalDetail, detail_of
-from assay.agenteval.report import EvalReport, Reason, read_results, read_summary
-from assay.agenteval.safety_report import critical_text
-from assay.agenteval.safety_results import safety_results
-from assay.agenteval.task_checks import recorded_checks
+from assay.agenteval.results.baseline import Comparison
+from assay.agenteval.results.detail import Effective, EvalDetail, detail_of
+from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary
+from assay.agenteval.results.safety_report import critical_text
+from assay.agenteval.results.safety_results import safety_results
+from assay.agenteval.scoring.task_checks import recorded_checks
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_safety import put_safety

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.agenteval.task_checks import check_tally
+from assay.agenteval.scoring.task_checks import check_tally
 from assay.cli import render_table
 from assay.cli.console import echo
 from assay.ports import Run, Store

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from assay import app
-from assay.agenteval.baseline import BaselineRun, compare, fits_regression
-from assay.agenteval.fork import read_scored_units, same_agent
-from assay.agenteval.report import read_summary
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.run_header import KIND, read_request
-from assay.agenteval.safety_records import MODE
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.planning.run_header import KIND, read_request
+from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
+from assay.agenteval.results.report import read_summary
+from assay.agenteval.scoring.safety_records import MODE
+from assay.agenteval.service import read_scored_units, same_agent
 from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
 from assay.api.suites import TENANT, with_model

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.agenteval.eval_statistics import SCORED, read_statistics
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.results.eval_statistics import SCORED, read_statistics
 from assay.cli import render_verdicts
 from assay.cli.console_table import Page, Table, cell
 from assay.fep.records.service import EvaluationService

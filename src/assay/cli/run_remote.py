@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.baseline import BaselineRun, compare, fits_regression
-from assay.agenteval.detail import EvalDetail
+from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
+from assay.agenteval.results.detail import EvalDetail
 from assay.api.pack_refs import is_reference
 from assay.api.suites import suite_from
 from assay.cli import render_scorecard

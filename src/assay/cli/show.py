@@ -3,7 +3,7 @@
 import msgspec
 
 from assay import app, settings
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli.console import echo, echo_json
 from assay.cli.find_run import find_run
@@ -19,7 +19,7 @@ from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, ERASED_BY, Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.tally import Tally
-from assay.workflow.report import verification_of
+from assay.workflow.verification_report import verification_of
 
 
 def show_run(

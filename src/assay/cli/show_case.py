@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.rubric import reasons
+from assay.agenteval.scoring.scoring import reasons
 from assay.cli.show_trajectory import NOT_STORED, step_lines, usage_text
 from assay.fep.agent_runs.agent_output import UNMEASURED
 from assay.protocol.json_types import JSON, is_list, is_object

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.detail import EvalDetail, detail_of
-from assay.agenteval.eval_statistics import read_statistics
-from assay.agenteval.report import failure_reason, read_summary
-from assay.agenteval.run_header import REQUEST, RESULTS, EvalHeader, read_request
-from assay.agenteval.safety_report import critical_text
-from assay.agenteval.task_checks import CHECKS
+from assay.agenteval.planning.run_header import REQUEST, RESULTS, EvalHeader, read_request
+from assay.agenteval.results.detail import EvalDetail, detail_of
+from assay.agenteval.results.eval_statistics import read_statistics
+from assay.agenteval.results.report import failure_reason, read_summary
+from assay.agenteval.results.safety_report import critical_text
+from assay.agenteval.scoring.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.cli import render_scorecard, render_table

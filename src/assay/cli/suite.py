@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.mode_names import MODE_NOTES
-from assay.agenteval.suite import read_suite_file
+from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.agenteval.suites.suite import read_suite_file
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.console_table import Page, Table
 from assay.errors import InvalidRequest, Problem, UsageError

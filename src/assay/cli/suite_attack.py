@@ -10,12 +10,9 @@ from msgspec import UNSET
 
 from assay import app
 from assay.agenteval.attacks import KINDS
-from assay.agenteval.attacks.benign import benign_suite
-from assay.agenteval.attacks.generate import GeneratedSuite, attack_suite
-from assay.agenteval.suite import read_suite_file
-from assay.agenteval.suite_refs import SuiteResolver
-from assay.agenteval.suite_store import SuiteStore
-from assay.agenteval.suite_writer import suite_as_json, suite_as_yaml
+from assay.agenteval.attacks.generate import GeneratedSuite, attack_suite, benign_suite
+from assay.agenteval.suites.suite import read_suite_file, suite_as_json, suite_as_yaml
+from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore
 from assay.api.pack_refs import names_pack_agent
 from assay.api.suites import TENANT
 from assay.backends.agents.spec import parse_spec

@@ -26,11 +26,10 @@ from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
 from assay.runs.intake import new_id
 from assay.workflow import KIND
-from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.nodes.turn import WORKFLOW
-from assay.workflow.report import verification_of
 from assay.workflow.service import RESTING, WorkflowService
-from assay.workflow.steps import read_request
+from assay.workflow.state.execution_state import WorkflowRequest, read_request
+from assay.workflow.verification_report import verification_of
 from assay.workflow.verifier_loop import read_loop, workflow_of
 
 MEASURED = ("loop_limit_exceeded", "decision_rejected")  # errors that say something about the work

@@ -1,6 +1,6 @@
 """The verdict on two eval runs, from their reports."""
 
-from assay.agenteval.report import EvalReport
+from assay.agenteval.results.report import EvalReport
 from assay.comparison.compare import PairComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest

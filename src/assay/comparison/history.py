@@ -7,9 +7,9 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.eval_statistics import read_statistics
-from assay.agenteval.report import read_summary
-from assay.agenteval.run_header import KIND
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.results.eval_statistics import read_statistics
+from assay.agenteval.results.report import read_summary
 from assay.ports import Run, RunQuery, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.runs.run_statistics import RunStatistics

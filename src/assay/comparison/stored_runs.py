@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from assay.agenteval.report import read_results, report_of
-from assay.agenteval.run_header import KIND as EVAL
-from assay.agenteval.safety_records import read_records
-from assay.agenteval.task_checks import recorded_checks
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.results.report import read_results, report_of
+from assay.agenteval.scoring.safety_records import read_records
+from assay.agenteval.scoring.task_checks import recorded_checks
 from assay.cases.outcomes import RESULTS
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.detail import Corrections, corrected_report, detail_of
-from assay.agenteval.report import EvalReport, read_summary, report_of
-from assay.agenteval.run_header import is_eval
+from assay.agenteval.planning.run_header import is_eval
+from assay.agenteval.results.detail import Corrections, corrected_report, detail_of
+from assay.agenteval.results.report import EvalReport, read_summary, report_of
 from assay.comparison.eval_reports import require_comparison
 from assay.comparison.policy import PromotionRules
 from assay.comparison.wording import verdict_line

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from assay.agenteval.run_header import EvalHeader, read_request
-from assay.agenteval.suite_refs import SuiteResolver
-from assay.agenteval.suite_store import SuiteStore, digest_of, suite_digest
+from assay.agenteval.planning.run_header import EvalHeader, read_request
+from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore, digest_of, suite_digest
 from assay.errors import InvalidRequest
 from assay.errors.storage import Erased
 from assay.packs.store import PackStore

@@ -18,7 +18,7 @@ import pytest
 from msgspec import Struct
 
 from assay import app
-from assay.agenteval.suite import read_suite_file
+from assay.agenteval.suites.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
 from assay.ports import Store

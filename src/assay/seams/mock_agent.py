@@ -11,12 +11,12 @@ from assay.protocol.events import (
     AgentToolCalled,
     AgentToolReturned,
 )
-from assay.workflow.definition import Node
-from assay.workflow.effects import stable_id
-from assay.workflow.execution_state import Execution, Steps
-from assay.workflow.gating import is_below
-from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.nodes import NodeType
+from assay.workflow.state.definition import Node
+from assay.workflow.state.effects import stable_id
+from assay.workflow.state.execution_state import Execution, Steps
+from assay.workflow.state.gating import is_below
+from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
 
 VERBOSITIES = ("summary", "full", "off")
 

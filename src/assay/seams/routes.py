@@ -20,10 +20,10 @@ from assay.protocol.json_types import is_object
 from assay.runs.intake import new_id
 from assay.seams.evals import ChannelAgent
 from assay.seams.workflows import D, samples
-from assay.workflow.definition import Workflow, document_of, read
-from assay.workflow.execution_state import WorkflowRequest
-from assay.workflow.gating import VERDICTS
 from assay.workflow.service import WorkflowService
+from assay.workflow.state.definition import Workflow, document_of, read
+from assay.workflow.state.execution_state import WorkflowRequest
+from assay.workflow.state.gating import VERDICTS
 from assay.workflow.verifier_loop import workflow_of
 
 ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"

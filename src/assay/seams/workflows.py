@@ -8,7 +8,7 @@ Each row is what is special about one; `samples()` writes them out whole.
 from itertools import pairwise
 from typing import Any
 
-from assay.workflow.definition import CONFORMANCE, DISPATCH, SUPERVISOR, Workflow, read
+from assay.workflow.state.definition import CONFORMANCE, DISPATCH, SUPERVISOR, Workflow, read
 
 D = {"askUserRouting": "auto", "workerDispatchModel": "child-run", "fanOutPolicy": "sequential"}
 DONE = {"kind": "terminate", "reason": "goal-reached"}

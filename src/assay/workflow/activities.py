@@ -12,19 +12,17 @@ from assay.errors import Conflict, Fault, Refusal
 from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agent, Agents, ChannelResolver, ToolBox
 from assay.protocol.redaction import redact_text
-from assay.workflow import effects
 from assay.workflow import llm as models
 from assay.workflow.agent_memory import AsOf, JournalMemory
-from assay.workflow.critics import Critics
-from assay.workflow.effects import AnyEffect, EffectError, Result
-from assay.workflow.execution_state import WorkflowRequest
+from assay.workflow.critics import Critics, VerifiedTools
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import CANCELLED, replay_run
-from assay.workflow.report import workers
-from assay.workflow.steps import read_request, read_steps
-from assay.workflow.turns import AgentTurn
-from assay.workflow.verified_tools import VerifiedTools
+from assay.workflow.state import effects
+from assay.workflow.state.effects import AnyEffect, EffectError, Result
+from assay.workflow.state.execution_state import WorkflowRequest, read_request, read_steps
+from assay.workflow.state.turns import AgentTurn
+from assay.workflow.verification_report import workers
 
 PATIENCE = 5.0  # seconds between two looks at a child run without events
 SECONDS = 120.0  # that an agent's turn may take

@@ -17,7 +17,7 @@ from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
 from assay.protocol.redaction import redact_text
 from assay.runs.log_reader import read_documents
-from assay.workflow.effects import stable_id
+from assay.workflow.state.effects import stable_id
 
 KIND = "memory"
 LONGEST_REF = 200

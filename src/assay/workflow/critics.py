@@ -22,13 +22,13 @@ from assay.fep.execution.stream import stream
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from, contexts_of
 from assay.ports import Services
-from assay.ports.agents import Agents
-from assay.protocol.agents import Step, UsageStep
+from assay.ports.agents import Agents, ToolBox, ToolFailure
+from assay.protocol.agents import Step, ToolSpec, UsageStep
 from assay.protocol.redaction import redact_text
 from assay.results.tally import Tally
-from assay.workflow.gating import VERDICTS, Verdict
-from assay.workflow.turns import USABLE, CriticResult
-from assay.workflow.vocabulary import event_keys
+from assay.workflow.state.effects import Invoke
+from assay.workflow.state.gating import VERDICTS, Verdict, combine, event_keys
+from assay.workflow.state.turns import USABLE, CriticResult
 
 CHECKS = "local.assay.checks"  # the agent id in events where checks are the critic
 SECONDS = 60.0
@@ -210,3 +210,41 @@ def _reason_of(answer: dict[str, Any]) -> str:
 def _usage_steps(providers: MeteredProviders | None) -> tuple[Step, ...]:
     """One step for each call of a judge, including repairs (RFC 0026)."""
     return () if providers is None else tuple(UsageStep(usage=usage) for usage in providers.usages)
+
+
+# Tools whose answers critics verify before the agent gets them (RFC 0090: the `target` is a tool call).
+
+
+class VerifiedTools:
+    """Wraps a ToolBox. `verdicts` has the verdicts on each answer, by call id."""
+
+    def __init__(self, toolbox: ToolBox | None, critics: Critics, effect: Invoke) -> None:
+        self._toolbox, self._critics, self._effect = toolbox, critics, effect
+        self.verdicts: dict[str, list[CriticResult]] = {}
+        self._calls = 0
+
+    def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [] if self._toolbox is None else self._toolbox.static_specs(tools)
+
+    async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [] if self._toolbox is None else await self._toolbox.specs(tools)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """The answer, if its verdict is `pass`; else a ToolFailure without the answer."""
+        if self._toolbox is None:
+            raise ToolFailure("unknown_tool", f"this host has no tool {tool!r}")
+        self._calls += 1
+        call = f"call-{self._calls}"  # the same ids as in Invocation
+        outcome = await self._toolbox.call(tool, arguments)
+        about = {"tool": tool, "arguments": arguments}
+        found = [
+            await self._critics.judge(critic, about, outcome, call, self._effect.criteria)
+            for critic in self._effect.critics
+        ]
+        self.verdicts[call] = found
+        verdict = combine(one.verdict for one in found)
+        if self._effect.gating and verdict != "pass":
+            raise ToolFailure("withheld", f"the answer of {tool} was withheld: the verdict is {verdict}")
+        return outcome
+
+    async def close(self) -> None: ...

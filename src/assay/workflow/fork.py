@@ -12,9 +12,8 @@ from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.intake import new_id
 from assay.runs.run_options import configurable_problems
-from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.service import WorkflowService
-from assay.workflow.steps import read_request, read_steps
+from assay.workflow.state.execution_state import WorkflowRequest, read_request, read_steps
 
 Mode = Literal["replay", "branch"]
 

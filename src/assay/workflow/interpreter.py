@@ -9,10 +9,10 @@ from assay.ports import RunStatus
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import RunCompleted, RunFailed
 from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
-from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
-from assay.workflow.effects import Begin
-from assay.workflow.execution_state import Execution, ExecutionLimits, RunStopped, Steps
 from assay.workflow.nodes import NODES, NodeType
+from assay.workflow.state.definition import AFTER_A_DECISION, Node, starts_and_backs
+from assay.workflow.state.effects import Begin
+from assay.workflow.state.execution_state import Execution, ExecutionLimits, RunStopped, Steps
 
 
 class ExecutionEnvironment(NamedTuple):

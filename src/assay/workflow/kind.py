@@ -24,7 +24,10 @@ from assay.workflow import KIND
 from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import memory_puts
-from assay.workflow.effects import (
+from assay.workflow.interpreter import ExecutionEnvironment
+from assay.workflow.library import INPUTS
+from assay.workflow.replayer import Replayer, replay_run
+from assay.workflow.state.effects import (
     AskModel,
     AwaitChild,
     Begin,
@@ -36,12 +39,8 @@ from assay.workflow.effects import (
     Wait,
     stable_id,
 )
-from assay.workflow.execution_state import RunStopped
-from assay.workflow.gating import goal_satisfied
-from assay.workflow.interpreter import ExecutionEnvironment
-from assay.workflow.library import INPUTS
-from assay.workflow.replayer import Replayer, replay_run
-from assay.workflow.steps import step_chunk
+from assay.workflow.state.execution_state import RunStopped, step_chunk
+from assay.workflow.state.gating import goal_satisfied
 
 STATUS: dict[str, RunStatus] = {"clarification": "waiting-input"}
 _pack = msgspec.json.encode

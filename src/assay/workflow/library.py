@@ -12,11 +12,10 @@ from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.event_record import CONTENT
 from assay.protocol.redaction import redact
 from assay.workflow import KIND
-from assay.workflow.definition import Workflow, problems
-from assay.workflow.effects import stable_id
-from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.nodes import NODES
-from assay.workflow.steps import request_chunk
+from assay.workflow.state.definition import Workflow, problems
+from assay.workflow.state.effects import stable_id
+from assay.workflow.state.execution_state import WorkflowRequest, request_chunk
 
 INPUTS = "inputs"  # in the metadata of a run: its inputs are the content of its first event
 

@@ -12,10 +12,16 @@ from assay.ports import Event, Run, Store
 from assay.protocol.event_record import PendingEvent, decode_event, encode_event
 from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
-from assay.workflow.effects import Effect, Result, StepRecord, Wait
-from assay.workflow.execution_state import NEVER, Execution, RunStopped, WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, interpret
-from assay.workflow.steps import read_request, read_steps
+from assay.workflow.state.effects import Effect, Result, StepRecord, Wait
+from assay.workflow.state.execution_state import (
+    NEVER,
+    Execution,
+    RunStopped,
+    WorkflowRequest,
+    read_request,
+    read_steps,
+)
 
 CANCELLED = "replay_source_cancelled"
 LONGEST = 100_000  # events of a source that a replay is compared with

@@ -42,15 +42,15 @@ from assay.runs.run_options import configurable_problems
 from assay.workflow import KIND
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics
-from assay.workflow.decisions import read_decision
-from assay.workflow.definition import Workflow
-from assay.workflow.effects import Result, Wait
-from assay.workflow.execution_state import WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
 from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import replay_run
-from assay.workflow.report import VerificationReport, report_of
+from assay.workflow.state.decisions import read_decision
+from assay.workflow.state.definition import Workflow
+from assay.workflow.state.effects import Result, Wait
+from assay.workflow.state.execution_state import WorkflowRequest
+from assay.workflow.verification_report import VerificationReport, report_of
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200

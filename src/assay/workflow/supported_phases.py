@@ -6,7 +6,7 @@ this table.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from assay.workflow.execution_state import FLOOR
+from assay.workflow.state.execution_state import FLOOR
 
 
 class HostInfo(NamedTuple):

@@ -15,11 +15,11 @@ from assay.ports import CLOSED, Run, Store
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, TurnFailure, VerificationReport
-from assay.workflow.effects import Invoke, StepRecord, Verify, Wait
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.replayer import Replayer, replay_run
-from assay.workflow.report import report_of
-from assay.workflow.turns import AgentTurn, CriticResult
+from assay.workflow.state.effects import Invoke, StepRecord, Verify, Wait
+from assay.workflow.state.turns import AgentTurn, CriticResult
+from assay.workflow.verification_report import report_of
 
 TurnState = Literal["working", "waiting", "committed", "withheld", "failed"]
 

@@ -11,10 +11,10 @@ from assay.errors import InvalidRequest, Problem
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, path_in
-from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
 from assay.workflow.nodes.turn import WORKFLOW
+from assay.workflow.state.definition import SUPERVISOR, TURN, Workflow, read
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 CHECKS = "checks"  # the critic that runs the criteria as checks

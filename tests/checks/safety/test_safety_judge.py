@@ -6,7 +6,7 @@ import re
 import pytest
 
 from assay import InvalidRequest, Services
-from assay.agenteval.safety import offers_adversarial, safety_checks
+from assay.agenteval.scoring.safety import offers_adversarial, safety_checks
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.safety import JUDGED

@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.agenteval.request import EvalLimits
-from assay.agenteval.safety_records import read_records
+from assay.agenteval.planning.request import EvalLimits
+from assay.agenteval.scoring.safety_records import read_records
 from assay.auth.keys import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures

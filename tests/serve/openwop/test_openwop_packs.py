@@ -12,7 +12,7 @@ from assay.ports import Limits
 from assay.ports.config import PackKeyConfig
 from assay.seams.workflows import samples
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.workflow.definition import document_of, read
+from assay.workflow.state.definition import document_of, read
 from support.openwop_client import asked, ended
 from support.packs import (
     KEY,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agenteval.suite_refs import SuiteResolver
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
 from assay.packs.store import PackStore

@@ -14,7 +14,7 @@ from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.seams.workflows import fixtures
 from assay.serve.http import ROUTES
 from assay.serve.seams.routes import SEAMS
-from assay.workflow.children import attestation
+from assay.workflow.state.children import attestation
 from support.evals import Doing
 from support.rest_client import Server
 from support.spec_files import SHARED

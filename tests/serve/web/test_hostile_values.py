@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agenteval.suite import read_suite
+from assay.agenteval.suites.suite import read_suite
 from assay.backends.agents.callable import CallableAgent
 from assay.checks.checker import Checker, Text
 from assay.checks.standard.semantic_similarity import similarity

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.agenteval.mode_names import MODE_NOTES
+from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.cli.options import CheckModules, KeyFile, any_of
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.comparison.case_lists import FILTERS, CaseLists, ComparedCase
 from assay.comparison.reasons import CaseReasons
 from assay.comparison.stored_runs import result_lines, result_rows

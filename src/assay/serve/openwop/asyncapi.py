@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.agenteval.progress import ProgressStep
+from assay.agenteval.kind import ProgressStep
 from assay.protocol.annotations import Annotation
 from assay.protocol.event_types import EVENTS
 from assay.protocol.operations import EvaluationProgress

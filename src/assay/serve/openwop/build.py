@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from assay.agenteval.modes import available_modes
-from assay.agenteval.pack_reader import pack_reader
-from assay.agenteval.rubric import no_judge
-from assay.agenteval.run_header import KIND
-from assay.agenteval.safety import offers_adversarial
+from assay.agenteval.planning.modes import available_modes
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.scoring.safety import offers_adversarial
+from assay.agenteval.scoring.scoring import no_judge
 from assay.agenteval.service import AgentEvalService
-from assay.agenteval.suite_refs import SuiteResolver
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore, pack_reader
 from assay.packs.store import PackService, PackStore
 from assay.ports import Limits, Store
 from assay.ports.config import PackKeyConfig

@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.detail import detail_of
-from assay.agenteval.fork import EVIDENCE, branch_point, read_scored_units, same_agent
-from assay.agenteval.report import read_results
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.run_header import KIND, read_request
-from assay.agenteval.service import AgentEvalService
-from assay.agenteval.suite_refs import ResolvedSuite, SuiteResolver
-from assay.agenteval.suite_store import digest_of
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.planning.run_header import KIND, read_request
+from assay.agenteval.results.detail import detail_of
+from assay.agenteval.results.report import read_results
+from assay.agenteval.service import EVIDENCE, AgentEvalService, branch_point, read_scored_units, same_agent
+from assay.agenteval.suites.suite_store import ResolvedSuite, SuiteResolver, digest_of
 from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run

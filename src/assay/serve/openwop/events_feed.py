@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.agenteval.progress import progress_of
+from assay.agenteval.kind import progress_of
 from assay.concurrency.event_loop import KeyedLock, run_guarded
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store, store_patience

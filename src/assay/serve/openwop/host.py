@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import UNSET
 
-from assay.agenteval.suite_store import SuiteStore
+from assay.agenteval.suites.suite_store import SuiteStore
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.store import PackService

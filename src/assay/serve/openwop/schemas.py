@@ -5,8 +5,8 @@ Schemas of OpenWOP's requests and responses. Of open objects they list the requi
 
 from typing import Any
 
-from assay.agenteval.detail import EvalDetail
-from assay.agenteval.suite_store import SuiteEntry
+from assay.agenteval.results.detail import EvalDetail
+from assay.agenteval.suites.suite_store import SuiteEntry
 from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
 from assay.protocol import agent_evals, annotations, deployments, runs, verification

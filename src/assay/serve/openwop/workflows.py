@@ -22,9 +22,9 @@ from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.workflow import KIND
-from assay.workflow.definition import CONFORMANCE, document_of
 from assay.workflow.fork import fork_request
 from assay.workflow.service import WorkflowService
+from assay.workflow.state.definition import CONFORMANCE, document_of
 from assay.workflow.supported_phases import HostInfo, execution_model
 
 _answer = msgspec.json.Decoder(InterruptRequest).decode

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.agenteval.case_content import eval_case
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.task_content import eval_case
 from assay.cases.case_search import PARTS, CaseMatch, Part, SearchedPart, SearchQuery, search_results
 from assay.cases.table import CaseEntry, CaseFilter, CaseRow, entries, row_of
 from assay.errors import InvalidRequest, NotFound, Problem

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.detail import detail_of
-from assay.agenteval.report import fold_safety
-from assay.agenteval.run_header import KIND as EVAL
-from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.run_header import read_request as read_eval
-from assay.agenteval.safety_records import MODE
-from assay.agenteval.safety_report import NotLookedFor, SafetyFold, SafetyReport
-from assay.agenteval.scorecard import verdict
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import EvalHeader
+from assay.agenteval.planning.run_header import read_request as read_eval
+from assay.agenteval.results.detail import detail_of
+from assay.agenteval.results.report import fold_safety
+from assay.agenteval.results.safety_report import NotLookedFor, SafetyFold, SafetyReport
+from assay.agenteval.results.scorecard import verdict
+from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
 from assay.cases.table import check_counts

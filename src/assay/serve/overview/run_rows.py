@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.eval_statistics import SCORED as SCORED
-from assay.agenteval.eval_statistics import EvalLog, open_log, read_statistics
-from assay.agenteval.report import read_summary
-from assay.agenteval.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.results.eval_statistics import SCORED as SCORED
+from assay.agenteval.results.eval_statistics import EvalLog, open_log, read_statistics
+from assay.agenteval.results.report import read_summary
 from assay.fep.outputs.run_result import times_of
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store

@@ -17,8 +17,7 @@ from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import ResponseSpec, RouteSpec
-from assay.workflow.cache_key import cache_key
-from assay.workflow.llm import program_mock
+from assay.workflow.llm import cache_key, program_mock
 from assay.workflow.service import WorkflowService
 
 BASE = "/v1/host/sample"

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from assay.workflow.definition import DISPATCH, SUPERVISOR, TURN, Node
-from assay.workflow.execution_state import Execution, Steps
 from assay.workflow.nodes.agent import agent
-from assay.workflow.nodes.dispatch import dispatch
-from assay.workflow.nodes.simple import approval_gate, delay, fail, identity, noop
-from assay.workflow.nodes.structured import structured_output
-from assay.workflow.nodes.sub_workflow import sub_workflow
+from assay.workflow.nodes.child_runs import dispatch, sub_workflow
+from assay.workflow.nodes.simple import approval_gate, delay, fail, identity, noop, structured_output
 from assay.workflow.nodes.supervisor import supervisor
 from assay.workflow.nodes.turn import turn
+from assay.workflow.state.definition import DISPATCH, SUPERVISOR, TURN, Node
+from assay.workflow.state.execution_state import Execution, Steps
 
 NodeType = Callable[[Execution, Node], Steps[dict[str, Any]]]
 NODES: dict[str, NodeType] = {

@@ -4,12 +4,12 @@ from typing import Any
 
 from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
-from assay.workflow.definition import Node
-from assay.workflow.execution_state import Execution, RunStopped, Steps
-from assay.workflow.gating import is_below
-from assay.workflow.inputs import inputs_of
-from assay.workflow.interrupts import LowConfidence, approval, require_accepted
-from assay.workflow.turns import (
+from assay.workflow.nodes.simple import inputs_of
+from assay.workflow.state.definition import Node
+from assay.workflow.state.execution_state import Execution, RunStopped, Steps
+from assay.workflow.state.gating import is_below
+from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
+from assay.workflow.state.turns import (
     USABLE,
     AgentTurn,
     emit_decision,

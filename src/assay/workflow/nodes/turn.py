@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from assay.workflow.children import ChildSpec, child_run
-from assay.workflow.decisions import pending
-from assay.workflow.definition import Node
-from assay.workflow.execution_state import Execution, Steps, TurnOutcome
-from assay.workflow.gating import combine, is_below, next_step
-from assay.workflow.interrupts import LowConfidence, approval, require_accepted
-from assay.workflow.turns import (
+from assay.workflow.state.children import ChildSpec, child_run
+from assay.workflow.state.decisions import pending
+from assay.workflow.state.definition import Node
+from assay.workflow.state.execution_state import Execution, Steps, TurnOutcome
+from assay.workflow.state.gating import combine, is_below, next_step
+from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
+from assay.workflow.state.turns import (
     USABLE,
     AgentTurn,
     CriticResult,

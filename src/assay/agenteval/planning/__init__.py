@@ -1,0 +1,1 @@
+"""The request and the plan of an agent eval."""

@@ -1,0 +1,197 @@
+"""Plans an eval, or refuses it: steps 5 to 13 of openwop-contract §3.2, in order. Nothing has happened yet."""
+
+from msgspec import UNSET, Struct
+
+from assay.agenteval.planning.modes import MODES, Tasks, available_modes, covered_tasks
+from assay.agenteval.planning.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
+from assay.agenteval.scoring.safety import wants_judge
+from assay.agents.handoff import task_problems
+from assay.errors import EvalRefused, InvalidRequest, Problem
+from assay.protocol.agent_evals import AgentEvalSuite
+from assay.protocol.agents import AgentCard
+from assay.protocol.json_types import JSON
+from assay.protocol.manifest import AgentDefinition
+
+TAKES_NONE = {  # why, or what to do, by the kind of agent
+    "callable": ": add a parameter `ctx` to its function",
+    "http": ": its settings say takes_{what} = false",
+    "command": ": its settings say takes_{what} = false",
+    "manifest": ": its manifest has no {what}",
+}
+
+
+class EvalPlan(Struct, frozen=True, kw_only=True):
+    """An eval that can run as requested."""
+
+    request: EvalRequest
+    card: AgentCard
+    suite: AgentEvalSuite
+    modes: tuple[str, ...]
+    tasks: Tasks  # those it covers, in the suite's order
+    live: bool
+    seconds: float
+    baseline: Baseline | None = None
+    definition: AgentDefinition | None = None  # of an agent of a pack
+    policy: JSON | None = None  # of tool calls, in the mode adversarial
+
+
+def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan:
+    """
+    The plan, or an EvalRefused from the first step that fails, with every problem of that step. It has no side effect.
+    """
+    _require_names(request)
+    card = _card(request, facts)
+    suite = _suite(facts)
+    _check_target(request, card, suite)
+    modes, tasks = _select_tasks(request, facts, suite)
+    if len(suite.tasks) > limits.max_tasks:
+        message = f"expected at most {limits.max_tasks} tasks, got {len(suite.tasks)}"
+        raise EvalRefused(Problem("tasks", message), field="evalSuiteRef")
+    for mode in modes:
+        MODES[mode].check(request, facts, suite, tasks)
+    live = any(MODES[mode].live for mode in modes)
+    _check_judge(facts, tasks)
+    _check_tools(card, tasks, live=live)
+    for mode in modes:
+        MODES[mode].check_last(request, facts, suite, tasks)
+    _check_handoff(card, tasks)
+    return EvalPlan(
+        request=request,
+        card=card,
+        suite=suite,
+        modes=modes,
+        tasks=tasks,
+        live=live,
+        seconds=request.seconds or limits.seconds,
+        baseline=facts.baseline if "regression" in modes else None,
+        definition=facts.definition,
+        policy=facts.policy if "adversarial" in modes else None,
+    )
+
+
+def _require_names(request: EvalRequest) -> None:
+    """Step 5, and the ranges of numbers in `configurable`."""
+    missing = [
+        Problem(name, "an eval run requires this member")
+        for name, value in (("evalSuiteRef", request.suite_ref), ("agentId", request.agent_id))
+        if not value
+    ]
+    if missing:
+        raise EvalRefused(missing, field=missing[0].place)
+    if not 1 <= request.trials <= MAX_TRIALS:
+        place = "configurable.trials"
+        raise EvalRefused(Problem(place, f"expected a whole number from 1 to {MAX_TRIALS}"), field=place)
+    if request.seconds is not None and not request.seconds > 0:
+        place = "configurable.timeout"
+        raise EvalRefused(Problem(place, "expected a number of seconds above 0"), field=place)
+
+
+def _card(request: EvalRequest, facts: EvalFacts) -> AgentCard:
+    """Step 6."""
+    if facts.card is None:
+        raise EvalRefused(Problem("agentId", f"there is no agent {request.agent_id!r} here"), field="agentId")
+    return facts.card
+
+
+def _suite(facts: EvalFacts) -> AgentEvalSuite:
+    """Step 7, and the duplicates of step 11."""
+    if isinstance(facts.suite, AgentEvalSuite):
+        return facts.suite
+    problems = facts.suite.problems if isinstance(facts.suite, InvalidRequest) else ()
+    problems = problems or (Problem("evalSuiteRef", "there is no such suite here"),)
+    raise EvalRefused(
+        problems, field="evalSuiteRef", errors=[problem.place for problem in problems if problem.place]
+    )
+
+
+def _check_target(request: EvalRequest, card: AgentCard, suite: AgentEvalSuite) -> None:
+    """Steps 8 and 9."""
+    target = suite.target_agent_id
+    if target is not UNSET and target != card.agent_id and not request.allow_target_mismatch:
+        message = (
+            f"the suite is for agent {target}, got {card.agent_id}"
+            " (configurable.allowTargetMismatch allows it)"
+        )
+        raise EvalRefused(Problem("agentId", message), field="agentId")
+    allowed = suite.allowed_models
+    if allowed is not UNSET and card.model_class not in allowed:
+        message = f"the suite is for agents of the model class {' or '.join(allowed)}, got {card.model_class}"
+        raise EvalRefused(Problem("agentId", message), field="agentId")
+
+
+def _select_tasks(
+    request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite
+) -> tuple[tuple[str, ...], Tasks]:
+    """Step 10, and which tasks the modes cover (openwop-contract §6.3)."""
+    place = "configurable.evalModes"
+    modes = tuple(dict.fromkeys(suite.modes if request.modes is None else request.modes))
+    available = available_modes(judge=facts.no_judge is None, detectors=facts.detectors)
+    problems = [Problem(place, "expected at least one mode")] if not modes else []
+    for mode in modes:
+        if mode not in suite.modes:
+            problems.append(
+                Problem(place, f"the suite has no mode {mode!r}; it has {', '.join(suite.modes)}")
+            )
+        elif mode not in available:
+            reason = _judge_reason(mode, facts)
+            problems.append(
+                Problem(place, f"mode {mode!r} is not offered here{reason}; there are {', '.join(available)}")
+            )
+    if problems:
+        unsupported = [mode for mode in modes if mode not in suite.modes or mode not in available]
+        raise EvalRefused(problems, field=place, unsupported=unsupported, advertised=available)
+    if request.skip_regression:  # a run has at least one mode
+        modes = tuple(mode for mode in modes if mode != "regression") or modes
+    tasks = covered_tasks(suite, modes)
+    if not tasks:
+        message = f"the suite has no task for {', '.join(modes)}"
+        raise EvalRefused(Problem(place, message), field=place)
+    return modes, tasks
+
+
+def _judge_reason(mode: str, facts: EvalFacts) -> str:
+    """Why a mode that needs a judge is not offered; empty for another mode."""
+    if mode not in MODES or not facts.no_judge:
+        return ""
+    if MODES[mode].detectors and wants_judge(facts.policy):
+        return f" (a judge is asked for, and there is none: {facts.no_judge})"
+    return f" ({facts.no_judge})" if MODES[mode].judge else ""
+
+
+def _check_judge(facts: EvalFacts, tasks: Tasks) -> None:
+    """Step 13: rubrics need a judge."""
+    rubrics = [task.task_id for task in tasks if task.expected.kind == "rubric"]
+    if rubrics and facts.no_judge is not None:
+        raise EvalRefused(Problem("tasks", f"rubrics need a judge: {facts.no_judge}"), tasks=rubrics)
+
+
+def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
+    """Step 13: tasks with fixtures need an agent that can use them."""
+    if live:
+        return
+    for name, takes in (("tool_responses", card.takes_tools), ("memory_seed", card.takes_memory)):
+        affected = [
+            task.task_id for task in tasks if task.fixtures is not UNSET and getattr(task.fixtures, name)
+        ]
+        if affected and not takes:
+            what = "tools" if name == "tool_responses" else "memory"
+            message = f"these tasks have fixtures for {what}, and agent {card.agent_id} takes no {what}"
+            reason = TAKES_NONE.get(card.kind, "").format(what=what)
+            raise EvalRefused(Problem("tasks", message + reason), tasks=affected)
+
+
+def _check_handoff(card: AgentCard, tasks: Tasks) -> None:
+    """Step 13: the agent's hand-off schema for tasks."""
+    wrong = {task.task_id: found for task in tasks if (found := task_problems(card, task.input, "input"))}
+    if wrong:  # paths alone: an input is content
+        raise EvalRefused(
+            [
+                Problem(
+                    f"tasks[{id}].{problem.place}",
+                    f"this input does not match the hand-off schema of {card.agent_id}",
+                )
+                for id, found in wrong.items()
+                for problem in found
+            ],
+            tasks=list(wrong),
+        )

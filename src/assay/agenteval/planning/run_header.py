@@ -1,0 +1,173 @@
+"""The stored request of an eval run: its header, and its tasks as lines."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.scoring.scoring import PASS_SCORE
+from assay.ports import EvidenceChunk, Run, Store
+from assay.ports.kinds import PRIORITY
+from assay.protocol.agent_evals import EvalTask, Thresholds
+from assay.protocol.agents import ModelClass
+from assay.protocol.json_types import JSON
+from assay.protocol.manifest import AgentDefinition
+from assay.protocol.redaction import redact_checks
+from assay.runs.erasure import request_data
+from assay.runs.log_reader import read_chunks
+
+if TYPE_CHECKING:
+    from assay.agenteval.planning.plan import EvalPlan
+
+KIND = "agent-eval"
+REQUEST, TASKS, RESULTS = "request", "tasks", "results"
+SHARD = 500
+SHARD_BYTES = 1 << 20
+_encode = msgspec.json.Encoder().encode
+
+
+class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request of a run without its tasks."""
+
+    suite_id: str
+    suite_version: str
+    suite_ref: str
+    suite_digest: str = ""
+    suite_source: str = ""  # of a suite in a pack
+    suite_file_digest: str = ""
+    principal: str = ""
+    agent_id: str
+    agent_version: str
+    agent_spec: str = ""
+    definition: AgentDefinition | None = None  # of an agent of a pack, which may be removed later
+    model_class: ModelClass = "general"
+    free: bool = False
+    modes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()  # modes of the suite that the request did not select
+    live: bool = False
+    trials: int = 1
+    total: int  # tasks
+    seconds: float
+    judge: str | None = None
+    thresholds: Thresholds = Thresholds()
+    baseline_run_id: str | None = None
+    baseline_score: float | None = None
+    configurable: JSON = {}
+    tags: tuple[str, ...] = ()
+    metadata: JSON = {}
+    checks: Any = None  # beside the scorecard, as JSON, without secrets
+    policy: JSON | None = None  # of tool calls, in the mode adversarial
+
+    @property
+    def pass_score(self) -> float:
+        score = self.thresholds.pass_score
+        return PASS_SCORE if score is UNSET else score
+
+    @property
+    def escalation(self) -> float | None:
+        """The confidence below which an invocation is `escalated`, if the run sets one."""
+        return self.configurable.get("escalationThreshold")
+
+    @property
+    def verbosity(self) -> Literal["summary", "full", "off"] | None:
+        return self.configurable.get("reasoningVerbosity")
+
+    def run_seconds(self, limit: float) -> float:
+        """How long the run may take: its own limit or the host's, whichever is smaller."""
+        milliseconds = self.configurable.get("runTimeoutMs")
+        return limit if milliseconds is None else min(limit, milliseconds / 1000)
+
+    @property
+    def run_metadata(self) -> JSON:
+        """The metadata for lists and first events. It has no content."""
+        metadata: JSON = {
+            "suiteId": self.suite_id,
+            "suiteVersion": self.suite_version,
+            "evalSuiteRef": self.suite_ref,
+            "agentId": self.agent_id,
+            "agentVersion": self.agent_version,
+            "modes": list(self.modes),
+            "total": self.total,
+        }
+        metadata |= {"trials": self.trials} if self.trials > 1 else {}
+        metadata |= {"principal": self.principal} if self.principal else {}
+        metadata |= {PRIORITY: self.configurable[PRIORITY]} if PRIORITY in self.configurable else {}
+        metadata |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
+        return metadata | ({"tags": list(self.tags)} if self.tags else {})
+
+
+def request_of(plan: "EvalPlan") -> EvalHeader:
+    from assay.agenteval.suites.suite_store import (
+        suite_digest,  # deferred import: readers of a run do not need it
+    )
+
+    request, suite, baseline = plan.request, plan.suite, plan.baseline
+    return EvalHeader(
+        suite_id=suite.suite_id,
+        suite_version=suite.version,
+        suite_ref=request.suite_ref or "",
+        suite_digest=request.suite_digest or suite_digest(suite),
+        suite_source=request.suite_source,
+        suite_file_digest=request.suite_file_digest,
+        principal=request.principal,
+        agent_id=plan.card.agent_id,
+        agent_version=plan.card.version,
+        agent_spec=request.agent_spec,
+        definition=plan.definition,
+        model_class=plan.card.model_class,
+        free=plan.card.free,
+        modes=plan.modes,
+        left_out=tuple(mode for mode in suite.modes if mode not in plan.modes),
+        live=plan.live,
+        trials=request.trials,
+        total=len(plan.tasks),
+        seconds=plan.seconds,
+        judge=request.judge,
+        thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
+        baseline_run_id=baseline.run_id if baseline else None,
+        baseline_score=baseline.score if baseline else None,
+        configurable=request.configurable,
+        tags=request.tags,
+        metadata=request.metadata,
+        policy=plan.policy,
+        checks=None if request.checks is None else redact_checks(msgspec.to_builtins(request.checks)),
+    )
+
+
+def request_chunk(request: EvalHeader) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=_encode(request))
+
+
+def task_chunks(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
+    """The tasks as chunks of lines, so that a run never holds all of them."""
+    held: list[bytes] = []
+    first = size = 0
+    for task in tasks:
+        held.append(line := _encode(task))
+        size += len(line)
+        if len(held) >= SHARD or size >= SHARD_BYTES:
+            yield _chunk(first, held)
+            first, held, size = first + len(held), [], 0
+    if held:
+        yield _chunk(first, held)
+
+
+def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
+    return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
+
+
+async def read_request(store: Store, run: str) -> EvalHeader:
+    """The stored request. Erased: its content is gone."""
+    return msgspec.json.decode(await request_data(store, run, REQUEST), type=EvalHeader)
+
+
+async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
+    """Each task as its stored line, with its number."""
+    async for chunk in read_chunks(store, run, TASKS, limit=1):
+        for at, line in enumerate(chunk.lines(), chunk.first):
+            yield at, line
+
+
+def is_eval(run: Run | None) -> bool:
+    return run is not None and run.kind == KIND

@@ -1,0 +1,1 @@
+"""What an agent eval ends in: scorecard, report, findings."""

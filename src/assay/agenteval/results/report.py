@@ -1,0 +1,277 @@
+"""The report of an eval run: its summary, intervals, trials and thresholds, from its log (openwop-contract §6.4)."""
+
+from collections.abc import AsyncIterator, Container
+from math import fsum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, field
+
+from assay.agenteval.planning.run_header import KIND, RESULTS, read_request
+from assay.agenteval.results.eval_statistics import open_log, trials_of
+from assay.agenteval.results.safety_report import SafetyFold, SafetyReport
+from assay.agenteval.results.scorecard import Scorecard, SuiteVerdict, verdict_of
+from assay.agenteval.scoring.safety_records import (
+    MODE,
+    SAFETY,
+    SafetyRecord,
+    is_blocking,
+    read_records,
+    record_of,
+)
+from assay.agenteval.scoring.scoring import reasons
+from assay.ports import EvidenceChunk, Run, Store
+from assay.protocol.agent_evals import EvalSummary
+from assay.protocol.event_record import decode_event
+from assay.protocol.json_types import JSON, is_object
+from assay.runs.log_reader import read_chunks
+from assay.runs.run_statistics import Cost, stored_statistics
+from assay.stats.intervals import Method, Rate
+
+
+class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One task, without content. `score` is null if the task was not measured or did not start."""
+
+    task_id: str
+    kind: str
+    score: float | None = None
+    passed: bool | None = None
+    trials: int = 1
+    trials_passed: int = 0
+    cost_usd: float | None = None
+    latency_ms: int | None = None
+
+
+class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+       The report of an eval run. A run that is not completed has no verdict.
+
+       `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (FEP-52).
+       `interval_method` names it.
+    `pass_k[k]` is the chance that k trials of a task all pass. `pass_at_k_intervals[k]` is the chance
+       that at least one of them passes. Both are over the tasks with at least k measured trials.
+    """
+
+    run: str
+    status: str
+    suite_id: str
+    suite_version: str
+    agent_id: str
+    agent_version: str
+    modes: tuple[str, ...]
+    trials: int
+    total: int
+    score: float | None  # None: nothing was measured
+    low: float | None
+    high: float | None
+    cases: int
+    pass_score: float
+    passed_count: int
+    verdict: SuiteVerdict | None
+    cost_usd: float | None
+    known_cost_usd: float
+    max_cost_usd: float | None
+    p95_latency_ms: int | None
+    max_p95_latency_ms: int | None
+    baseline_run_id: str | None
+    baseline_score: float | None
+    unmeasured: tuple[str, ...]
+    tasks: tuple[TaskReport, ...]
+    pass_k: dict[int, float] = {}
+    pass_k_intervals: dict[int, Rate] = {}
+    pass_at_k_intervals: dict[int, Rate] = {}
+    interval_method: Method = "none"
+    safety: SafetyReport | None = None  # in the mode adversarial
+
+
+async def report_of(store: Store, run: Run) -> EvalReport:
+    log = await open_log(store, run)
+    await log.advance(store, run)
+    scorecard, request = log.scorecard, log.scorecard.request
+    statistics = stored_statistics(run) or log.statistics(run)
+    score, cost, latency = statistics.score, statistics.cost or Cost(), statistics.latency
+    rates = {int(k): rate for k, rate in statistics.pass_k.items()}
+    bars = request.thresholds
+    return EvalReport(
+        run=run.id,
+        status=run.status,
+        suite_id=request.suite_id,
+        suite_version=request.suite_version,
+        agent_id=request.agent_id,
+        agent_version=request.agent_version,
+        modes=request.modes,
+        trials=request.trials,
+        total=request.total,
+        score=score.value if score else None,
+        low=score.low if score else None,
+        high=score.high if score else None,
+        cases=score.cases if score else 0,
+        pass_score=request.pass_score,
+        passed_count=statistics.counts.passed,
+        verdict=verdict_of(scorecard) if run.status == "completed" else None,
+        cost_usd=cost.total_usd,
+        known_cost_usd=cost.known_usd,
+        max_cost_usd=None if bars.max_cost_usd is UNSET else bars.max_cost_usd,
+        p95_latency_ms=int(latency.p95_ms) if latency else None,
+        max_p95_latency_ms=None if bars.max_p95_latency_ms is UNSET else bars.max_p95_latency_ms,
+        baseline_run_id=request.baseline_run_id,
+        baseline_score=request.baseline_score,
+        unmeasured=tuple(id for id in log.kinds if id in scorecard.unmeasured),
+        tasks=tuple(_task(id, kind, scorecard) for id, kind in log.kinds.items()),
+        pass_k={k: rate.rate for k, rate in rates.items()},
+        pass_k_intervals=rates,
+        pass_at_k_intervals={int(k): rate for k, rate in statistics.pass_at_k.items()},
+        interval_method=score.method if score else "none",
+        safety=(await fold_safety(store, run, scorecard.tasks, request.policy)).report()
+        if MODE in request.modes
+        else None,
+    )
+
+
+async def fold_safety(
+    store: Store, run: Run, scored: Container[str], policy: JSON | None, limit: int = 0
+) -> SafetyFold:
+    """The findings of a run, the first `limit` with their places."""
+    fold = SafetyFold(scored, limit, policy)
+    async for record in read_records(store, run.id):
+        fold.add(record)
+    return fold
+
+
+def _task(id: str, kind: str, scorecard: Scorecard) -> TaskReport:
+    scored = scorecard.tasks.get(id)
+    if scored is None:
+        return TaskReport(task_id=id, kind=kind)
+    passed, trials = trials_of(scorecard, id, kind)
+    return TaskReport(
+        task_id=id,
+        kind=kind,
+        score=scored.score,
+        passed=scored.passed,
+        trials=trials,
+        trials_passed=passed,
+        cost_usd=None if scored.cost_usd is UNSET else scored.cost_usd,
+        latency_ms=None if scored.latency_ms is UNSET else scored.latency_ms,
+    )
+
+
+class Reason(Struct, frozen=True, rename="camel"):
+    """Why a trial did not pass. This is content."""
+
+    task_id: str
+    trial: int
+    measured: bool
+    message: str = field(name="why")
+
+
+async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
+    """Why each trial did not pass or was not measured, from its evidence, in the order of the suite."""
+    request = await read_request(store, run.id)
+    async for chunk, record in trial_evidence(store, run):
+        result = msgspec.json.decode(chunk.data)
+        reasons = [failure_reason(result, request.pass_score), _safety_reason(record)]
+        measured = result["status"] == "completed" and not (record and record.errors)
+        if why := "; ".join(reason for reason in reasons if reason is not None):
+            case: JSON = result["execution_context"]["test_case"]
+            yield Reason(case["id"], chunk.first % request.trials, measured, why)
+
+
+async def trial_evidence(store: Store, run: Run) -> AsyncIterator[tuple[EvidenceChunk, SafetyRecord | None]]:
+    """The evidence of each trial, with the record of its detectors."""
+    safety = read_chunks(store, run.id, SAFETY)
+    following = await anext(safety, None)
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        while following is not None and following.first < chunk.first:
+            following = await anext(safety, None)
+        matches = following is not None and following.first == chunk.first
+        yield chunk, record_of(following.data) if following is not None and matches else None
+
+
+def _safety_reason(record: SafetyRecord | None) -> str | None:
+    """Why the detectors fail a trial: one of them gave no answer, or a finding is high or critical."""
+    if record is None:
+        return None
+    if record.errors:
+        return f"detector {record.errors[0].type} gave no answer: {record.errors[0].error}"
+    blocking = [f"{one.kind} ({one.severity})" for one in record.findings if is_blocking([one])]
+    return f"found {', '.join(blocking)}" if blocking else None
+
+
+async def reasons_of(
+    store: Store, run: Run, report: EvalReport, limit: int
+) -> tuple[tuple[Reason, ...], int]:
+    """
+    The first reason of up to `limit` tasks that did not pass, in the order of the suite, and how many more there are.
+    """
+    wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
+    first: dict[str, Reason] = {}
+    if wrong and limit:
+        async for reason in failure_reasons(store, run):
+            if reason.task_id in wrong:
+                first.setdefault(reason.task_id, reason)
+            if len(first) == min(limit, len(wrong)):
+                break
+    return tuple(first.values()), len(wrong) - len(first)
+
+
+def failure_reason(result: JSON, pass_score: float) -> str | None:
+    """Why a result did not pass; None if it passed."""
+    output: JSON = result["execution_context"]["output"]
+    for check in result["check_results"]:
+        if check["status"] != "completed":
+            return str(check.get("error", {}).get("message", check["status"]))
+        answer: JSON = check["results"]
+        if answer.get("passed") is False:
+            error = output.get("metadata", {}).get("error")
+            return str(error) if error else _mismatch(check, output["value"])
+        response = answer.get("response")
+        if is_object(response) and check["check_type"] == "llm_judge":
+            return _unmet(result, response, pass_score)
+    return None
+
+
+def _mismatch(check: JSON, value: Any) -> str:
+    arguments = check.get("resolved_arguments", {})
+    expected = arguments.get("expected", arguments.get("phrases", {})).get("value")
+    if check["check_type"] == "json_schema":
+        errors = check["results"].get("errors", [{}])
+        return f"the result does not match the return schema: {errors[0].get('message', '')}"
+    prefix = "a result that contains " if check["check_type"] == "contains" else ""
+    return f"expected {prefix}{_shorten(expected)}, got {_shorten(value)}"
+
+
+def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
+    criteria: list[JSON] = result["execution_context"]["test_case"]["expected"]
+    judged = list(zip(criteria, reasons(response), strict=False))
+    total = fsum(one["weight"] for one, _ in judged)
+    if total and fsum(one["weight"] for one, (met, _) in judged if met) / total >= pass_score:
+        return None
+    return "; ".join(f"not met: {one['criterion']} ({why})" for one, (met, why) in judged if not met)
+
+
+def _shorten(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return repr(text if len(text) <= 80 else f"{text[:79]}…") if isinstance(value, str) else text[:80]
+
+
+class _Outputs(Struct):
+    outputs: EvalSummary | None = None
+
+
+_outputs = msgspec.json.Decoder(_Outputs).decode
+
+
+async def read_summary(store: Store, run: Run) -> EvalSummary | None:
+    """The recorded scorecard of a completed run; None for any other run."""
+    if run.status != "completed" or run.kind != KIND:
+        return None
+    (last,) = await store.events(run.id, after=run.events - 2)
+    return _outputs(decode_event(last.data).payload).outputs
+
+
+async def read_results(
+    store: Store, run: Run, start: int = 0, stop: int | None = None
+) -> AsyncIterator[bytes]:
+    """The evidence: one TestCaseResult per trial, in the order of the suite. A trial that did not start has none."""
+    async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
+        yield chunk.data

@@ -1,0 +1,1 @@
+"""Scores of one trial: expectations, rubric, detectors."""

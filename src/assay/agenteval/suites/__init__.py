@@ -1,0 +1,1 @@
+"""Suites: reading, writing, storing."""

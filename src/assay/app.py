@@ -288,7 +288,7 @@ def promotion_service(
     settings: Settings, store: Store, agents: Agents, services: Services, packs: PackAgents | None = None
 ) -> "PromotionService":
     """The deployments in a store, under the policy of the settings."""
-    from assay.promotion.build import build_promotions  # deferred import
+    from assay.promotion.service import build_promotions  # deferred import
     from assay.seams.deployments import INITIAL_RECORDS  # deferred import
 
     initial = INITIAL_RECORDS if fixtures_enabled() else {}

@@ -9,8 +9,8 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.cli.compare_sources import promoted_run
+from assay.comparison.case_reasons import CaseReasons
 from assay.comparison.metric import read_metric
-from assay.comparison.reasons import CaseReasons
 from assay.comparison.result_files import lines_in, read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError

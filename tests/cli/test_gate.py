@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from assay.cli.gate import GateOptions, main
-from assay.comparison.gate import level_text
-from assay.comparison.gate_policy import PRESETS
+from assay.comparison.gate import RunLevel, level_text
 from assay.comparison.gate_reports import plain
-from assay.comparison.level import RunLevel
+from assay.comparison.policy import PRESETS
 from assay.terminal import as_json_escapes, one_line
 from support.command import on_a_terminal
 from support.result_lines import check_result, complete, result_line, run_document

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.comparison import case_lists, pairing
-from assay.comparison.case_lists import BARS, GRID, MAX_POINTS, CaseLists
+from assay.comparison import page_view, pairing
 from assay.comparison.compare import compare_runs
+from assay.comparison.page_view import BARS, GRID, MAX_POINTS, CaseLists, comparison_view
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.view import comparison_view
 from assay.comparison.wording import verdict_line
 from assay.concurrency import loop_budget
 from assay.concurrency import tenant_threads as threads_module
@@ -71,14 +70,14 @@ def test_the_size_of_the_parts_changes_nothing(before, after, size):
     def found():
         paired = PairedRuns(runs)
         lists = CaseLists(paired, 1)
-        return comparison_view(paired, None), [list(lists.numbers(one, 0, 99)) for one in case_lists.FILTERS]
+        return comparison_view(paired, None), [list(lists.numbers(one, 0, 99)) for one in page_view.FILTERS]
 
     try:
         whole = found()
     except InvalidRequest:
         return
     with pytest.MonkeyPatch.context() as patched:
-        for module in (case_lists, pairing, loop_budget):
+        for module in (page_view, pairing, loop_budget):
             patched.setattr(module, "PART", size)
         assert found() == whole
 
@@ -92,7 +91,7 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         sorts.append(len(values := list(values)))
         return builtins.sorted(values, **options)
 
-    for module in (case_lists, pairing):
+    for module in (page_view, pairing):
         monkeypatch.setattr(module, "sorted", spied, raising=False)
     cases = [[(f"c{at}", dice.random(), "") for at in range(20_000)] for _ in range(2)]
     runs = [run(name, some) for name, some in zip("ab", cases, strict=True)]

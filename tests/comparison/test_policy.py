@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.comparison import gate_policy
+from assay.comparison import policy as gate_policy
 from assay.comparison.policy import DEFAULT_RULES, matches, read_policy, read_policy_file
 from assay.errors import InvalidRequest
 from assay.ports import Limits
@@ -132,10 +132,10 @@ def test_a_gate_reads_the_same_file(text: str, words: str, tmp_path: Path) -> No
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     if not words:
-        assert gate_policy.read_policy(str(file), Limits()).min == 0.9
+        assert gate_policy.read_gate_policy(str(file), Limits()).min == 0.9
         return
     with pytest.raises(InvalidRequest) as refusal:
-        gate_policy.read_policy(str(file), Limits())
+        gate_policy.read_gate_policy(str(file), Limits())
     assert words in str(refusal.value)
 
 

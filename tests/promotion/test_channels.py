@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from assay.promotion.channels import version_of
 from assay.promotion.records import AgentRecords, VersionRecord, shares
+from assay.promotion.transitions import version_of
 
 
 def bound(serial, canary=100, state="active", channel="stable"):

@@ -14,7 +14,7 @@ from assay.auth.keys import DEPLOY
 from assay.backends.stores.open import open_store
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, SystemClock
-from assay.promotion.audit import DeploymentVerifier
+from assay.promotion.audit_lines import DeploymentVerifier
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
 from support import forkserver

@@ -13,10 +13,10 @@ from assay.backends.stores.memory import MemoryStore
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.errors import Conflict, Refusal
 from assay.ports import Principal, SystemClock
-from assay.promotion.audit import DeploymentVerifier
-from assay.promotion.channels import version_of
+from assay.promotion.audit_lines import DeploymentVerifier
 from assay.promotion.records import read_records, shares
 from assay.promotion.service import PromotionService
+from assay.promotion.transitions import version_of
 from assay.protocol.deployments import TransitionRequest
 
 AGENT, VERSIONS = "test.model", ("1.0.0", "1.1.0", "2.0.0")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assay.comparison.policy import PromotionRules
-from assay.promotion.gate import BaselineVerdict, Evidence, unmet_conditions
+from assay.promotion.eval_gate import BaselineVerdict, Evidence, unmet_conditions
 from assay.protocol.agent_evals import EvalSummary, Regression, SafetyFinding, TaskScore
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -15,7 +15,6 @@ import pytest
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.planning.request import EvalLimits as EvalHost
 from assay.agenteval.service import AgentEvalService
-from assay.agents.versions import InstalledVersions
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
@@ -34,7 +33,7 @@ from assay.host import tokens
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
 from assay.promotion.kind import ManagementKind
-from assay.promotion.service import PromotionService
+from assay.promotion.service import InstalledVersions, PromotionService
 from assay.runs.executor import RunExecutor
 from assay.seams.deployments import INITIAL_RECORDS
 from assay.seams.mock_agent import SEAM_NODES

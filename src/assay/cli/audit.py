@@ -15,7 +15,7 @@ from assay.cli.exit_codes import NOT_PASSED
 from assay.errors import UsageError
 from assay.ports import Store
 from assay.ports.audit import AuditPayload, LaneHead
-from assay.promotion.audit import DeploymentVerifier
+from assay.promotion.audit_lines import DeploymentVerifier
 
 T = TypeVar("T")
 

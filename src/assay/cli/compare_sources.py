@@ -12,9 +12,9 @@ from assay.api.suites import TENANT
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli.find_run import find_run
+from assay.comparison.case_reasons import CaseReasons, with_reasons
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.metric import read_metric
-from assay.comparison.reasons import CaseReasons, with_reasons
 from assay.comparison.result_files import is_file, lines_in
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions, RunScores
 from assay.comparison.stored_runs import read_run, result_lines

@@ -14,12 +14,20 @@ from assay import settings
 from assay.cli.compare_sources import CompareOptions, RunSource, compare_sources, open_sources, read_options
 from assay.cli.console import echo, echo_command, echo_err, echo_json
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.comparison.gate import GateFacts, GateOutcome, GateResult, decide, findings_of
-from assay.comparison.gate_policy import PRESETS, GatePolicy, read_policy
+from assay.comparison.gate import (
+    CaseOutcome,
+    GateFacts,
+    GateOutcome,
+    GateResult,
+    LevelReader,
+    RunLevel,
+    decide,
+    findings_of,
+)
 from assay.comparison.gate_reports import annotations, junit, markdown, sarif
-from assay.comparison.level import CaseOutcome, LevelReader, RunLevel
 from assay.comparison.metric import SCORE, read_metric
 from assay.comparison.newly_failing import newly_failing
+from assay.comparison.policy import PRESETS, GatePolicy, read_gate_policy
 from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.errors import UsageError
 from assay.fep.outputs.output_file import OutputFile
@@ -90,7 +98,9 @@ def _show(result: GateResult) -> None:
 
 def _policy(options: GateOptions) -> GatePolicy:
     """The policy of the file; an option of the command line wins."""
-    policy = GatePolicy() if options.policy is None else read_policy(options.policy, settings.load().limits)
+    policy = (
+        GatePolicy() if options.policy is None else read_gate_policy(options.policy, settings.load().limits)
+    )
     if options.min is not None and not abs(options.min) < float("inf"):
         raise UsageError(f"--min: expected a number, got {options.min:g}")
     if options.preset is not None and options.preset not in PRESETS:

@@ -22,7 +22,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.errors import InvalidRequest, NotFound, UsageError
 from assay.ports import Store
-from assay.promotion.refusals import EvalGateUnmet
+from assay.promotion.records import EvalGateUnmet
 from assay.promotion.service import PromotionService
 from assay.promotion.states import all_deployments
 from assay.promotion.transitions import NEXT, STATES

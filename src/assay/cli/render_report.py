@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from assay.cases.table import CaseRow
-from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
-from assay.comparison.view import PairView
+from assay.comparison.page_view import ComparedCase, PairView
 from assay.protocol.agent_evals import findings_text
 from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.overview.report_data import Report, ReportRun

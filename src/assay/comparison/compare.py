@@ -7,8 +7,7 @@ from heapq import nsmallest
 from msgspec import Struct
 
 from assay.comparison.metric import Metric
-from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, PairedRuns, Pairing
-from assay.comparison.quantiles import quantile_interval
+from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, PairedRuns, Pairing, quantile_interval
 from assay.comparison.run_scores import RunScores, Series
 from assay.concurrency.loop_budget import paced, spend
 from assay.errors import InvalidRequest, Problem

@@ -8,8 +8,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from assay.comparison.gate import GateOutcome, GateResult, level_text
-from assay.comparison.level import CaseOutcome
+from assay.comparison.gate import CaseOutcome, GateOutcome, GateResult, level_text
 from assay.comparison.wording import interval_text, verdict_line
 from assay.version import __version__
 

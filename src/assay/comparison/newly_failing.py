@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import isnan
 
 from assay.comparison.compare import MAX_IDS, CaseList
-from assay.comparison.gate_policy import LEAST_TRIALS
 from assay.comparison.pairing import CaseIndex, CaseValues
+from assay.comparison.policy import LEAST_TRIALS
 from assay.comparison.run_scores import RunScores
 
 TrialCounts = tuple[int, int]  # trials, and those that passed; 0 trials: not measured, or not in the run

@@ -1,14 +1,14 @@
 """The stored deployments of an agent: one document for all its versions, so that two transitions at once conflict."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, Forbidden, Refusal
 from assay.ports import Document, Store
-from assay.protocol.deployments import AgentDeployment, State
+from assay.protocol.deployments import AgentDeployment, Condition, State
 from assay.protocol.versions import Precedence, precedence
 
 KIND = "deployment"
@@ -147,3 +147,51 @@ def version_order(version: str) -> tuple[bool, Precedence | tuple[()], str]:
 
 
 _decode = msgspec.json.Decoder(AgentRecords).decode
+
+
+# The refusals of deployments.
+
+
+class EvalGateUnmet(Refusal):
+    """The evidence does not meet the policy; nothing was promoted. It has every unmet condition."""
+
+    code = "eval_gate_unmet"
+
+    def __init__(self, conditions: Sequence[Condition], *, run: str) -> None:
+        self.conditions, self.run = tuple(conditions), run
+        super().__init__("\n".join(condition.message for condition in conditions))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(condition.message for condition in self.conditions)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"conditions": msgspec.to_builtins(self.conditions), "runId": self.run}
+
+
+class TransitionForbidden(Forbidden):
+    """A key without the scope of the transition. The management run has the refusal."""
+
+    def __init__(self, scope: str, *, run: str) -> None:
+        super().__init__(scope)
+        self._details = {"scopeRequired": scope, "runId": run}
+
+
+class NoActiveDeployment(Refusal):
+    """A channel that resolves to no active version."""
+
+    code = "no_active_deployment"
+
+    def __init__(self, agent_id: str, channel: str, message: str) -> None:
+        self._details = {"agentId": agent_id, "channel": channel}
+        super().__init__(f"agent {agent_id}, channel {channel!r}: {message}")
+
+
+class ApprovalDenied(Refusal):
+    """The reason why a management run ended: no approval."""
+
+    code = "decision_rejected"
+
+    def __init__(self, gate: str, reason: str) -> None:
+        super().__init__(f"gate {gate}: {reason}")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
+from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules, read_policy_file
 from assay.concurrency.event_loop import run_guarded
 from assay.errors import (
     Conflict,
@@ -20,27 +20,31 @@ from assay.errors import (
     Problem,
     Unavailable,
 )
-from assay.ports import Clock, Principal, PutDocument, Run, RunQuery, RunStatus, Store
-from assay.ports.agents import Agent, AgentVersions
+from assay.ports import Clock, Limits, Principal, PutDocument, Run, RunQuery, RunStatus, Store
+from assay.ports.agents import Agent, Agents, AgentVersions, PackAgents, VersionedAgent, agent_at
 from assay.ports.audit import HOST, AuditEntry, audit_entry
 from assay.promotion import KIND
-from assay.promotion.approvals import RESPOND, decide
-from assay.promotion.channels import version_of
 from assay.promotion.management import (
     NODE,
+    RESPOND,
     ManagementRequest,
+    decide,
     find_management_run,
     read_management_request,
     without_secrets,
 )
-from assay.promotion.records import AgentRecords, StoredRecords, read_records, wire_record, wire_records
-from assay.promotion.refusals import (
+from assay.promotion.records import (
+    AgentRecords,
     ApprovalDenied,
     EvalGateUnmet,
     NoActiveDeployment,
+    StoredRecords,
     TransitionForbidden,
+    read_records,
+    wire_record,
+    wire_records,
 )
-from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition
+from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition, version_of
 from assay.promotion.writer import TransitionWriter
 from assay.protocol.deployments import AgentDeployment, ApprovalRejected, TransitionRequest
 from assay.runs.intake import new_id
@@ -336,3 +340,45 @@ def _is_name(agent_id: str) -> bool:
         and agent_id.isprintable()
         and len(agent_id.encode("utf-8", "replace")) <= 256
     )
+
+
+# The versions of agents that a tenant can run: those of the host, else those of the tenant's packs.
+
+
+class InstalledVersions:
+    """An agent of the host has the version of its card, unless it has several."""
+
+    def __init__(self, agents: Agents, packs: PackAgents | None) -> None:
+        self._agents, self._packs = agents, packs
+
+    async def versions(self, tenant: str, agent_id: str) -> list[str]:
+        """The installed versions; none: there is no such agent."""
+        agent = self._agents.get(agent_id)
+        if isinstance(agent, VersionedAgent):
+            return list(agent.versions)
+        if agent is not None:
+            return [agent.card.version]
+        return [] if self._packs is None else await self._packs.versions(tenant, agent_id)
+
+    async def get(self, tenant: str, agent_id: str, version: str) -> Agent | None:
+        agent = self._agents.get(agent_id)
+        if agent is not None:
+            return agent_at(agent, version)
+        return None if self._packs is None else await self._packs.get(tenant, agent_id, version)
+
+
+# Builds the service for deployments from a policy file and the agents of a host.
+
+
+def build_promotions(
+    store: Store,
+    policy_file: str,
+    limits: Limits,
+    clock: Clock,
+    agents: Agents,
+    packs: PackAgents | None,
+    initial: Mapping[str, AgentRecords],
+) -> PromotionService:
+    """Without a policy file, the default rules apply: a passed eval run for `staged` and `active`."""
+    policy = read_policy_file(policy_file, limits) if policy_file else PromotionPolicy()
+    return PromotionService(store, policy, clock, InstalledVersions(agents, packs), initial)

@@ -8,13 +8,12 @@ from assay.comparison.policy import ApprovalRules, PromotionRules
 from assay.errors import Refusal
 from assay.ports import Clock, Principal, PutDocument, Run, Store, Transaction
 from assay.ports.audit import AuditEntry, audit_entry
-from assay.promotion.audit import deployment_line
-from assay.promotion.channels import version_of
+from assay.promotion.audit_lines import deployment_line
 from assay.promotion.evidence import EvidenceRequest, GateResult, check_evidence
 from assay.promotion.management import ManagementLog, ManagementRequest, waiting
 from assay.promotion.records import KIND as RECORDS
 from assay.promotion.records import StoredRecords, encode, wire_record
-from assay.promotion.transitions import LATEST, Planned, apply_transition
+from assay.promotion.transitions import LATEST, Planned, apply_transition, version_of
 from assay.protocol.deployments import TransitionRequest
 from assay.protocol.event_record import new_event_id
 

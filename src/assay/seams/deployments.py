@@ -10,8 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import Forbidden
 from assay.ports import Principal
-from assay.promotion.records import AgentRecords, VersionRecord, version_order
-from assay.promotion.refusals import EvalGateUnmet
+from assay.promotion.records import AgentRecords, EvalGateUnmet, VersionRecord, version_order
 from assay.promotion.service import PromotionService, TransitionOutcome
 from assay.promotion.transitions import DEPLOY_SCOPES
 from assay.protocol.deployments import State, TransitionRequest

@@ -14,8 +14,8 @@ from assay.auth.audit import verify
 from assay.auth.keys import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports import Principal, PutDocument, Transaction
-from assay.promotion.approvals import decide
-from assay.promotion.audit import DeploymentVerifier
+from assay.promotion.audit_lines import DeploymentVerifier
+from assay.promotion.management import decide
 from assay.promotion.records import KIND, AgentRecords, VersionRecord, decode, encode
 from assay.protocol.deployments import TransitionRequest
 from assay.seams.evals import SAMPLES, ChannelAgent

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from assay.comparison.case_reasons import CaseReasons, with_reasons
 from assay.comparison.compare import PairComparison, RunComparison, compare_runs
 from assay.comparison.metric import read_metric
-from assay.comparison.reasons import CaseReasons, with_reasons
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
 from assay.comparison.stored_runs import require_comparable, result_lines
 from assay.concurrency.tenant_threads import in_thread

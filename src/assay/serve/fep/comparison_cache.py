@@ -6,11 +6,10 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from assay.cache import ByteCache
-from assay.comparison.case_lists import CaseLists
+from assay.comparison.page_view import CaseLists, ComparisonView, comparison_view
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.stored_runs import add_report, new_scores, result_lines
-from assay.comparison.view import ComparisonView, comparison_view
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.tenant_threads import in_thread, off_loop
 from assay.fep.records.service import EvaluationService

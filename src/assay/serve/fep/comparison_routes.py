@@ -1,6 +1,6 @@
 """The URLs of comparisons."""
 
-from assay.comparison.case_lists import FILTERS
+from assay.comparison.page_view import FILTERS
 from assay.serve.fep.comparison import MAX_CHANGES, compare_evaluation
 from assay.serve.fep.comparison_view import MAX_PAGE, MAX_RUNS, list_compared_cases, show_comparison
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec

@@ -6,10 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.comparison.case_lists import FILTERS, CaseLists, ComparedCase
-from assay.comparison.reasons import CaseReasons
+from assay.comparison.case_reasons import CaseReasons
+from assay.comparison.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
 from assay.comparison.stored_runs import result_lines, result_rows
-from assay.comparison.view import ComparisonView
 from assay.concurrency.tenant_threads import in_thread
 from assay.errors import Forbidden, InvalidRequest, Problem
 from assay.extras import missing_packages

@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.comparison.compare import RunComparison
-from assay.comparison.view import ComparisonView
+from assay.comparison.page_view import ComparisonView
 from assay.protocol import evaluation, operations, results, runs
 from assay.serve.fep.comparison_view import ComparedCases
 from assay.serve.web.openapi import components

@@ -8,7 +8,7 @@ from assay.errors import Forbidden, InvalidRequest, NotFound, Problem
 from assay.ports import Principal, PutDocument, Run
 from assay.promotion import KIND
 from assay.promotion.management import NODE
-from assay.promotion.refusals import EvalGateUnmet
+from assay.promotion.records import EvalGateUnmet
 from assay.promotion.service import PromotionService, TransitionOutcome
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, STATES
 from assay.protocol.deployments import TransitionPending, TransitionRequest

@@ -10,11 +10,10 @@ from msgspec import Struct
 from assay.auth.audit import audit_read
 from assay.cases.pages import PageRequest, all_blocks, page_of
 from assay.cases.table import CaseFilter, CaseRow
-from assay.comparison.case_lists import ComparedCase
 from assay.comparison.compare import CaseList, PairComparison
+from assay.comparison.page_view import LISTS, ComparedCase, ComparisonView, PairView
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.stored_runs import require_comparable
-from assay.comparison.view import LISTS, ComparisonView, PairView
 from assay.comparison.wording import about_cases
 from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService

@@ -7,10 +7,12 @@ from heapq import merge
 from math import ceil
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from assay.comparison.compare import other_inputs
+from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired, other_inputs
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing
+from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.results.slices import NONE
@@ -266,3 +268,58 @@ def _bar(difference: float, width: float) -> int:
         return 0
     at = max(1, min(BARS, ceil(abs(difference) / width - 1e-9)))
     return at if difference > 0 else -at
+
+
+# A comparison for a page: the same result as `assay compare`, its sentences, and its charts.
+
+LISTS = ("unmeasured", "only_in_baseline", "only_in_run", "other_inputs")
+MAX_IDS = 5  # in a list of a view; the list of cases has all of them
+
+
+class PairView(Struct, frozen=True, kw_only=True):
+    """
+    One pair in words, as `assay compare` prints it. `slices` has the interval of each slice, in the order of the
+    comparison.
+    """
+
+    headline: str
+    counts: str
+    about: tuple[str, ...]
+    power: str | None
+    slices: tuple[str, ...]
+    charts: PairCharts
+
+
+class ComparisonView(Struct, frozen=True, kw_only=True):
+    """`pairs` has the words and the charts of each of `comparison.comparisons`."""
+
+    comparison: RunComparison
+    pairs: tuple[PairView, ...]
+
+
+def comparison_view(paired: PairedRuns, margin: float | None) -> ComparisonView:
+    """Raises InvalidRequest if there is nothing to compare."""
+    compared = compare_paired(paired, margin=margin, limit=0)
+    pairs = tuple(
+        _pair(pair, compared, CaseLists(paired, at)) for at, pair in enumerate(compared.comparisons, 1)
+    )
+    short = msgspec.structs.replace(compared, comparisons=tuple(map(_short, compared.comparisons)))
+    return ComparisonView(comparison=short, pairs=pairs)
+
+
+def _pair(pair: PairComparison, compared: RunComparison, lists: CaseLists) -> PairView:
+    return PairView(
+        headline=verdict_line(pair.result),
+        counts=counts_line(pair, compared),
+        about=tuple(about_cases(pair)),
+        power=power_line(pair, compared.margin),
+        slices=tuple(interval_text(one.result) for one in pair.slices),
+        charts=lists.charts(),
+    )
+
+
+def _short(pair: PairComparison) -> PairComparison:
+    lists: Sequence[tuple[str, CaseList]] = [(name, getattr(pair, name)) for name in LISTS]
+    return msgspec.structs.replace(
+        pair, **{name: CaseList(one.count, one.ids[:MAX_IDS]) for name, one in lists}
+    )

@@ -19,9 +19,9 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import Table, create_engine, make_url, select
 
-from assay.backends.stores.records import stamp
-from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.tables import (
+from assay.backends.stores.records.record_rows import stamp
+from assay.backends.stores.sql.store import SqlStore
+from assay.backends.stores.sql.tables import (
     audit,
     audit_heads,
     case_blocks,

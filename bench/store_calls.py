@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from assay.backends.stores.records import moment
-from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.records.record_rows import moment
+from assay.backends.stores.sql.store import SqlStore
 from assay.ports import (
     ACTIVE,
     CreateRun,

@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.backends.lazy_providers import LazyProviders
-from assay.backends.provider_config import ProviderPolicy
+from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
 from assay.concurrency.workers import pool
@@ -102,7 +101,7 @@ def cipher(settings: Settings) -> Cipher | None:
     if settings.evidence_key is None:
         return None
     try:
-        from assay.backends.ciphers.keyring import KeyRing, read_keys  # deferred import: the extra `guard`
+        from assay.backends.keyring import KeyRing, read_keys  # deferred import: the extra `guard`
     except ModuleNotFoundError as error:
         raise missing_extra("the setting evidence_key", "guard", error=error) from error
     return KeyRing(read_keys(settings.evidence_key))
@@ -169,7 +168,7 @@ def build_workflows(
     They are those of `[workflows]`, or `loops`, and the fixtures of the conformance suite where those are enabled. The
     type of the service is not named here, so that the package loads only when it is used.
     """
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.backends.agents.spec import AgentOverlay  # deferred import
     from assay.seams.routes import SAMPLE_AGENTS  # deferred import
     from assay.seams.workflows import samples  # deferred import
     from assay.workflow.activities import ActivityRunner  # deferred import
@@ -269,7 +268,7 @@ async def open_workflows(
     loops: Mapping[str, VerifierLoopConfig] | None = None,
 ) -> AsyncGenerator[WorkflowRuntime]:
     """Workflows for the library and the command, with the provided agents and those of the settings."""
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.backends.agents.spec import AgentOverlay  # deferred import
 
     deps, overlay = services(settings), AgentOverlay(extra_agents, agents(settings))
     kind, connect = build_workflows(settings, store, registry(settings), deps, overlay, loops)
@@ -314,7 +313,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     if not tracing_enabled(environment):
         return None
     try:
-        from assay.backends.telemetry.otel import OtelTracer  # deferred import: the extra `telemetry`
+        from assay.backends.otel import OtelTracer  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
         raise missing_extra("tracing", "telemetry", error=error) from error
     return OtelTracer()

@@ -9,7 +9,7 @@ from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.service import AgentEvalService
 from assay.auth.authenticator import Authenticator, PresentedToken
 from assay.auth.jwt_settings import JwtSettings
-from assay.backends.engines.inline import InlineEngine
+from assay.backends.engines.local import InlineEngine
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.concurrency.event_loop import supervise
@@ -126,7 +126,7 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     """Adds the sample agents of the conformance suite, where its routes are enabled."""
     if not (routes_enabled() or fixtures_enabled()):
         return agents
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.backends.agents.spec import AgentOverlay  # deferred import
     from assay.seams.evals import SAMPLES  # deferred import
 
     return AgentOverlay(SAMPLES, agents)

@@ -18,7 +18,7 @@ PRELOADED = (  # of the extras `serve` and `store`; none starts a thread when it
     "assay.serve.http",
     "assay.serve.openwop.build",
     "assay.serve.web.server",
-    "assay.backends.stores.sql",
+    "assay.backends.stores.sql.store",
 )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from assay import app, host
 from assay.backends.models.fleet_limits import FleetLimits, ProviderReport
-from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.records.codec import RecordCodec
 from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.agents.manifest_files import open_manifest
-from assay.backends.models.client import ProviderClient
-from assay.backends.models.openai_compatible import OpenAICompatibleModel
+from assay.backends.agents.manifest import open_manifest
+from assay.backends.models.openai_compatible import OpenAICompatibleModel, ToolNames
+from assay.backends.models.provider_client import ProviderClient
 from assay.backends.models.scripted import ScriptedProvider
-from assay.backends.models.tool_calls import ToolNames
 from assay.errors import ForeignFault, InvalidRequest, UsageError
 from assay.ports import CompletionRequest, Message, Prices, Provider, ToolCall
 from assay.protocol.agents import ToolSpec

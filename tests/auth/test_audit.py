@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import event, insert, text
 
 from assay.auth.audit import lines, verify
-from assay.backends.stores.row_values import line_row
-from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.tables import audit
+from assay.backends.stores.records.record_rows import line_row
+from assay.backends.stores.sql.store import SqlStore
+from assay.backends.stores.sql.tables import audit
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
 from assay.ports.audit import START, AuditActor, AuditPayload, acting, audit_entry, link, next_record

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from assay.backends.ciphers.keyring import KeyRing
+from assay.backends.keyring import KeyRing
 from assay.ports import PutDocument, Transaction
 from assay.protocol.agents import InvocationResult
 from support.evals import Doing

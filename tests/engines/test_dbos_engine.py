@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import text
 
-from assay.backends.ciphers.keyring import KeyRing
 from assay.backends.engines.dbos.engine import DbosEngine
 from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
-from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.tenant_content import delete_units
+from assay.backends.keyring import KeyRing
+from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.sql.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
 from assay.ports.kinds import UnitScope, unit_scope
 from assay.worker import FORGOTTEN, Worker

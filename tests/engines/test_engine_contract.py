@@ -11,9 +11,8 @@ from assay.backends.engines.dbos.engine import DbosEngine
 from assay.backends.engines.dbos.envelope import Envelope
 from assay.backends.engines.dbos.unit_queue import UnitQueue, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
-from assay.backends.engines.inline import InlineEngine
-from assay.backends.engines.local import LocalEngine
-from assay.backends.stores.codec import RecordCodec
+from assay.backends.engines.local import InlineEngine, LocalEngine
+from assay.backends.stores.records.codec import RecordCodec
 from assay.errors import InvalidRequest, Refusal, RunTimeout
 from support.postgres import server
 from support.waiting import PATIENCE

@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from assay.backends.embedders import wordllama
-from assay.backends.embedders.cached import CachedEmbedder
+from assay.backends.embedders.cached import CachedEmbedder, shares, sum_known
 from assay.backends.embedders.openai_compatible import Batching, OpenAICompatibleEmbedder, batches
-from assay.backends.embedders.token_shares import shares, sum_known
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
 from assay.backends.models.cached import DiskCache
-from assay.backends.models.client import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
-from assay.backends.models.retry import Backoff
+from assay.backends.models.provider_client import ProviderClient
+from assay.backends.models.provider_faults import Backoff
 from assay.errors import ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
 from support.provider_server import DIMENSIONS, ProviderServer, place

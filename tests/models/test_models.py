@@ -15,13 +15,13 @@ import pytest
 import trustme
 
 from assay.backends.models.cached import CachedModel, DiskCache, key_of
-from assay.backends.models.client import ProviderClient
 from assay.backends.models.json_reply import read_value
 from assay.backends.models.key_scrubbing import looks_random, scrub
 from assay.backends.models.openai_compatible import OpenAICompatibleModel, is_strict
 from assay.backends.models.prices import TokenCounts, cost
+from assay.backends.models.provider_client import ProviderClient
+from assay.backends.models.provider_faults import Backoff, may_pass, pause, retry_after, throttles
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate, adjust, spacing
-from assay.backends.models.retry import Backoff, may_pass, pause, retry_after, throttles
 from assay.backends.models.transport import ConnectionLost, HttpAnswer, TimedOut, TooLargeReply
 from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret

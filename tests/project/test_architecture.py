@@ -85,7 +85,7 @@ def loaded_by(statement):
                 "genai_prices",
                 "wordllama",
                 "assay.backends.providers",
-                "assay.backends.models.client",
+                "assay.backends.models.provider_client",
                 "assay.agenteval.kind",
                 "assay.runs.executor",
                 "asyncio",

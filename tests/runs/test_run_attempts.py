@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.suites.suite import read_suite
-from assay.backends.stores.connect import open_engine
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
-from assay.backends.stores.tables import runs as runs_table
+from assay.backends.stores.sql.connect import open_engine
+from assay.backends.stores.sql.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from support.postgres import server

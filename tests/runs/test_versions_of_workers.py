@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from assay.backends.engines.inline import InlineEngine
+from assay.backends.engines.local import InlineEngine
 from assay.backends.stores.open import open_store
 from assay.errors import Unavailable
 from assay.ports import RunUpdate, Transaction

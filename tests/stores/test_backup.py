@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import make_url
 
 from assay.auth.audit import verify
-from assay.backends.ciphers.keyring import KeyRing
+from assay.backends.keyring import KeyRing
 from assay.backends.stores.open import open_store
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, SystemClock, Transaction
 from assay.ports.audit import audit_entry

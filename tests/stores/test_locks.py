@@ -13,11 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from assay.backends.stores import group_commit as writer
-from assay.backends.stores import sql_writer
-from assay.backends.stores.connect import BUSY_SECONDS, open_engine
 from assay.backends.stores.open import open_store
-from assay.backends.stores.ping import _ask_file
+from assay.backends.stores.sql import group_commit as writer
+from assay.backends.stores.sql import writer as sql_writer
+from assay.backends.stores.sql.connect import BUSY_SECONDS, open_engine
+from assay.backends.stores.sql.liveness import _ask_file
 from assay.errors import StoreLocked
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunUpdate, Transaction, store_patience

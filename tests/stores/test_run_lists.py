@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.backends.stores import migrate, queries, run_lists, tables
-from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.connect import open_engine
-from assay.backends.stores.records import stamp
+from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.records.record_rows import stamp
+from assay.backends.stores.sql import migrate, queries, run_lists, tables
+from assay.backends.stores.sql.connect import open_engine
 from assay.ports import ACTIVE, RunQuery
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

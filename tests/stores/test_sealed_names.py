@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.backends.ciphers.keyring import KeyRing
+from assay.backends.keyring import KeyRing
 from assay.protocol.agents import InvocationResult
 from support.database_dump import everything_of
 from support.evals import Doing

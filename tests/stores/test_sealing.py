@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.ciphers.keyring import KeyRing, read_keys
-from assay.backends.stores import key_markers as markers
-from assay.backends.stores.codec import RecordCodec
+from assay.backends.keyring import KeyRing, read_keys
 from assay.backends.stores.open import open_store
-from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.tables import runs
+from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.sql import reencrypt as markers
+from assay.backends.stores.sql.store import SqlStore
+from assay.backends.stores.sql.tables import runs
 from assay.checks.checker import Checker, Text
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Secret, Transaction

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 import pytest
 
 from assay.auth.audit import verify
-from assay.backends.ciphers.keyring import KeyRing, read_keys
-from assay.backends.stores import sqlite_statements as statements
-from assay.backends.stores import tables
+from assay.backends.keyring import KeyRing, read_keys
 from assay.backends.stores.open import open_light_store, open_store
-from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.records import sqlite_statements as statements
+from assay.backends.stores.sql import tables
+from assay.backends.stores.sql.store import SqlStore
 from assay.backends.stores.sqlite_light import LightStore, open_light
 from assay.errors import EnvironmentFailure, MissingExtra
 from assay.ports import (

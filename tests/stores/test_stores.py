@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from assay.backends.stores import run_branches
-from assay.backends.stores import transactions as rules
-from assay.backends.stores.connect import open_engine
 from assay.backends.stores.open import open_light_store, open_store
+from assay.backends.stores.records import run_branches
+from assay.backends.stores.records import transactions as rules
+from assay.backends.stores.sql.connect import open_engine
 from assay.backends.stores.sqlite_light import LightStore
 from assay.errors import Conflict, InvalidRequest, UsageError
 from assay.ports import (

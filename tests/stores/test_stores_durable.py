@@ -23,12 +23,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from assay.backends.stores import migrate, records, tables
-from assay.backends.stores.checkpoints import Checkpoints
-from assay.backends.stores.connect import open_engine
-from assay.backends.stores.group_commit import MAX_BYTES_ON_LOOP
-from assay.backends.stores.insertion import TOGETHER, spans
-from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.records import record_rows
+from assay.backends.stores.sql import migrate, tables
+from assay.backends.stores.sql.connect import open_engine
+from assay.backends.stores.sql.group_commit import MAX_BYTES_ON_LOOP
+from assay.backends.stores.sql.liveness import Checkpoints
+from assay.backends.stores.sql.store import SqlStore
+from assay.backends.stores.sql.tables import TOGETHER, spans
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
@@ -36,7 +37,7 @@ from support.postgres import server
 from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
-NOW = records.moment(1_800_000_000_000_000)
+NOW = record_rows.moment(1_800_000_000_000_000)
 OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))])
 STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])
 

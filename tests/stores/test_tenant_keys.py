@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import select, text
 
 from assay.auth.audit import lines, verify
-from assay.backends.ciphers.keyring import KeyRing
-from assay.backends.stores import data_keys
-from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.tables import evidence, tenant_keys
+from assay.backends.keyring import KeyRing
+from assay.backends.stores.sql import data_keys
+from assay.backends.stores.sql.store import SqlStore
+from assay.backends.stores.sql.tables import evidence, tenant_keys
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure, RunNotFinished
 from assay.fep.records.erase import KEPT, DeletionReport, TenantDeletion, survey_tenant

@@ -83,8 +83,8 @@ class Postgres:
         how = SQL("STRATEGY file_copy" if self._own else "")
         self.run(SQL("CREATE DATABASE {} {}").format(Identifier(name), how))
         if migrated:
-            from assay.backends.stores.connect import open_engine
-            from assay.backends.stores.migrate import bring_up
+            from assay.backends.stores.sql.connect import open_engine
+            from assay.backends.stores.sql.migrate import bring_up
 
             engine = open_engine(self._address(name))
             bring_up(engine, lambda point: None)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from assay.agenteval.results.report import Reason
-from assay.backends.stores.codec import EncodedMetadata
+from assay.backends.stores.records.codec import EncodedMetadata
 from assay.protocol.verification import TurnFailure, Verification
 from assay.workflow.state.effects import EffectError, Result
 from assay.workflow.state.execution_state import WorkflowRequest

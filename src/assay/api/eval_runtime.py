@@ -42,7 +42,7 @@ async def open_evals(
     `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names
     them. `policy` replaces `[safety]` of the settings.
     """
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.backends.agents.spec import AgentOverlay  # deferred import
 
     deps = app.services(settings, cache=cache)
     overlay = AgentOverlay(extra_agents, app.agents(settings, deps.providers))

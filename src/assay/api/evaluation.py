@@ -12,8 +12,7 @@ from msgspec import Struct
 from assay import app
 from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
 from assay.api.function_checks import with_functions
-from assay.backends.lazy_providers import LazyProviders
-from assay.backends.provider_config import ProviderPolicy
+from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem

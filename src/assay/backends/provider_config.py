@@ -5,14 +5,14 @@ Messages quote no value except the provider's kind, redacted: any other value ma
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from assay.backends.models.transport import OPENAI
-from assay.ports import Provider, Secret
+from assay.ports import CompletionRequest, Config, Embed, Model, Provider, Providers, Secret
 from assay.protocol.json_types import preview
 from assay.protocol.redaction import redact_text
 from assay.protocol.validation_messages import message_of, path_in
@@ -118,3 +118,36 @@ def _secret(kind: type, value: Any) -> Any:
     if kind is Secret and isinstance(value, str) and value:
         return Secret(value)
     raise ValueError("expected a key, which is a string")
+
+
+# Providers that are created at the first use: most runs call no model and need not load the clients.
+
+
+class LazyProviders:
+    def __init__(self, make: Callable[[], Providers]) -> None:
+        self._make = make
+        self._made: Providers | None = None
+
+    @property
+    def exist(self) -> bool:
+        """Whether they have been created, so that `close` has work to do."""
+        return self._made is not None
+
+    @property
+    def remote(self) -> bool:
+        return self._made is not None and self._made.remote
+
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+        return self._providers().model(provider_config, model_config)
+
+    def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
+        return self._providers().embedding(provider_config, model_config)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+    def _providers(self) -> Providers:
+        if self._made is None:
+            self._made = self._make()
+        return self._made

@@ -14,15 +14,23 @@ from assay.backends.embedders.wordllama import MODEL as WORDLLAMA
 from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
 from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
-from assay.backends.models.client import ProviderClient
-from assay.backends.models.metered import MeteredModel
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
+from assay.backends.models.provider_client import ProviderClient
 from assay.backends.models.scripted import ScriptedProvider
 from assay.backends.models.transport import load_transport
 from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy, host_of
-from assay.errors import InvalidRequest, Problem
+from assay.errors import Fault, InvalidRequest, Problem
 from assay.extras import require
-from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, Embedder, Model, Provider
+from assay.ports import (
+    RESERVED_PARAMETERS,
+    Completion,
+    CompletionRequest,
+    Config,
+    Embed,
+    Embedder,
+    Model,
+    Provider,
+)
 from assay.ports.telemetry import telemetry
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
@@ -268,3 +276,27 @@ def _check_offline(provider: str, model: str, size: int | None) -> None:
 
 def _refusal(path: str, message: str) -> InvalidRequest:
     return InvalidRequest(Problem(path, message))
+
+
+# A model that records metrics by provider: calls, durations, costs.
+
+
+class MeteredModel:
+    def __init__(self, inner: Model, provider: str) -> None:
+        self._inner, self._provider = inner, provider
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        try:
+            reply = await self._inner.complete(request)
+        except Fault as fault:
+            telemetry.add("assay_model_calls", 1, self._provider, fault.type)
+            raise
+        telemetry.add("assay_model_calls", 1, self._provider, "ok")
+        telemetry.observe("assay_model_seconds", reply.seconds, self._provider)
+        for direction, many in (("input", reply.input_tokens), ("output", reply.output_tokens)):
+            telemetry.add("assay_model_tokens", many or 0, self._provider, direction)
+        telemetry.add("assay_model_cost_usd", reply.cost_usd or 0, self._provider)
+        return reply
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 from assay import app
-from assay.backends.models.faults import address
+from assay.backends.models.provider_faults import address
 from assay.backends.provider_config import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console import echo_json, echo_rows

@@ -20,7 +20,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from assay.backends.telemetry.otel import OtelTracer
+from assay.backends.otel import OtelTracer
 from assay.ports.audit import AuditActor, acting
 from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
 from assay.serve.web import logging as logs

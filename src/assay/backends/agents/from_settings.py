@@ -10,8 +10,7 @@ import msgspec
 
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.command import CommandAgent
-from assay.backends.agents.manifest import ManifestAgent, PackAgent
-from assay.backends.agents.manifest_files import Manifest, open_manifest, read_schema
+from assay.backends.agents.manifest import Manifest, ManifestAgent, PackAgent, open_manifest, read_schema
 from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
 from assay.backends.provider_config import InvalidProviderConfig, expand

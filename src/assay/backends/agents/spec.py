@@ -2,13 +2,16 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from assay.errors import UsageError
 from assay.import_code import local_id
+from assay.ports.agents import Agent, Agents
 from assay.ports.config import AgentConfig
+from assay.protocol.agents import AgentCard
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 FILE = re.compile(r"(?!cmd:|recorded:).*\.py:[A-Za-z_][\w.]*\Z")
@@ -51,3 +54,24 @@ def parse_spec(text: str) -> AgentSpec | None:
 
 def _stem(file: str) -> str:
     return PurePath(file).stem.replace(".", "-")
+
+
+# Agents passed by the caller, in front of the configured ones.
+
+
+class AgentOverlay:
+    """Looks up the passed agents first, then `fallback`. It closes only `fallback`."""
+
+    def __init__(self, agents: Iterable[Agent], fallback: Agents) -> None:
+        self._agents = {agent.card.agent_id: agent for agent in agents}
+        self._fallback = fallback
+
+    def cards(self) -> list[AgentCard]:
+        others = [card for card in self._fallback.cards() if card.agent_id not in self._agents]
+        return [*(agent.card for agent in self._agents.values()), *others]
+
+    def get(self, agent_id: str) -> Agent | None:
+        return self._agents.get(agent_id) or self._fallback.get(agent_id)
+
+    async def close(self) -> None:
+        await self._fallback.close()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.backends.embedders.token_shares import shares, sum_known
 from assay.backends.models.cached import DiskCache, key_of
 from assay.ports import Embedder, Embeddings, Provider
 
@@ -74,3 +73,30 @@ def _split(texts: list[str], embeddings: Embeddings) -> dict[str, _CachedVector]
         text: _CachedVector(vector, embeddings.model, part, cost)
         for text, vector, part, cost in zip(texts, embeddings.vectors, tokens, costs, strict=True)
     }
+
+
+# Divides the tokens of a shared request among its texts, by their lengths. The parts add up to the total.
+
+
+def shares(total: int | None, texts: Sequence[str]) -> list[int | None]:
+    """
+    Each text's part of the tokens; unknown if the total is.
+
+        shares(10, ["abc", "a"]) == [6, 4]
+    """
+    if total is None:
+        return [None] * len(texts)
+    whole = sum(len(text) + 1 for text in texts)
+    parts: list[int | None] = []
+    length = given = 0
+    for text in texts:
+        length += len(text) + 1
+        parts.append(total * length // whole - given)
+        given = total * length // whole
+    return parts
+
+
+def sum_known(parts: Sequence[float | None]) -> float | None:
+    """The sum; None if any part is unknown."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

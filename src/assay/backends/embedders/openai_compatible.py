@@ -7,10 +7,10 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from assay.backends.embedders.token_shares import shares, sum_known
-from assay.backends.models.client import ProviderClient, ProviderResponse
+from assay.backends.embedders.cached import shares, sum_known
 from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
+from assay.backends.models.provider_client import ProviderClient, ProviderResponse
 from assay.backends.models.transport import to_json
 from assay.errors import Fault, ForeignFault
 from assay.ports import Embeddings

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from assay.backends.stores import lease_rules
-from assay.backends.stores import transactions as rules
-from assay.backends.stores.notifier import RunNotifier, RunPosition
+from assay.backends.stores.records import lease_rules
+from assay.backends.stores.records import transactions as rules
+from assay.backends.stores.records.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
 from assay.errors.storage import open_runs_refusal
 from assay.ports import (

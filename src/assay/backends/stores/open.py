@@ -23,7 +23,7 @@ async def _open_memory(address: str, options: OpenOptions) -> Store:
 
 async def _open_sql(address: str, options: OpenOptions) -> Store:
     try:
-        from assay.backends.stores.sql import SqlStore  # 0.3 s that a plain evaluation does not need
+        from assay.backends.stores.sql.store import SqlStore  # 0.3 s that a plain evaluation does not need
 
         return await SqlStore.open(address, **options._asdict())
     except ModuleNotFoundError as error:

@@ -17,19 +17,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.backends.stores import run_branches
-from assay.backends.stores import transactions as rules
-from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.failpoints import VARIABLE as FAILPOINT
-from assay.backends.stores.failpoints import from_environment
-from assay.backends.stores.metrics import count_commit
-from assay.backends.stores.notifier import RunNotifier, RunPosition
-from assay.backends.stores.records import moment, read_document, read_run, sealed_blob, stamp
-from assay.backends.stores.row_values import COUNTS
-from assay.backends.stores.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
-from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks, portions
-from assay.backends.stores.sqlite_schema import create_schema, make_private
-from assay.backends.stores.sqlite_writer import LightWriter
+from assay.backends.stores.records import run_branches
+from assay.backends.stores.records import transactions as rules
+from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.records.failpoints import VARIABLE as FAILPOINT
+from assay.backends.stores.records.failpoints import from_environment
+from assay.backends.stores.records.notifier import RunNotifier, RunPosition
+from assay.backends.stores.records.record_rows import (
+    COUNTS,
+    moment,
+    read_document,
+    read_run,
+    sealed_blob,
+    stamp,
+)
+from assay.backends.stores.records.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
+from assay.backends.stores.records.sqlite_statements import create_schema, make_private
+from assay.backends.stores.records.transactions import count_commit
+from assay.backends.stores.sqlite_writer import LightWriter, fetch, find_document, find_runs, marks, portions
 from assay.backends.stores.whole_store import WholeStoreMethods
 from assay.ports import (
     CLOSED,

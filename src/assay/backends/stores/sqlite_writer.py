@@ -1,21 +1,20 @@
-# ruff: noqa: S608  # the parts of statements are constants here; values are parameters
 """
 Writes one transaction at a time to SQLite, by Python's `sqlite3`. `transactions.py` has the rules, as for every store.
 """
 
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
-from assay.backends.stores import lease_rules
-from assay.backends.stores import sqlite_statements as statements
-from assay.backends.stores import transactions as rules
-from assay.backends.stores.codec import RecordCodec
-from assay.backends.stores.failpoints import Reach
-from assay.backends.stores.records import read_run
-from assay.backends.stores.row_values import (
+from assay.backends.stores.records import lease_rules
+from assay.backends.stores.records import sqlite_statements as statements
+from assay.backends.stores.records import transactions as rules
+from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.records.failpoints import Reach
+from assay.backends.stores.records.record_rows import (
     Row,
     block_row,
     document_values,
@@ -24,14 +23,60 @@ from assay.backends.stores.row_values import (
     line_row,
     name_columns,
     piece_row,
+    read_document,
+    read_run,
     run_changes,
     run_row,
 )
-from assay.backends.stores.schema import OPEN_RUNS
-from assay.backends.stores.sqlite_rows import fetch, find_document, find_runs, marks
+from assay.backends.stores.records.schema import OPEN_RUNS
 from assay.errors import Conflict
 from assay.ports import ACTIVE, Clock, Document, RequireCount, Run, RunStatus, Transaction
 from assay.ports.audit import START, AuditEntry, LaneHead, next_head, next_record
+
+# Rows of SQLite by Python's `sqlite3`, for the light store. It needs no SQLAlchemy.
+
+# ruff: noqa: S608  # the parts of statements are constants here; values are parameters
+
+
+_MOST = 500  # names in one statement
+
+
+def fetch(connection: sqlite3.Connection, statement: str, parameters: Any) -> list[Any]:
+    with closing(connection.execute(statement, parameters)) as cursor:
+        names = [column[0] for column in cursor.description]
+        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor]
+
+
+def find_runs(connection: sqlite3.Connection, codec: RecordCodec, ids: Sequence[str]) -> list[Run]:
+    rows = [
+        row
+        for some in portions(ids)
+        for row in fetch(
+            connection, f"SELECT * FROM runs WHERE id IN ({marks(some)}) ORDER BY id", tuple(some)
+        )
+    ]
+    return [read_run(row, codec) for row in rows]
+
+
+def find_document(
+    connection: sqlite3.Connection, codec: RecordCodec, tenant: str, kind: str, key: str
+) -> Document | None:
+    rows = fetch(
+        connection, "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND key = ?", (tenant, kind, key)
+    )
+    return read_document(rows[0], codec) if rows else None
+
+
+def portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[at : at + _MOST] for at in range(0, len(names), _MOST))
+
+
+def marks(names: Any) -> str:
+    return ", ".join("?" * len(names))
+
+
+# ruff: noqa: S608  # the parts of statements are constants here; values are parameters
+
 
 Lanes = dict[str, tuple[LaneHead, datetime]]  # by tenant, with the time of the last line
 _AUDIT_HEAD = """

@@ -2,16 +2,32 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.backends.tools.python import PythonTool
-from assay.backends.tools.tool import Tool
 from assay.errors import UsageError
 from assay.extras import require
 from assay.ports.agents import ToolFailure
 from assay.ports.config import McpServer, ToolConfig
 from assay.protocol.agents import ToolSpec
+
+# The interface of a live tool.
+
+
+class Tool(Protocol):
+    """One live tool. Every failure is a ToolFailure."""
+
+    @property
+    def static_spec(self) -> ToolSpec:
+        """The spec that is known without a connection."""
+        ...
+
+    async def spec(self) -> ToolSpec:
+        """The complete spec; a ForeignFault if the tool is unreachable."""
+        ...
+
+    async def call(self, arguments: dict[str, Any]) -> Any: ...
 
 
 class ConfiguredTools:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.backends.stores.codec import EncodedBlob, RecordCodec
+from assay.backends.stores.records.codec import EncodedBlob, RecordCodec
 from assay.errors import BudgetExceeded, Conflict, EnvironmentFailure, Refusal, RunTimeout
 
 _LIMITS = (BudgetExceeded, RunTimeout)  # limits of the run, which every worker would meet

@@ -1,1 +1,0 @@
-"""Encryption at rest: `keyring`, with the keys of `ASSAY_EVIDENCE_KEY`."""

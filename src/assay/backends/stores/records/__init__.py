@@ -1,0 +1,1 @@
+"""Rows and statements that need no SQLAlchemy."""

@@ -1,1 +1,0 @@
-"""Exporters of trace spans: `otel`, to an OTLP collector."""

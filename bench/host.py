@@ -20,8 +20,8 @@ from assay import host as composition
 from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
 from assay.concurrency import event_loop as loops
+from assay.serve.application import http_app
 from assay.serve.grpc.server import RpcServer as GrpcServer
-from assay.serve.http import http_app
 from assay.serve.web.server import server
 from assay.settings import Settings
 

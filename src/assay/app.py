@@ -169,8 +169,8 @@ def build_workflows(
     type of the service is not named here, so that the package loads only when it is used.
     """
     from assay.backends.agents.spec import AgentOverlay  # deferred import
-    from assay.seams.routes import SAMPLE_AGENTS  # deferred import
-    from assay.seams.workflows import samples  # deferred import
+    from assay.seams.actions import SAMPLE_AGENTS  # deferred import
+    from assay.seams.sample_workflows import samples  # deferred import
     from assay.workflow.activities import ActivityRunner  # deferred import
     from assay.workflow.critics import Critics  # deferred import
     from assay.workflow.kind import WorkflowKind  # deferred import
@@ -200,7 +200,7 @@ def execution_environment(settings: Settings) -> "ExecutionEnvironment":
     The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay
     readable.
     """
-    from assay.seams.mock_agent import SEAM_NODES  # deferred import
+    from assay.seams.sample_workflows import SEAM_NODES  # deferred import
     from assay.workflow.interpreter import ExecutionEnvironment  # deferred import
     from assay.workflow.nodes import NODES  # deferred import
     from assay.workflow.state.execution_state import ExecutionLimits  # deferred import

@@ -127,7 +127,7 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     if not (routes_enabled() or fixtures_enabled()):
         return agents
     from assay.backends.agents.spec import AgentOverlay  # deferred import
-    from assay.seams.evals import SAMPLES  # deferred import
+    from assay.seams.sample_agents import SAMPLES  # deferred import
 
     return AgentOverlay(SAMPLES, agents)
 

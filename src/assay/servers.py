@@ -15,8 +15,8 @@ from assay.serve.web.worker_group import WorkerMember
 from assay.settings import Settings, routes_enabled
 
 PRELOADED = (  # of the extras `serve` and `store`; none starts a thread when it is loaded
-    "assay.serve.http",
-    "assay.serve.openwop.build",
+    "assay.serve.application",
+    "assay.serve.openwop.build_host",
     "assay.serve.web.server",
     "assay.backends.stores.sql.store",
 )
@@ -60,9 +60,9 @@ def http_server(
 ) -> HttpServer:
     """The HTTP server with the routes of FEP and OpenWOP. `member`: this process is one of several workers."""
     try:
-        from assay.serve.http import ROUTES, http_app  # deferred import: the extra `serve`
-        from assay.serve.openwop.build import build_host  # deferred import
-        from assay.serve.seams.routes import SEAMS  # deferred import
+        from assay.seams.routes import SEAMS  # deferred import
+        from assay.serve.application import ROUTES, http_app  # deferred import: the extra `serve`
+        from assay.serve.openwop.build_host import build_host  # deferred import
         from assay.serve.web.server import server  # deferred import
         from assay.workflow.supported_phases import HostInfo  # deferred import
     except ModuleNotFoundError as error:
@@ -102,4 +102,4 @@ def preload() -> None:
     """Load what every worker needs, before they are forked: they start sooner and share the memory."""
     for name in PRELOADED:
         import_module(name)
-    import_module("assay.serve.http").http_schemas()
+    import_module("assay.serve.application").http_schemas()

@@ -26,7 +26,7 @@ from assay.ports.audit import AuditPayload
 from assay.protocol.annotations import AnnotationCreate
 from assay.runs.annotations import annotate, annotations
 from assay.runs.copy import everything, replay
-from assay.serve.http import ROUTES
+from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import built, files_of, reader, sent
 from support.rest_client import Server, request_of, slow, sqlite

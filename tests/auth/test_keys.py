@@ -35,7 +35,7 @@ from assay.backends.stores.memory import MemoryStore
 from assay.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from assay.ports import DeleteDocument, Document, Principal, Transaction
 from assay.promotion.transitions import DEPLOY_SCOPES
-from assay.serve.http import ROUTES
+from assay.serve.application import ROUTES
 from support.spec_files import SHARED, needs_shared
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 
 from assay.cli import report as report_module
 from assay.serve.overview.report_data import MAX_TEXT, cut_texts
-from assay.serve.page.files import page_folder
+from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries
 
 CHECKS = [

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from assay.serve.page import files
+from assay.serve.page import built_files
 from support.rest_client import Server, sqlite
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/#(/\S*)\?code=(assay_code_[\w-]{43})")
@@ -43,7 +43,7 @@ def identity(server, key):
 
 @pytest.fixture
 def page():
-    if not (files.page_folder() / files.INDEX).is_file():
+    if not (built_files.page_folder() / built_files.INDEX).is_file():
         pytest.skip("the page is not built: make web")
 
 

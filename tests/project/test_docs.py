@@ -43,9 +43,9 @@ from assay.ports.config import (
     ToolConfig,
     VerifierLoopConfig,
 )
-from assay.protocol.event_types import EVENTS
 from assay.protocol.schemas import NOUNS
-from assay.serve.http import ROUTES
+from assay.serve.application import ROUTES
+from assay.serve.openwop.asyncapi import EVENTS
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS

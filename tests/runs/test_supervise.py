@@ -13,7 +13,7 @@ from assay.checks.standard.contains import Contains
 from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.telemetry import telemetry
-from assay.seams.workflows import samples
+from assay.seams.sample_workflows import samples
 from assay.workflow.state.definition import document_of, read
 from support.waiting import PATIENCE
 from support.workflows import ME, House

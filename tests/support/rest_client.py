@@ -35,12 +35,11 @@ from assay.ports import Limits, Services, SystemClock
 from assay.promotion.kind import ManagementKind
 from assay.promotion.service import InstalledVersions, PromotionService
 from assay.runs.executor import RunExecutor
+from assay.seams.actions import SAMPLE_AGENTS
 from assay.seams.deployments import INITIAL_RECORDS
-from assay.seams.mock_agent import SEAM_NODES
-from assay.seams.routes import SAMPLE_AGENTS
-from assay.seams.workflows import samples
-from assay.serve.http import ROUTES, http_app
-from assay.serve.openwop.build import build_host
+from assay.seams.sample_workflows import SEAM_NODES, samples
+from assay.serve.application import ROUTES, http_app
+from assay.serve.openwop.build_host import build_host
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.server import server

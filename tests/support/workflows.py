@@ -11,8 +11,7 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import envelope
 from assay.runs.executor import RunExecutor
-from assay.seams.mock_agent import SEAM_NODES
-from assay.seams.workflows import samples
+from assay.seams.sample_workflows import SEAM_NODES, samples
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
 from assay.workflow.interpreter import ExecutionEnvironment

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from assay.errors import InvalidRequest, NotFound
 from assay.protocol.agents import MemoryEntry
-from assay.seams import routes as seams
-from assay.seams.workflows import samples
+from assay.seams import actions as seams
+from assay.seams.sample_workflows import samples
 from assay.workflow.agent_memory import AsOf, MemoryWrite, entries_as_of, memory_puts, read_writes
 from assay.workflow.fork import fork
 from assay.workflow.interpreter import ExecutionEnvironment

@@ -10,7 +10,7 @@ from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.seams.workflows import samples
+from assay.seams.sample_workflows import samples
 from assay.workflow.state.children import attestation
 from assay.workflow.state.definition import document_of, read
 from assay.workflow.verification_report import verification_of

@@ -13,9 +13,8 @@ import pytest
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from assay.ports import Principal
 from assay.protocol.agents import InvocationResult
-from assay.protocol.event_types import EVENTS
-from assay.seams.mock_agent import SEAM_NODES
-from assay.seams.workflows import fixtures, samples
+from assay.seams.sample_workflows import SEAM_NODES, fixtures, samples
+from assay.serve.openwop.asyncapi import EVENTS
 from assay.workflow.fork import fork
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES

@@ -10,7 +10,7 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
 from assay.protocol.agent_evals import findings_text
-from assay.serve.fep.comparison_view import ComparedCases
+from assay.serve.fep.comparison import ComparedCases
 from assay.serve.overview.report_data import Report, ReportRun
 from assay.stats.number_text import score_text as number_text
 

@@ -16,9 +16,9 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Services
-from assay.serve.fep.comparison_view import MAX_RUNS
+from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.page.files import page_folder
+from assay.serve.page.built_files import page_folder
 
 TEMPLATE = "report.html"
 PLACE = b"__ASSAY_REPORT__"  # of the data in the template

@@ -20,7 +20,7 @@ from assay.concurrency import event_loop
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.ports import Principal
-from assay.serve.page.files import INDEX, page_folder
+from assay.serve.page.built_files import INDEX, page_folder
 from assay.serve.web import logging
 
 SCOPES = DEFAULT | frozenset(local_key.SCOPES)  # of the operator of this machine

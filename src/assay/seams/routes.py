@@ -1,200 +1,240 @@
 """
-What the test-only routes of the conformance suite do: verifier, loop, merge and dispatch (openwop-contract §10.4,
-§10.7). They start real runs.
-
-They need the sample workflows. The sample agents do what the task says.
+All test-only routes of the conformance suite: served only with OPENWOP_TEST_SEAM_ENABLED=true (openwop-contract §0.6).
 """
 
-from typing import Any
+import hashlib
+from collections import defaultdict
+from typing import Annotated, Any, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
-from assay.agents.handoff import task_problems
-from assay.errors import InvalidRequest, Problem
-from assay.ports import Principal, Run
-from assay.ports.agents import AgentContext
-from assay.ports.config import VerifierLoopConfig
-from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.event_record import decode_event
-from assay.protocol.json_types import is_object
+from assay.errors import InvalidRequest, NotFound, Problem
+from assay.ports import Run
+from assay.protocol.event_record import new_event_id
+from assay.protocol.events import ProviderUsage
+from assay.protocol.json_types import JSON
+from assay.protocol.runs import RunRequest
+from assay.protocol.validation_messages import message_of, path_in
 from assay.runs.intake import new_id
-from assay.seams.evals import ChannelAgent
-from assay.seams.workflows import D, samples
-from assay.workflow.service import WorkflowService
-from assay.workflow.state.definition import Workflow, document_of, read
-from assay.workflow.state.execution_state import WorkflowRequest
-from assay.workflow.state.gating import VERDICTS
-from assay.workflow.verifier_loop import workflow_of
+from assay.runs.log_reader import all_events as whole_log
+from assay.seams.actions import dispatch
+from assay.seams.deployments import DEPLOYMENT_SEAMS
+from assay.seams.sample_agents import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
+from assay.seams.workflow_routes import BASE, WORKFLOW_SEAMS
+from assay.serve.fep.request_parser import read_json
+from assay.serve.openwop.errors import CredentialLeak
+from assay.serve.openwop.evals import evals_of
+from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.openwop.workflows import workflows_of
+from assay.serve.web.body_reader import body_format, read_document
+from assay.serve.web.handler import Endpoint, Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
 
-ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
-VERIFIED = "conformance-verified"
+# Test-only routes for evals (openwop-contract §10.2, §10.3, §10.6): they read the log of real runs and start real
+# runs.
 
-
-class SampleActor:
-    """Completes every task."""
-
-    card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
-
-    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        return InvocationResult(outcome="completed", result={"done": True})
-
-    async def close(self) -> None: ...
-
-
-class SampleCritic:
-    """Gives the verdict that the task names."""
-
-    card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
-
-    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        return InvocationResult(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
-
-    async def close(self) -> None: ...
+FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
+MAX_EVENTS = 1_000  # emitted events of a tenant
 
 
-SAMPLE_AGENTS = (SampleActor(), SampleCritic(), ChannelAgent())
+class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    pass
 
 
-def verifier_workflow() -> Workflow:
-    return workflow_of(
-        VERIFIED, VerifierLoopConfig(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2)
+class EvalRun(_Body, frozen=True, kw_only=True):
+    agent_id: str = SAMPLE
+    modes: list[str] | UnsetType = UNSET
+    task_count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+
+
+class LiveInvoke(_Body, frozen=True, kw_only=True):
+    agent_id: str | UnsetType = UNSET
+    source: Literal["run-api", "workflow-node"] = "run-api"
+    return_schema_ref: Literal["conformance-strict-handoff"] | UnsetType = UNSET
+    force_invalid_result: bool = False
+    attempt_tool: str | UnsetType = UNSET
+
+
+class EmitRequest(_Body, frozen=True, kw_only=True):
+    run_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    payload: dict[str, Any]
+    correlation_id: str | UnsetType = UNSET
+    node_id: str | UnsetType = UNSET
+
+
+_eval_run = msgspec.json.Decoder(EvalRun).decode
+_live = msgspec.json.Decoder(LiveInvoke).decode
+_decode_emit = msgspec.json.Decoder(EmitRequest).decode
+_emitted_events: WeakKeyDictionary[OpenWopHost, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
+
+
+def _events_of(host: OpenWopHost) -> defaultdict[str, list[JSON]]:
+    return _emitted_events.setdefault(host, defaultdict(list))
+
+
+async def read_log(call: HttpRequest) -> Response:
+    """
+    The events of a run. An unknown run has none: the suite reads an unknown run to find out whether this route exists.
+    """
+    params = call.query(*FILTERS)
+    host = host_of(call)
+    events = [event for event in _events_of(host)[call.tenant] if event["runId"] == call.run_id]
+    try:
+        run = await run_of(call, host)
+        events += [event async for event in whole_log(host.store, run.id)]
+    except NotFound:
+        pass
+    filters = [(FILTERS[name], value) for name, value in params.items()]
+    return answer(
+        {"events": [event for event in events if all(event.get(n) == value for n, value in filters)]}
     )
 
 
-async def verify_run(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"simulateVerdict", "task"?}`: runs a verifier loop; returns its verdicts without content."""
-    if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
-        raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
-    task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
-    run = await _ran(workflows, principal, verifier_workflow(), {"task": task})
-    found = await workflows.report(run.id, principal.tenant)
-    status = "escalated" if run.status.startswith("waiting") else run.status
-    events = [
-        {"type": "agent.verified", "agentId": one.agent_id, "target": one.target, "verdict": one.verdict}
-        for one in found.verdicts
-    ]
-    return {
-        "runId": run.id,
-        "status": status,
-        "committed": found.committed,
-        "outcome": "completed" if found.committed else "withheld",
-        "verdict": body["simulateVerdict"],
-        "events": events,
+async def reset(call: HttpRequest) -> Response:
+    """Delete the emitted events; runs stay."""
+    call.query()
+    await read_document(call)
+    _events_of(host_of(call)).pop(call.tenant, None)
+    return answer({"ok": True})
+
+
+async def emit_usage(call: HttpRequest) -> Response:
+    call.query()
+    host = host_of(call)
+    body_format(call)
+    body = await read_json(call, _decode_emit, await read_document(call))
+    if "secret:" in msgspec.json.encode(body.payload).decode():
+        raise CredentialLeak
+    try:
+        usage = msgspec.convert(body.payload, ProviderUsage)
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem(f"payload{path_in(wrong)}", message_of(wrong, ProviderUsage))) from None
+    events = _events_of(host)[call.tenant]
+    if len(events) >= MAX_EVENTS:
+        raise InvalidRequest(
+            Problem("runId", f"the limit of {MAX_EVENTS} emitted events is reached; reset first")
+        )
+    event: JSON = {
+        "eventId": new_event_id(),
+        "runId": body.run_id,
+        "type": "provider.usage",
+        "payload": msgspec.to_builtins(usage),
+        "timestamp": call.server.clock.now().isoformat().replace("+00:00", "Z"),
+        "sequence": sum(event["runId"] == body.run_id for event in events),
     }
+    event |= {} if body.correlation_id is UNSET else {"causationId": body.correlation_id}
+    event |= {} if body.node_id is UNSET else {"nodeId": body.node_id}
+    events.append(event)
+    return answer({"ok": True, "eventId": event["eventId"]})
 
 
-async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """
-    `{"turns", "suspendAtTurn"?, "resume"?}`: runs a plan of that many turns; one of them waits for a person (CP-1).
-    """
-    turns, held = _read_integer(body, "turns"), _read_integer(body, "suspendAtTurn", optional=True)
-    noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
-    plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
-    shown = document_of(samples()["conformance-dispatch-loop"])
-    shown["nodes"][0]["config"] = {"mockDispatchPlan": plan} | ({"mockHoldAtTurn": held} if held else {})
-    shown["nodes"][1]["config"] = D
-    run = await _ran(workflows, principal, read(shown | {"id": "conformance-agent-loop"}), {})
-    waited = run.status == "waiting-approval"
-    if waited and body.get("resume"):
-        may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
-        await workflows.respond(may, run.id, "orchestrator", {"action": "accept"})
-        run = await workflows.wait(run.id)
-    decided = await _payloads(workflows, run, "runOrchestrator.decided")
-    answer: dict[str, Any] = {
-        "runId": run.id,
-        "decisions": [{"iteration": one["iteration"]} for one in decided],
-    }
-    return answer | ({"resumedIteration": held} if waited and body.get("resume") else {})
-
-
-async def attest(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """
-    `{"childOutputs", "outputAttestation", "approvalAction"?}`: runs a child with those outputs; they are merged if that
-    is allowed.
-    """
-    outputs = body.get("childOutputs") if is_object(body) else None
-    if not is_object(outputs):
-        raise InvalidRequest(Problem("childOutputs", "expected an object"))
-    shown = document_of(samples()["conformance-subworkflow-parent"])
-    shown["nodes"][1]["config"] = {
-        "workflowId": "conformance-dispatch-input-mapping-child",
-        "inputMapping": {name: f"given {name}" for name in outputs},
-        "outputMapping": {name: name for name in outputs},
-        "outputAttestation": body.get("outputAttestation") or {},
-    }
-    given = {f"given {name}": value for name, value in outputs.items()}
-    run = await _ran(workflows, principal, read(shown | {"id": "conformance-attest"}), given)
-    action = body.get("approvalAction")
-    if run.status == "waiting-approval" and action is not None:
-        may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
-        await workflows.respond(may, run.id, "subwf-call", {"action": action})
-        run = await workflows.wait(run.id)
-    variables = (await workflows.snapshot(run))["variables"]
-    merged = {name: variables[name] for name in outputs if name in variables}
-    chain = await _payloads(workflows, run, "core.workflowChain.event")
-    harvested = next((one for one in chain if one["phase"] == "output.harvested"), None) or {}
-    answer: dict[str, Any] = {
-        "runId": run.id,
-        "attestation": harvested.get("attestation"),
-        "harvestedEvent": harvested,
-        "merged": bool(merged) or not outputs,
-    }
-    return answer | ({"mergedValues": merged} if merged else {})
-
-
-async def dispatch(
-    workflows: WorkflowService, principal: Principal, card: AgentCard, body: Any
-) -> dict[str, Any]:
-    """
-    `{"task", "validateHandoff"?, "availableTools"?}`: calls that agent once and returns its events. Its own allow-list
-    says which tools it has.
-    """
-    if not is_object(body) or "task" not in body:
-        raise InvalidRequest(Problem("task", "expected a task"))
-    if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):
-        raise InvalidRequest(found)
-    shown = document_of(samples()["conformance-agent-identity"])
-    shown["nodes"][0].update(
+async def eval_run(call: HttpRequest) -> Response:
+    """Run an eval to its end, then answer."""
+    call.query()
+    body_format(call)
+    body = await read_json(call, _eval_run, await read_document(call) or b"{}")
+    modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
+    run = await _wait_for_run(call, sample_suite(body.task_count), body.agent_id, modes)
+    header = run.metadata
+    return answer(
         {
-            "typeId": "assay.agent",
-            "agent": {"agentId": card.agent_id},
-            "config": {"summary": True},
+            "runId": run.id,
+            "suiteId": header["suiteId"],
+            "suiteVersion": header["suiteVersion"],
+            "taskCount": header["total"],
+            "passed": header.get("passed", False),
+            "aggregateScore": header.get("aggregateScore"),
         }
     )
-    workflow = read(shown | {"id": "conformance-agent-dispatch"})
-    run = await _ran(workflows, principal, workflow, {"task": body["task"]})
-    events = await workflows.store.events(run.id, limit=10_000)
-    told = [
-        {"type": event.type, **msgspec.json.decode(decode_event(event.data).payload)}
-        for event in events
-        if event.type.startswith("agent.")
-    ]
-    return {
-        "runId": run.id,
-        "status": "completed" if run.status == "completed" else "escalated",
-        "events": told,
-    }
 
 
-async def _ran(
-    workflows: WorkflowService, principal: Principal, workflow: Workflow, inputs: dict[str, Any]
-) -> Run:
-    owner = {"tenant": principal.tenant, "principal": principal.id}
-    run = await workflows.submit(
-        WorkflowRequest(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_id("run-")
+async def live_invoke(call: HttpRequest) -> Response:
+    """One agent invocation, as the only task of an eval or the only node of a workflow."""
+    call.query()
+    body_format(call)
+    body = await read_json(call, _live, await read_document(call) or b"{}")
+    agent = body.agent_id
+    if agent is UNSET:
+        agent = STRICT if body.return_schema_ref == STRICT_SCHEMA else SAMPLE
+    result: Any = {"answer": 7} if body.force_invalid_result else {"answer": "seven"}
+    attempt = None if body.attempt_tool is UNSET else body.attempt_tool
+    mark = hashlib.sha256(msgspec.json.encode([result, attempt])).hexdigest()[:16]
+    suite = invocation_suite(f"invoke-{mark}", result, attempt)
+    if body.source == "workflow-node":
+        return await _as_a_node(call, agent, suite["tasks"][0]["input"])
+    run = await _wait_for_run(call, suite, agent, {})
+    ends: JSON = {}
+    async for event in whole_log(host_of(call).store, run.id):
+        if event["type"] == "agent.invocation.completed":
+            ends = {name: event["payload"][name] for name in ("invocationId", "outcome")}
+    return answer({"runId": run.id, **ends})
+
+
+async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
+    host = host_of(call)
+    workflows = workflows_of(host).workflows
+    card = next((card for card in host.cards() if card.agent_id == agent), None)
+    if card is None:
+        raise InvalidRequest(Problem("agentId", f"there is no agent {agent[:256]!r} here"))
+    result = await dispatch(workflows, call.principal, card, {"task": task})
+    (last,) = (event for event in result["events"] if event["type"] == "agent.invocation.completed")
+    return answer({"runId": result["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
+
+
+async def _wait_for_run(call: HttpRequest, suite: JSON, agent: str, configurable: JSON) -> Run:
+    """Create a run as POST /v1/runs does, and wait for its end."""
+    host = host_of(call)
+    evals = evals_of(host)
+    entry, _ = await host.suites.put(call.tenant, suite)
+    request = RunRequest(
+        mode="eval",
+        eval_suite_ref=f"{entry.suite_id}@{entry.version}",
+        agent_id=agent,
+        configurable=configurable or UNSET,
     )
-    return await workflows.wait(run.id)
+    with call.server.admission.reserve_run(call.tenant):
+        executor = call.server.executor
+        opened = await evals.open(request, call.principal, executor.executor_id, [], run=new_id("run-"))
+        executor.start(opened)
+    return await call.until_disconnect(executor.wait(opened.id))
 
 
-async def _payloads(workflows: WorkflowService, run: Run, type: str) -> list[dict[str, Any]]:
-    events = await workflows.store.events(run.id, limit=10_000)
-    return [msgspec.json.decode(decode_event(event.data).payload) for event in events if event.type == type]
+def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> RouteSpec:
+    return RouteSpec(
+        method=method,
+        path=BASE + path,
+        endpoint=endpoint,
+        scope=scope,
+        id=id,
+        summary="For the conformance suite",
+        responses={200: ResponseSpec("The outcome.")},
+        errors=(400, 404, 413, 415),
+        parameters=tuple(
+            Parameter(name, {"type": "string"}, "Only events with this value.") for name in filters
+        ),
+    )
 
 
-def _read_integer(body: Any, name: str, *, optional: bool = False) -> int:
-    value = body.get(name) if is_object(body) else None
-    if optional and value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 100:
-        raise InvalidRequest(Problem(name, "expected a whole number from 1 to 100"))
-    return value
+EVAL_SEAMS = [
+    _route("GET", "/test/runs/{run_id}/events", "sampleEvents", read_log, "runs:read", *FILTERS),
+    _route("POST", "/test/reset", "sampleReset", reset, ""),
+    _route("POST", "/test/emit-provider-usage", "sampleEmitUsage", emit_usage, "runs:create"),
+    _route("POST", "/agents/eval-run", "sampleEvalRun", eval_run, "runs:create"),
+    _route("POST", "/agents/live-invoke", "sampleLiveInvoke", live_invoke, "runs:create"),
+]
+
+
+SEAMS: list[RouteSpec] = [*WORKFLOW_SEAMS, *EVAL_SEAMS, *DEPLOYMENT_SEAMS]
+
+
+def under(prefix: str) -> list[RouteSpec]:
+    """
+    The same routes under another prefix: a later major version of the suite has them elsewhere (openwop-contract §0.1).
+    """
+    return [
+        msgspec.structs.replace(route, path=prefix + route.path.removeprefix(BASE), id=f"{route.id}Again")
+        for route in SEAMS
+    ]

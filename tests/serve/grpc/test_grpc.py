@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 import assay
 from assay import errors
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.errors import STATUS
+from assay.serve.grpc.call import STATUS
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table

@@ -13,11 +13,11 @@ from msgspec import json as wire
 from assay.checks import STANDARD
 from assay.errors import InvalidRequest
 from assay.ports import Limits, Services
-from assay.serve.fep.plan_cache import PlanCache
+from assay.serve.fep.server_state import PlanCache
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.encode import length_delimited
-from assay.serve.grpc.codec.results import moment
+from assay.serve.grpc.codec.result_codec import moment
 from assay.serve.grpc.request import decode_message
 from support.grpc_client import message_of
 from test_grpc_equal import OBJECTS, VALUES, WORDS

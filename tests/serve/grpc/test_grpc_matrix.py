@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from grpc import StatusCode
 
+from assay.serve.application import ROUTES
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.methods import METHODS
-from assay.serve.http import ROUTES
+from assay.serve.grpc.server import METHODS
 from support.grpc_client import Both, connected, message_of, refused
 from support.rest_client import request_of, slow, sqlite
 

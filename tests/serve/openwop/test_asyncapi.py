@@ -11,10 +11,9 @@ import pytest
 from msgspec import inspect
 
 import assay
-from assay.protocol.event_types import EVENTS
 from assay.protocol.events import Payload
-from assay.runs.stream_modes import is_update
-from assay.serve.openwop.asyncapi import document
+from assay.serve.openwop.asyncapi import EVENTS, document
+from assay.serve.openwop.events_feed import is_update
 from support.evals import golden, rubric
 from support.openwop_client import begun, followed, log_of, suite
 from support.rest_client import Server, events_of, request_of, sqlite

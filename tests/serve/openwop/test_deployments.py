@@ -18,10 +18,10 @@ from assay.promotion.audit_lines import DeploymentVerifier
 from assay.promotion.management import decide
 from assay.promotion.records import KIND, AgentRecords, VersionRecord, decode, encode
 from assay.protocol.deployments import TransitionRequest
-from assay.seams.evals import SAMPLES, ChannelAgent
-from assay.serve.http import ROUTES
+from assay.seams.routes import SEAMS
+from assay.seams.sample_agents import SAMPLES, ChannelAgent
+from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.seams.routes import SEAMS
 from support import postgres
 from support.evals import golden
 from support.openwop_client import begun, done, log_of, suite, types_of

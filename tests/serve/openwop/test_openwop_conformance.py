@@ -10,10 +10,10 @@ import re
 import jsonschema_rs
 import pytest
 
-from assay.seams.evals import SAMPLES
-from assay.serve.http import ROUTES
+from assay.seams.routes import SEAMS, under
+from assay.seams.sample_agents import SAMPLES
+from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.seams.routes import SEAMS, under
 from support.evals import golden
 from support.openwop_client import asked, begun, done, ended, followed, log_of, shelved, suite
 from support.rest_client import Server, sqlite

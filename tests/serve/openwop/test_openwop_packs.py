@@ -10,7 +10,7 @@ from assay.auth.keys import DEFAULT, DEPLOY
 from assay.packs.archive import integrity_of, write_tarball
 from assay.ports import Limits
 from assay.ports.config import PackKeyConfig
-from assay.seams.workflows import samples
+from assay.seams.sample_workflows import samples
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.workflow.state.definition import document_of, read
 from support.openwop_client import asked, ended

@@ -19,7 +19,7 @@ from assay.protocol.redaction import redact_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.diff import diff, state_diff
 from assay.runs.log_reader import all_events
-from assay.runs.stream_modes import buffer_of, carries, modes_of
+from assay.serve.openwop.events_feed import buffer_of, carries, modes_of
 from support.spec_files import fits
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

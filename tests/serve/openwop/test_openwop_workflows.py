@@ -11,9 +11,9 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.seams.workflows import fixtures
-from assay.serve.http import ROUTES
-from assay.serve.seams.routes import SEAMS
+from assay.seams.routes import SEAMS
+from assay.seams.sample_workflows import fixtures
+from assay.serve.application import ROUTES
 from assay.workflow.state.children import attestation
 from support.evals import Doing
 from support.rest_client import Server

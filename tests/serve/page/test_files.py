@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from assay.serve.page import files
+from assay.serve.page import built_files
 from support.rest_client import Server, sqlite
 
-BUILT = files.DIST
+BUILT = built_files.DIST
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory, folder):
-    before, files.DIST = files.DIST, folder
+    before, built_files.DIST = built_files.DIST, folder
     try:
         with Server(sqlite(tmp_path_factory.mktemp("files"))) as host:
             yield host
     finally:
-        files.DIST = before
+        built_files.DIST = before
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/docs"])
@@ -103,8 +103,8 @@ def test_only_files_of_the_page_are_sent(host, name):
 
 @pytest.mark.parametrize("path", ["/", "/v1/docs"])
 def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path, path):
-    monkeypatch.setattr(files, "DIST", tmp_path / "nothing")
-    monkeypatch.setattr(files, "clone_folder", lambda: None)
+    monkeypatch.setattr(built_files, "DIST", tmp_path / "nothing")
+    monkeypatch.setattr(built_files, "clone_folder", lambda: None)
     with host.client(key="") as client:
         answer = client.get(path)
         assert client.get("/v1/health").status_code == 200
@@ -135,21 +135,21 @@ def test_a_page_that_is_built_after_an_install_from_a_clone_is_found(monkeypatch
     if source is not None:
         (info / "direct_url.json").write_text(json.dumps(source).replace("CLONE", quote(str(clone))))
     monkeypatch.syspath_prepend(info.parent)
-    monkeypatch.setattr(files, "clone_folder", files.clone_folder.__wrapped__)
-    monkeypatch.setattr(files, "DIST", own := tmp_path / "nothing")
-    assert files.page_folder() == own  # not built yet
-    (built / files.INDEX).write_text("<html>")
-    assert files.page_folder() == (built if found else own)
+    monkeypatch.setattr(built_files, "clone_folder", built_files.clone_folder.__wrapped__)
+    monkeypatch.setattr(built_files, "DIST", own := tmp_path / "nothing")
+    assert built_files.page_folder() == own  # not built yet
+    (built / built_files.INDEX).write_text("<html>")
+    assert built_files.page_folder() == (built if found else own)
 
 
 def test_the_page_that_is_here_loads_in_250_kb():
-    if not (BUILT / files.INDEX).is_file():
+    if not (BUILT / built_files.INDEX).is_file():
         pytest.skip("the page is not built: make web")
-    index = (BUILT / files.INDEX).read_text("utf-8")
+    index = (BUILT / built_files.INDEX).read_text("utf-8")
     loaded = [path for path in BUILT.rglob("*") if path.name in index or path.suffix == ".woff2"]
     assert any(path.suffix == ".js" for path in loaded)
     assert not any(path.name.startswith("docs-") for path in loaded)  # Swagger UI is only of /v1/docs
-    total = sum(_compressed(path) for path in [*loaded, BUILT / files.INDEX])
+    total = sum(_compressed(path) for path in [*loaded, BUILT / built_files.INDEX])
     screen = max((_compressed(path) for path in (BUILT / "assets").glob("*Screen-*.js")), default=0)
     assert total + screen < 250_000, f"{total + screen} bytes of {[path.name for path in loaded]}"
 

@@ -13,13 +13,7 @@ from assay.errors import InvalidRequest
 from assay.protocol.canonical import sorted_json
 from assay.protocol.duplicates import check_elements, elements
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.web.footprint import (
-    MAX_FACTOR,
-    SMALL,
-    Footprint,
-    footprint,
-    message_footprint,
-)
+from assay.serve.web.body_reader import MAX_FACTOR, SMALL, Footprint, footprint, message_footprint
 from assay.serve.web.limits import ServerLimits
 from support.rest_client import Server, lines_of, request_of, sqlite
 

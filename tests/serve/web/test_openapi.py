@@ -12,7 +12,7 @@ from msgspec import json as wire
 from assay import errors
 from assay.auth.keys import DEFAULT, DEPLOY
 from assay.packs.archive import Code
-from assay.serve.http import ROUTES, http_schemas
+from assay.serve.application import ROUTES, http_schemas
 from assay.serve.page.routes import FILES
 from assay.serve.web.openapi import ERRORS, HEADERS, TAGS, document
 from assay.serve.web.responses import STATUS

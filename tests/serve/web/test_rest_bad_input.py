@@ -723,7 +723,7 @@ def test_a_check_that_takes_its_whole_second_takes_nothing_of_the_event_loop(hos
 
 
 def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
-    from assay.serve.http import ROUTES
+    from assay.serve.application import ROUTES
 
     async def broken(call):
         raise ZeroDivisionError("the secret is hunter2")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from assay.auth.keys import DEFAULT
-from assay.serve.http import ROUTES
+from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import built, sent
 from support.postgres import server as postgres

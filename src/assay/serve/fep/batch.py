@@ -19,7 +19,7 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.fep.request_parser import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.fep.submit import Submission, SubmittedRun, digest_for, read, start_run
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest

@@ -9,7 +9,7 @@ from assay.checks.arguments import fields_of
 from assay.checks.checker import Checker, argument_schema
 from assay.checks.registry import Registry
 from assay.protocol.operations import CheckDescription
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, encode, log
 

@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 
+import msgspec
+from msgspec import Struct
+
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.comparison.case_reasons import CaseReasons, with_reasons
 from assay.comparison.compare import PairComparison, RunComparison, compare_runs
 from assay.comparison.metric import read_metric
+from assay.comparison.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
-from assay.comparison.stored_runs import require_comparable, result_lines
+from assay.comparison.stored_runs import require_comparable, result_lines, result_rows
 from assay.concurrency.tenant_threads import in_thread
-from assay.errors import InvalidRequest, NotFound, Problem, UsageError
+from assay.errors import Forbidden, InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.results.slices import read_dimension
 from assay.serve.fep.comparison_cache import stored_scores, use_lines
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
 
@@ -106,3 +111,115 @@ async def _explained(
         await use_lines(result_lines(evaluations, run), lambda line, to=reasons, of=run: to.add(line, of.id))
         texts.append(reasons.texts())
     return with_reasons(pair, *texts)
+
+
+# Comparisons for a page: several runs beside the first of them, their charts, and the cases that changed, in
+# pages.
+
+MAX_RUNS = 8
+MAX_VIEW_RESULTS = 250_000  # of one run
+MAX_PAGE = 200
+
+
+class ComparedCases(Struct, frozen=True, kw_only=True):
+    """One page of a list of cases. `total` is the length of the list."""
+
+    total: int
+    first: int
+    cases: tuple[ComparedCase, ...]
+
+
+async def show_comparison(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison: every run of `runs` beside the first."""
+    params = call.query("runs", "metric", "by", "margin")
+    options, margin = query_options(params), query_number(params, "margin", None)
+    fep, runs = fep_of(call), await _runs(call, params)
+
+    async def work() -> ComparisonView:
+        stored = await fep.comparisons.get(fep.evaluations, runs, options)
+        return await in_thread(lambda: stored.view(margin))
+
+    return answer(await call.until_disconnect(work()))
+
+
+async def list_compared_cases(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison/cases: one page of the cases of a pair, the worst first, with reasons."""
+    params = call.query("runs", "of", "metric", "by", "change", "slice_by", "slice", "first", "limit")
+    change = params.get("change", "changed")
+    if change not in FILTERS:
+        raise InvalidRequest(Problem("change", f"expected one of {', '.join(FILTERS)}, got {change[:40]!r}"))
+    first, limit = int(query_number(params, "first", 0.0) or 0), int(query_number(params, "limit", 50.0) or 0)
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(Problem("limit", f"expected 1 to {MAX_PAGE}, got {params['limit'][:50]}"))
+    options = query_options(params)
+    fep, runs = fep_of(call), await _runs(call, params)
+    ids = [run.id for run in runs]
+    of = params.get("of", ids[1])
+    if of not in ids[1:]:
+        raise InvalidRequest(Problem("of", f"expected one of {', '.join(ids[1:])}, got {of[:128]!r}"))
+
+    async def work() -> ComparedCases:
+        stored = await fep.comparisons.get(fep.evaluations, runs, options)
+        at = ids.index(of, 1)
+        by, slice = params.get("slice_by", ""), params.get("slice", "")
+        lists = await in_thread(lambda: stored.lists(at, by, slice))
+        return await read_cases(fep.evaluations, (runs[0], runs[at]), lists, change, first=first, limit=limit)
+
+    return answer(await call.until_disconnect(work()))
+
+
+async def read_cases(
+    evaluations: EvaluationService,
+    pair: tuple[Run, Run],
+    lists: CaseLists,
+    change: str,
+    *,
+    first: int,
+    limit: int,
+) -> ComparedCases:
+    """A part of a list of the cases of a pair, with their reasons and positions in both runs."""
+    total = await in_thread(lambda: lists.count(change))
+    numbers = list(lists.numbers(change, min(first, total), limit))
+    cases = [lists.case(number) for number in numbers]
+    explained: list[ComparedCase] = cases
+    for run, side in zip(pair, ("before", "after"), strict=True):
+        is_baseline = side == "before"
+        rows = lists.rows(numbers, baseline=is_baseline)
+        reasons = await _reasons(evaluations, run, cases, rows)
+        positions = lists.positions(numbers, run.metadata.get("trials", 1), baseline=is_baseline)
+        explained = [
+            msgspec.structs.replace(
+                case, **{f"reason_{side}": reasons.get(case.id, ""), f"position_{side}": position}
+            )
+            for case, position in zip(explained, positions, strict=True)
+        ]
+    return ComparedCases(total=total, first=first, cases=tuple(explained))
+
+
+async def _runs(call: HttpRequest, params: dict[str, str]) -> list[Run]:
+    """The runs that `runs` names, in its order."""
+    if missing_packages("compare"):
+        raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
+    ids = [id for id in params.get("runs", "").split(",") if id]
+    if not 2 <= len(ids) <= MAX_RUNS:
+        raise InvalidRequest(
+            Problem("runs", f"expected 2 to {MAX_RUNS} ids of runs, separated by commas, got {len(ids)}")
+        )
+    runs = [await comparable_run(call, id, MAX_VIEW_RESULTS) for id in ids]
+    if any(run.kind == EVAL for run in runs) and not call.principal.may("runs:read"):
+        raise Forbidden("runs:read")
+    for run in runs:
+        await call.audit_read(run)
+    return runs
+
+
+async def _reasons(
+    evaluations: EvaluationService, run: Run, cases: Sequence[ComparedCase], rows: Sequence[int]
+) -> dict[str, str]:
+    """The reasons of these cases. Those of an evaluation are read by the numbers of their rows."""
+    if not cases:
+        return {}
+    reasons = CaseReasons(case.id for case in cases)
+    lines = result_lines(evaluations, run) if run.kind == EVAL else result_rows(evaluations, run, rows)
+    await use_lines(lines, lambda line: reasons.add(line, run.id))
+    return reasons.texts()

@@ -13,13 +13,12 @@ from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
 from assay.serve.fep.request_parser import ARGUMENTS, read_json
-from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
+from assay.serve.fep.server_state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import STORE, digest_for, run_unstored, submit_body
-from assay.serve.web import pagination as pages
+from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import read_document
-from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
-from assay.serve.web.request import HttpRequest, RequestContext
+from assay.serve.web.request import HttpRequest, RequestContext, matches
 from assay.serve.web.responses import LINES, Headers, Response, answer
 
 REVALIDATE = (b"cache-control", b"private, no-cache")  # clients may cache it, and revalidate it by its ETag

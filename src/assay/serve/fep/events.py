@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from assay.errors import Refusal
 from assay.ports import CLOSED, Run
 from assay.serve.fep.events_feed import Cursor, cursor_of
-from assay.serve.fep.state import evaluation_of, fep_of
+from assay.serve.fep.server_state import evaluation_of, fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, log
 

@@ -8,8 +8,8 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.records.run_header import KIND
 from assay.ports import RunQuery, RunStatus
 from assay.protocol.operations import ListOperationsResponse
-from assay.serve.fep.state import evaluation_of, fep_of
-from assay.serve.web import pagination as pages
+from assay.serve.fep.server_state import evaluation_of, fep_of
+from assay.serve.web import responses as pages
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, answer
 

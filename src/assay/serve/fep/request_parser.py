@@ -50,7 +50,7 @@ from assay.protocol.validation_messages import (
     path_in,
     problems_in,
 )
-from assay.serve.fep.plan_cache import CachedPlan, PlanCache
+from assay.serve.fep.server_state import CachedPlan, PlanCache
 from assay.serve.web.request import HttpRequest
 
 T = TypeVar("T")

@@ -1,8 +1,16 @@
 """FEP's URLs (FEP 5.1): the server, its OpenAPI document and its tests are made of this list."""
 
+from assay.comparison.page_view import FILTERS
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
-from assay.serve.fep.comparison_routes import COMPARISONS
+from assay.serve.fep.comparison import (
+    MAX_CHANGES,
+    MAX_PAGE,
+    MAX_RUNS,
+    compare_evaluation,
+    list_compared_cases,
+    show_comparison,
+)
 from assay.serve.fep.evaluations import (
     cancel_evaluation,
     erase_evaluation,
@@ -12,21 +20,95 @@ from assay.serve.fep.evaluations import (
 )
 from assay.serve.fep.events import follow_evaluation
 from assay.serve.fep.operations import STATUSES, get_operation, list_evaluations
-from assay.serve.web.health import health, live, ready, show_openapi
-from assay.serve.web.metrics import show_metrics
-from assay.serve.web.route import (
-    ARGUMENTS,
-    MOMENT,
-    ONCE,
-    SIZE,
-    TOKEN,
-    Parameter,
-    ResponseSpec,
-    RouteSpec,
+from assay.serve.web.handler import ARGUMENTS, MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.health import health, live, ready, show_metrics, show_openapi
+
+# The URLs of comparisons.
+
+READ = "evaluations:read"
+METRIC = Parameter("metric", {"type": "string"}, "What is compared, as for `assay compare`.")
+BY = Parameter("by", {"type": "string"}, "Groupings, separated by commas: tag, check, criterion or a member.")
+MARGIN = Parameter(
+    "margin", {"type": "number", "exclusiveMinimum": 0}, "A difference below this does not matter."
+)
+RUNS = Parameter(
+    "runs",
+    {"type": "string"},
+    f"The ids of 2 to {MAX_RUNS} runs, separated by commas. The first is the baseline.",
 )
 
+COMPARISONS = [
+    RouteSpec(
+        method="GET",
+        path="/v1/evaluations/{evaluation_id}/comparison",
+        endpoint=compare_evaluation,
+        scope=READ,
+        id="compareEvaluation",
+        summary="Compare a run with a baseline, case by case, and get a verdict",
+        responses={200: ResponseSpec("The comparison.", "RunComparison")},
+        errors=(400, 404),
+        parameters=(
+            Parameter("baseline", {"type": "string"}, "The id of the run to compare with. It is required."),
+            METRIC,
+            BY,
+            MARGIN,
+            Parameter(
+                "limit",
+                {"type": "integer", "minimum": 0, "maximum": MAX_CHANGES},
+                "How many changed cases are listed. Default: 10.",
+            ),
+        ),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/comparison",
+        endpoint=show_comparison,
+        scope=READ,
+        id="getComparison",
+        summary="Compare several runs with the first: verdicts, sentences, slices and charts",
+        responses={200: ResponseSpec("The comparison.", "ComparisonView")},
+        errors=(400, 404),
+        parameters=(RUNS, METRIC, BY, MARGIN),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/comparison/cases",
+        endpoint=list_compared_cases,
+        scope=READ,
+        id="listComparedCases",
+        summary="List the cases of a comparison by their change, the worst first",
+        responses={200: ResponseSpec("One page of cases.", "ComparedCases")},
+        errors=(400, 404),
+        parameters=(
+            RUNS,
+            Parameter(
+                "of",
+                {"type": "string"},
+                "The run to compare with the baseline. Default: the second of `runs`.",
+            ),
+            METRIC,
+            BY,
+            Parameter(
+                "change",
+                {"type": "string", "enum": list(FILTERS), "default": "changed"},
+                "The cases to list, by their change. `changed` lists worse and better.",
+            ),
+            Parameter("slice_by", {"type": "string"}, "One of the names in `by`: only the cases of `slice`."),
+            Parameter("slice", {"type": "string"}, "The name of a slice."),
+            Parameter(
+                "first", {"type": "integer", "minimum": 0, "default": 0}, "The number of the first case."
+            ),
+            Parameter(
+                "limit",
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
+                "How many cases are listed.",
+            ),
+        ),
+    ),
+]
+
+
 CREATE, CANCEL = "evaluations:create", "evaluations:cancel"
-READ = "evaluations:read"
 RESULT = ResponseSpec(
     "The result of the evaluation.",
     "EvaluationRunResult",

@@ -5,7 +5,7 @@ from typing import Any
 from assay.comparison.compare import RunComparison
 from assay.comparison.page_view import ComparisonView
 from assay.protocol import evaluation, operations, results, runs
-from assay.serve.fep.comparison_view import ComparedCases
+from assay.serve.fep.comparison import ComparedCases
 from assay.serve.web.openapi import components
 
 CHECK = {"$ref": "#/components/schemas/Check"}

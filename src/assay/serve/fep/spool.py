@@ -14,11 +14,9 @@ from assay.fep.records.service import PlannedEvaluation
 from assay.inputs.context import NotAContext, read_context, too_long
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.duplicates import check_elements
-from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request_parser import REFUSED_IN_PLACE, WITHOUT_ARGUMENTS, experiment_of, read_head
-from assay.serve.fep.state import fep_of
-from assay.serve.web.body_reader import stream_body
-from assay.serve.web.footprint import Footprint
+from assay.serve.fep.server_state import CachedPlan, fep_of
+from assay.serve.web.body_reader import Footprint, stream_body
 from assay.serve.web.request import HttpRequest
 
 LONG = 256 * 1024  # bytes; a longer line counts with its decoded form

@@ -17,8 +17,8 @@ from assay.serve.fep.request_parser import (
     read_request,
     resolved_arguments_flag,
 )
+from assay.serve.fep.server_state import fep_of
 from assay.serve.fep.spool import SpooledRequest, read_lines
-from assay.serve.fep.state import fep_of
 from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext

@@ -12,12 +12,12 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.planning.request import RequestContexts, pairing_problems
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.serve.fep.plan_cache import CachedPlan, PlanCache
 from assay.serve.fep.request_parser import ParsedRequest, experiment_of, parse_parts, read_contexts
+from assay.serve.fep.server_state import CachedPlan, PlanCache
 from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.contexts import Contexts
 from assay.serve.grpc.codec.decode import Span
-from assay.serve.grpc.codec.results import EncodedContext
+from assay.serve.grpc.codec.result_codec import EncodedContext
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest

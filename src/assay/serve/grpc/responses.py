@@ -14,13 +14,12 @@ from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.fep.submit import InlineResult
 from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.call import RpcContext, fep_error
 from assay.serve.grpc.codec import encode as packed
-from assay.serve.grpc.codec.results import STATUS, ResultEncoder
-from assay.serve.grpc.context import RpcContext
-from assay.serve.grpc.errors import fep_error
+from assay.serve.grpc.codec.result_codec import STATUS, ResultEncoder
 from assay.serve.grpc.request import DecodedRequest
 
 MARGIN = 1_024  # bytes for the message around a result

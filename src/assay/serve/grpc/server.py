@@ -12,15 +12,42 @@ from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure, Unavailable
-from assay.serve.grpc.handler import Method, RpcHandler
-from assay.serve.grpc.methods import METHODS
-from assay.serve.grpc.public_services import MAX_STREAMS, BoundedPublicServices
-from assay.serve.grpc.receive import MessageReceiver
-from assay.serve.grpc.reflection import enable_reflection
+from assay.serve.fep.routes import CANCEL, CREATE, READ
+from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.handler import MessageReceiver, Method, RpcHandler
+from assay.serve.grpc.public_services import MAX_STREAMS, BoundedPublicServices, enable_reflection
+from assay.serve.grpc.services import (
+    cancel_operation,
+    get_evaluation,
+    get_operation,
+    health_check,
+    list_operations,
+    run_batch,
+    run_evaluation,
+    start_evaluation,
+    stream_evaluation,
+)
 from assay.serve.web.health import check_ready
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import ServerState
 from assay.serve.web.tls import Tls
+
+# Every RPC with its scope: the server and its tests are made of this list.
+
+NOW, LATER = "fep.v1.EvaluationService", "fep.v1.AsyncEvaluationService"
+
+METHODS = [
+    Method(service=NOW, name="RunEvaluation", request=fep.EvaluationRequest, raw=True, scope=CREATE, answer=run_evaluation),
+    Method(service=NOW, name="GetEvaluation", request=fep.GetEvaluationRequest, scope=READ, answer=get_evaluation),
+    Method(service=NOW, name="HealthCheck", request=fep.HealthCheckRequest, scope=None, answer=health_check),
+    Method(service=NOW, name="StreamEvaluation", request=fep.EvaluationRequest, raw=True, scope=CREATE, stream=stream_evaluation),
+    Method(service=NOW, name="RunBatch", request=fep.BatchEvaluationRequest, scope=CREATE, answer=run_batch),
+    Method(service=LATER, name="StartEvaluation", request=fep.EvaluationRequest, raw=True, scope=CREATE, answer=start_evaluation),
+    Method(service=LATER, name="GetOperation", request=fep.GetOperationRequest, scope=READ, answer=get_operation),
+    Method(service=LATER, name="ListOperations", request=fep.ListOperationsRequest, scope=READ, answer=list_operations),
+    Method(service=LATER, name="CancelOperation", request=fep.CancelOperationRequest, scope=CANCEL, answer=cancel_operation),
+]  # fmt: skip
+
 
 GRACE = 15.0  # seconds for open calls to end, once the server stops
 HEALTH_SECONDS = 2.0  # between two questions to the store, for gRPC's health service

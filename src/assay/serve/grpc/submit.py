@@ -8,10 +8,10 @@ from google.protobuf.message import Message
 
 from assay.concurrency.tenant_threads import LARGE, in_place, in_thread
 from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, resolved_arguments_flag
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.fep.submit import Submission, SubmittedRun, start_run
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.context import RpcContext
+from assay.serve.grpc.call import RpcContext
 from assay.serve.grpc.request import DecodedRequest, decode_message
 from assay.serve.web.idempotency import IdempotentRequest
 

@@ -21,10 +21,10 @@ from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import body_format, read_document
+from assay.serve.web.handler import ONCE, ResponseSpec, RouteSpec
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import STATUS, Headers, Response, answer
-from assay.serve.web.route import ONCE, ResponseSpec, RouteSpec
 
 CAPABILITY = "agents.deployment"
 STATUS[EvalGateUnmet] = 403

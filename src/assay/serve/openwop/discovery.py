@@ -9,10 +9,8 @@ import hashlib
 from typing import Any
 
 from assay.protocol.annotations import SIGNALS
-from assay.serve.openwop.capabilities import Capabilities
-from assay.serve.openwop.host import host_of
-from assay.serve.web.etag import matches
-from assay.serve.web.request import HttpRequest
+from assay.serve.openwop.host import Capabilities, host_of
+from assay.serve.web.request import HttpRequest, matches
 from assay.serve.web.responses import Response, encode
 
 CACHE = (b"cache-control", b"public, max-age=300")

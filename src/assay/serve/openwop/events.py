@@ -13,9 +13,17 @@ from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
 from assay.runs.log_reader import read_page
-from assay.runs.stream_modes import MODES, SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
 from assay.serve.openwop.errors import UnsupportedMode
-from assay.serve.openwop.events_feed import Frame
+from assay.serve.openwop.events_feed import (
+    MODES,
+    SUSPENDING,
+    TERMINAL,
+    Frame,
+    buffer_of,
+    carries,
+    is_update,
+    modes_of,
+)
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, log

@@ -5,7 +5,7 @@ The OpenWOP host: the kinds of run it offers, their event feeds, and the snapsho
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from assay.agenteval.suites.suite_store import SuiteStore
 from assay.concurrency.tenant_threads import in_thread
@@ -16,10 +16,39 @@ from assay.ports.agents import PackAgents
 from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
-from assay.serve.openwop.capabilities import Capabilities
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.events_feed import RunFeeds
 from assay.serve.web.request import NAME, HttpRequest
+
+# The capabilities that a host advertises over OpenWOP (openwop-contract §1.1).
+
+
+class EvalCapability(Struct, frozen=True, kw_only=True):
+    modes: tuple[str, ...]
+    max_tasks: int
+    max_cost_usd: float | None = None
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """The capabilities that are enabled and work; None and false are left out of the document."""
+
+    version: str
+    max_body_bytes: int
+    max_run_ms: int
+    evals: EvalCapability | None = None
+    agents: bool = False  # the inventory, which is that of the tenant (openwop-contract §7.7)
+    live: tuple[str, ...] = ()  # how agents can be invoked (RFC 0077)
+    deployment: dict[str, Any] | None = None  # states, channels
+    feedback: bool = False
+    replay: tuple[str, ...] = ()
+    usage: bool = False
+    fixtures: tuple[str, ...] = ()
+    agents_more: dict[str, Any] = {}  # orchestrator, dispatch, dispatchMapping, subRunAttestation
+    execution_model: dict[str, Any] | None = None
+    limits: dict[str, int] = {}  # maxNodeExecutions, maxLoopIterations
+    memory: bool = False
+    envelopes: tuple[str, ...] = ()
+    seeded: bool = False
 
 
 class RunResource(Protocol):

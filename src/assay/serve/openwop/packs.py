@@ -10,9 +10,9 @@ from assay.packs.store import PackService, PackStore, record_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import read_binary
+from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 
 TYPES = ("application/gzip", "application/x-gzip", "application/octet-stream")
 PATH = "/v1/host/assay/packs"

@@ -7,14 +7,26 @@ from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_report, eval_summary
 from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
-from assay.serve.openwop.history import HISTORY_ROUTES
-from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
-from assay.serve.openwop.listing import STATUSES, list_runs
+from assay.serve.openwop.inventory import (
+    HISTORY_ROUTES,
+    get_agent,
+    get_suite,
+    list_agents,
+    list_suites,
+    put_suite,
+)
 from assay.serve.openwop.packs import PACK_ROUTES
-from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, delete_run, get_run
-from assay.serve.openwop.turns import TURN_ROUTES
-from assay.serve.openwop.workflows import ancestry, get_workflow, respond
-from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
+from assay.serve.openwop.runs import (
+    STATUSES,
+    bulk_cancel,
+    cancel_run,
+    create_run,
+    delete_run,
+    get_run,
+    list_runs,
+)
+from assay.serve.openwop.workflows import TURN_ROUTES, ancestry, get_workflow, respond
+from assay.serve.web.handler import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
 AFTER = Parameter(

@@ -4,7 +4,7 @@ from assay.auth.keys import authorize
 from assay.errors import Forbidden, NotFound
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import Run
-from assay.serve.fep.state import FepState, fep_of
+from assay.serve.fep.server_state import FepState, fep_of
 from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.overview.run_rows import RunRows
 from assay.serve.web.request import NAME, HttpRequest

@@ -20,7 +20,7 @@ from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import any_run
 from assay.serve.overview.run_overview import CheckColumn, labels_of
 from assay.serve.overview.run_rows import SCORED
-from assay.serve.web import pagination as pages
+from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

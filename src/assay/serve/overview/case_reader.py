@@ -18,7 +18,7 @@ from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
 from assay.serve.fep.request_parser import read_json
-from assay.serve.fep.state import fep_of
+from assay.serve.fep.server_state import fep_of
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run
 from assay.serve.web.body_reader import body_format, read_document

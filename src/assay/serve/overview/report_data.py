@@ -19,8 +19,8 @@ from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
+from assay.serve.fep.comparison import ComparedCases, read_cases
 from assay.serve.fep.comparison_cache import ComparisonCache
-from assay.serve.fep.comparison_view import ComparedCases, read_cases
 from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
 from assay.serve.overview.case_reader import case_detail
 from assay.serve.overview.run_overview import labels_of, read_overview

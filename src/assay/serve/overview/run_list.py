@@ -12,7 +12,7 @@ from assay.ports import Run, RunOrder, RunQuery, RunStatus, Store
 from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import overview_of, readable_kinds
 from assay.serve.overview.run_rows import RunRow, version_of
-from assay.serve.web import pagination as pages
+from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

@@ -14,12 +14,11 @@ from starlette.types import Receive, Scope, Send
 from assay.concurrency.event_loop import supervise
 from assay.errors import Refusal
 from assay.serve.web import openapi
-from assay.serve.web.handler import VERSION, MethodSpec, NotFoundHandler, RouteHandler, resource_of
+from assay.serve.web.handler import VERSION, MethodSpec, NotFoundHandler, RouteHandler, RouteSpec, resource_of
 from assay.serve.web.idempotency import sweep
 from assay.serve.web.instrumentation import InstrumentedRoute, enable_metrics
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import encode, log
-from assay.serve.web.route import RouteSpec
 
 SWEEP_SECONDS = 3_600.0  # between two deletions of old Idempotency-Keys
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
 from assay.version import __version__
 
 ERRORS = {

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -12,13 +13,12 @@ from urllib.parse import parse_qsl
 from assay.auth.audit import audit_read, note_refusal
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.workers import batch
-from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
-from assay.ports import Clock, Limits, Principal, Run, store_patience
+from assay.errors import EnvironmentFailure, InvalidRequest, NotFound, Problem, Refusal, Unavailable
+from assay.ports import Clock, Limits, Principal, Run, Store, store_patience
 from assay.ports.audit import AuditActor, acting
 from assay.runs.executor import RunExecutor
 from assay.serve.web.admission import AdmissionControl
 from assay.serve.web.limits import ServerLimits
-from assay.serve.web.store_probe import StoreProbe
 from assay.serve.web.worker_group import WorkerMember
 
 Receive = Callable[[], Awaitable[Any]]
@@ -256,3 +256,42 @@ class HttpRequest(RequestContext):
     async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+
+
+# Conditional requests: If-None-Match (RFC 9110 §13.1.2).
+
+WEAK = b"W/"
+
+
+def matches(call: HttpRequest, tag: bytes) -> bool:
+    """Whether the client already has what this entity tag stands for. The comparison is weak."""
+    header = call.headers.get(b"if-none-match", b"")
+    return header.strip() == b"*" or tag.removeprefix(WEAK) in [
+        part.strip().removeprefix(WEAK) for part in header.split(b",")
+    ]
+
+
+# Whether the store of a server answers. Probes need no key, so the answer is shared for a second.
+
+SECONDS = 1.0  # that an answer is valid
+
+
+class StoreProbe:
+    """Asks the store at most once a second, however many probes come."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._until = 0.0
+        self._unavailable: str | None = None
+
+    async def check(self) -> None:
+        """Raise Unavailable if the store does not answer."""
+        if time.monotonic() >= self._until:  # callers at the same time share one question to the store
+            try:
+                await self._store.ping()
+                self._unavailable = None
+            except EnvironmentFailure as failure:
+                self._unavailable = str(failure)
+            self._until = time.monotonic() + SECONDS
+        if self._unavailable is not None:
+            raise Unavailable(self._unavailable, retry_after=2, reason="database")

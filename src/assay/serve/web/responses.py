@@ -1,15 +1,19 @@
 """Responses, error bodies, and the table that gives every refusal its HTTP status (openwop-contract §0.3, §2.3)."""
 
+import base64
+import binascii
+import hashlib
 import logging
 import math
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple, Protocol
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from assay import errors
-from assay.errors import InvalidRequest, Refusal
+from assay.errors import InvalidRequest, Problem, Refusal
 from assay.errors.evaluations import EvaluationFailed
 from assay.ports.bugs import log_bug
 from assay.protocol.operations import ErrorResponse
@@ -125,3 +129,52 @@ def _message(refusal: Refusal) -> str:
     sentence = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])
     more = len(refusal.problems) - MAX_PROBLEMS
     return f"{sentence}; and {more} more" if more > 0 else sentence
+
+
+# Page sizes and page tokens. A token is valid only for the list that returned it.
+
+T = TypeVar("T")
+SIZE = 50
+
+
+class RunCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last run of a page of runs, and a digest of the query."""
+
+    created: datetime
+    id: str
+    query: str
+
+
+class OffsetCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The index of the next result of a run."""
+
+    run: str
+    at: int
+
+
+def digest(*query: object) -> str:
+    return hashlib.sha256(repr(query).encode()).hexdigest()[:16]
+
+
+def token(cursor: Struct) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def decode(text: str, kind: type[T]) -> T:
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(data, type=kind)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise invalid_token() from None
+
+
+def invalid_token() -> InvalidRequest:
+    return InvalidRequest(Problem("page_token", "expected a token that this list returned"))
+
+
+def size(text: str | None, limit: int) -> int:
+    if text is None:
+        return min(SIZE, limit)
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= limit):
+        raise InvalidRequest(Problem("page_size", f"expected a number from 1 to {limit}, got {text[:40]!r}"))
+    return int(text)

@@ -20,7 +20,7 @@ from assay.protocol.json_types import depth
 from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.decode import NonCanonical, Span, field
 from assay.serve.grpc.codec.encode import DEEPEST
-from assay.serve.grpc.codec.results import EncodedContext, echo_of
+from assay.serve.grpc.codec.result_codec import EncodedContext, echo_of
 
 DEEP = DEEPEST - 2  # a result may contain it two levels deeper, among the values of a path
 _encode = msgspec.json.Encoder().encode

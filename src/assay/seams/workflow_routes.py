@@ -8,15 +8,14 @@ import msgspec
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
-from assay.seams import routes as seams
+from assay.seams import actions as seams
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document
-from assay.serve.web.handler import Endpoint
+from assay.serve.web.handler import Endpoint, ResponseSpec, RouteSpec
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.serve.web.route import ResponseSpec, RouteSpec
 from assay.workflow.llm import cache_key, program_mock
 from assay.workflow.service import WorkflowService
 

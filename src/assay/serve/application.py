@@ -13,18 +13,17 @@ from assay.fep.records.service import EvaluationService
 from assay.runs.executor import RunExecutor
 from assay.serve.fep.routes import FEP
 from assay.serve.fep.schemas import fep_schemas
-from assay.serve.fep.state import FepState
+from assay.serve.fep.server_state import FepState
 from assay.serve.openwop.host import OpenWopHost
 from assay.serve.openwop.routes import OPENWOP
 from assay.serve.openwop.schemas import openwop_schemas
 from assay.serve.overview.access import OverviewState
-from assay.serve.overview.routes import OVERVIEW
-from assay.serve.overview.schemas import overview_schemas
+from assay.serve.overview.routes import OVERVIEW, overview_schemas
 from assay.serve.page.routes import DOCS, FILES, SESSIONS, page_schemas
 from assay.serve.web.app import create_app
+from assay.serve.web.handler import RouteSpec
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
-from assay.serve.web.route import RouteSpec
 from assay.serve.web.worker_group import WorkerMember
 
 ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW]

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from assay.errors import NotFound
 from assay.extras import DISTRIBUTION
-from assay.serve.web.etag import matches
-from assay.serve.web.request import HttpRequest, weights_of
+from assay.serve.web.request import HttpRequest, matches, weights_of
 from assay.serve.web.responses import HTML, Headers, Response
 
 DIST = Path(__file__).parent / "dist"

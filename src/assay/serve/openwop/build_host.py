@@ -14,11 +14,10 @@ from assay.ports import Limits, Store
 from assay.ports.config import PackKeyConfig
 from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
-from assay.serve.openwop.capabilities import Capabilities, EvalCapability
 from assay.serve.openwop.deployments import DeploymentRuns, deployment_capability
 from assay.serve.openwop.evals import EvalRuns
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.openwop.host import OpenWopHost, RunResource
+from assay.serve.openwop.host import Capabilities, EvalCapability, OpenWopHost, RunResource
 from assay.serve.openwop.supplied import supplied
 from assay.serve.openwop.workflows import WorkflowRuns
 from assay.serve.web.limits import ServerLimits

@@ -7,13 +7,18 @@ import msgspec
 from assay.cache import ByteCache
 from assay.checks.runner import ResultOptions
 from assay.concurrency.workers import batch
-from assay.errors import InvalidRequest, Problem
+from assay.errors import InvalidRequest, NotFound, Problem
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import plan_of
+from assay.fep.records.run_header import KIND
 from assay.fep.records.service import EvaluationService
 from assay.inputs.context import not_json, too_deep
+from assay.ports import Run
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import depth
+from assay.serve.fep.comparison_cache import ComparisonCache
+from assay.serve.fep.events_feed import EvaluationFeeds
+from assay.serve.web.request import NAME, HttpRequest, RequestContext
 
 CACHED = 32 << 20  # bytes of all cached plans
 LONGEST = 64 * 1024  # bytes of checks that are cached
@@ -63,3 +68,36 @@ class PlanCache:
         if depth(document) > limits.max_depth:
             raise InvalidRequest(Problem("checks", too_deep(limits)))
         return document
+
+
+# What FEP's routes share on a server, over HTTP and gRPC: the evaluation service, caches and the event feeds.
+
+
+class FepState:
+    """Attached to the `ServerState` of one process."""
+
+    def __init__(self, evaluations: EvaluationService) -> None:
+        self.evaluations = evaluations
+        self.plans = PlanCache(evaluations)
+        self.comparisons = ComparisonCache()
+        self.feeds = EvaluationFeeds(evaluations.store)
+
+    def stop(self) -> None:
+        self.feeds.close()
+
+
+def fep_of(call: RequestContext) -> FepState:
+    return call.server.resource(FepState)
+
+
+async def evaluation_of(call: HttpRequest) -> Run:
+    """The evaluation that the path names."""
+    return await find_evaluation(call, call.run_id)
+
+
+async def find_evaluation(call: RequestContext, id: str) -> Run:
+    """An evaluation of the caller's tenant. Text that cannot be an id is answered like an unknown id."""
+    call.target = id
+    if not NAME.fullmatch(id):
+        raise NotFound(f"there is no run {id[:128]!r}")
+    return await call.server.executor.get(id, call.tenant, KIND)

@@ -1,1 +1,0 @@
-"""Test-only routes of the OpenWOP conformance suite."""

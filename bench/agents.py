@@ -10,8 +10,7 @@ import msgspec
 
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.suites.suite import read_suite
-from assay.api.eval_runtime import EvalRuntime, open_evals
-from assay.api.suites import TENANT
+from assay.api.suites import TENANT, EvalRuntime, open_evals
 from assay.backends.stores.open import open_store
 from assay.ports import Run
 from assay.protocol.agents import AgentCard, InvocationResult

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from assay import host as composition
 from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
 from assay.concurrency import event_loop as loops
+from assay.host import host as composition
 from assay.serve.application import http_app
 from assay.serve.grpc.server import RpcServer as GrpcServer
 from assay.serve.web.server import server

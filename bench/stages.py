@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from assay import app
 from assay.fep.execution.execute import score
 from assay.fep.outputs.sinks import JsonlSink
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.sources import checks_in, from_contexts
+from assay.host import parts
 from assay.inputs.files import read_items
 from assay.results.tally import Tally
 from assay.settings import load
@@ -31,8 +31,8 @@ def stages(bench: Bench, many: int) -> list[tuple[str, float]]:
     """Return the CPU seconds up to the end of each stage, in order."""
     task = bench.task(many)
     settings = load()
-    limits, services = settings.limits, app.services(settings)
-    plan = Plan(checks_in(task.checks or "", limits), app.registry(settings), services)
+    limits, services = settings.limits, parts.services(settings)
+    plan = Plan(checks_in(task.checks or "", limits), parts.registry(settings), services)
 
     def contexts() -> Iterable[object]:
         return from_contexts(task.contexts, limits, None)

@@ -13,7 +13,6 @@ import httpx
 import pytest
 from aiohttp import ClientSession
 
-from assay import app
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
@@ -21,6 +20,7 @@ from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.concurrency import foreign_code
 from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
+from assay.host import parts
 from assay.ports.agents import ModelOverrides
 from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import InvocationResult, Usage, UsageStep
@@ -476,7 +476,7 @@ async def test_a_frame_that_makes_no_sense_ends_it(tmp_path, frame, told):
 
 
 async def test_a_command_that_cannot_be_started_is_not_measured():
-    agent = app.resolve_agent("cmd:./there-is-no-such-thing --at all", load({}))
+    agent = parts.resolve_agent("cmd:./there-is-no-such-thing --at all", load({}))
     with pytest.raises(ForeignFault, match="could not be started"):
         await done(agent, 1)
 
@@ -577,7 +577,7 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
-    agent = app.resolve_agent(what, load({}))
+    agent = parts.resolve_agent(what, load({}))
     assert (agent.card.kind, agent.card.agent_id) == (kind, id)
 
 
@@ -602,14 +602,14 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
 )
 def test_an_agent_that_nobody_is_is_refused(folder, what, told):
     if told is None:
-        assert app.resolve_agent(what, load({})).card.takes_tools
+        assert parts.resolve_agent(what, load({})).card.takes_tools
     else:
         with pytest.raises(Refusal, match=told):
-            app.resolve_agent(what, load({}))
+            parts.resolve_agent(what, load({}))
 
 
 async def test_a_manifest_runs_on_a_script_and_says_so(folder):
-    agent = app.resolve_agent("manifest.json", load({}))
+    agent = parts.resolve_agent("manifest.json", load({}))
     finish, stage = await done(agent, "Say something.")
     assert finish.result == "Done."
     assert [(one.usage.provider, one.usage.model, one.usage.cost_usd) for one in stage.steps] == [
@@ -619,7 +619,7 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
 
 
 async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
-    agent = app.resolve_agent("manifest.json", load({}))
+    agent = parts.resolve_agent("manifest.json", load({}))
     tuned = agent.with_overrides(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
     finish, stage = await done(tuned, "Say something.")
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
@@ -633,13 +633,13 @@ async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
 def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
     (folder / "assay.toml").write_text("")
     with pytest.raises(UsageError, match=r"no model of class 'writing': set writing = \"PROVIDER:MODEL\""):
-        app.resolve_agent("manifest.json", load({}))
+        parts.resolve_agent("manifest.json", load({}))
 
 
 def test_the_cards_of_the_settings_are_sorted_and_whole(folder):
-    (card,) = app.agents(load({})).cards()
+    (card,) = parts.agents(load({})).cards()
     assert (card.agent_id, card.version, card.free, card.persona) == ("local.shop.bot", "1.2.0", True, "bot")
-    assert app.agents(load({})).get("local.shop.nobody") is None
+    assert parts.agents(load({})).get("local.shop.nobody") is None
 
 
 def test_every_problem_of_the_tables_is_placed(folder):
@@ -670,18 +670,18 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
     (folder / "assay.toml").write_text(
         '[agents."local.a.b"]\nkind = "callable"\ntarget = "support.fake_agents:plain"\ntask_schema = "task.json"\n'
     )
-    assert app.agents(load({})).cards()[0].task_schema == {"type": "object"}
+    assert parts.agents(load({})).cards()[0].task_schema == {"type": "object"}
     (folder / "task.json").write_text('{"type": "thing"}')
     with pytest.raises(
         InvalidRequest, match=r'agents."local.a.b".task_schema: task.json: not a JSON Schema: '
     ):
-        app.agents(load({})).cards()
+        parts.agents(load({})).cards()
     (folder / "task.json").write_text("[")
     with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is not JSON'):
-        app.agents(load({})).cards()
+        parts.agents(load({})).cards()
     (folder / "task.json").write_text('{"type": "object", "type": "string"}')
     with pytest.raises(InvalidRequest, match=r"task_schema: task.json: type: this member is there twice"):
-        app.agents(load({})).cards()
+        parts.agents(load({})).cards()
 
 
 def test_an_agents_id_is_what_the_protocol_allows(folder):
@@ -689,7 +689,7 @@ def test_an_agents_id_is_what_the_protocol_allows(folder):
         '[agents.roster]\nkind = "callable"\ntarget = "support.fake_agents:plain"\n'
     )
     with pytest.raises(UsageError, match="expected an agent id such as"):
-        app.agents(load({})).cards()
+        parts.agents(load({})).cards()
 
 
 def client_error(package, name, base=Exception):

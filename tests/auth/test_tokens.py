@@ -24,7 +24,7 @@ from assay.auth.tokens import MAX_CHARACTERS, KeySet, Tokens, read_keys
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError
-from assay.host import tokens
+from assay.host.host import tokens
 from support.grpc_client import Both, connected, refused
 from support.rest_client import Server, request_of, sqlite
 from support.token_issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from assay import app
 from assay.cli import automatic_jobs, jobs
 from assay.cli.evaluate import main
 from assay.cli.evaluate_io import EvaluateOptions
 from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from
+from assay.host import parts
 from assay.settings import load
 
 CHECKS = [
@@ -216,7 +216,7 @@ def test_what_is_divided(folder, starts, options, checks, workers):
 
 def plan_of(checks):
     chosen = load()
-    return Plan(checks_from(checks), app.registry(chosen), app.services(chosen))
+    return Plan(checks_from(checks), parts.registry(chosen), parts.services(chosen))
 
 
 def test_the_number_of_processes(folder, monkeypatch):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from assay import app, settings
+from assay import settings
 from assay.auth.keys import DEFAULT, SCOPES, authenticate
 from assay.errors import Unauthenticated
+from assay.host import parts
 from support import forkserver
 
 
@@ -35,7 +36,7 @@ def opens(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
     async def ask(text):
-        async with app.store(settings.load({})) as store:
+        async with parts.store(settings.load({})) as store:
             return await authenticate(store, text, datetime.now(UTC))
 
     return lambda text: asyncio.run(ask(text))

@@ -19,8 +19,8 @@ from assay.backends.keyring import KeyRing
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.sql.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
+from assay.host.worker import FORGOTTEN, Worker
 from assay.ports.kinds import UnitScope, unit_scope
-from assay.worker import FORGOTTEN, Worker
 from support.postgres import server
 from support.waiting import PATIENCE
 

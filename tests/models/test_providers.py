@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from assay import InvalidRequest, app, settings
+from assay import InvalidRequest, settings
 from assay.backends import provider_config as provider_tables
 from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.errors import UsageError
-from assay.host import host_services
+from assay.host import parts
+from assay.host.host import host_services
 from assay.ports import Prices, Provider, Secret
 from assay.protocol.redaction import without_secrets
 from support.judges import CANARY, configure, evaluate, judge
@@ -261,13 +262,15 @@ def test_a_provider_that_is_not_used_need_not_be_complete(folder):
     ],
 )
 def test_a_key_of_openais_alone_is_a_provider(environment, known):
-    found = app.providers(settings.Settings(), ProviderPolicy(), environment=environment).known.get("openai")
+    found = parts.providers(settings.Settings(), ProviderPolicy(), environment=environment).known.get(
+        "openai"
+    )
     assert (found and (found.base_url, found.api_key and found.api_key.reveal())) == known
 
 
 def test_what_the_settings_say_of_openai_wins():
     told = settings.Settings(providers={"openai": Provider(name="openai", base_url="http://mine/v1")})
-    found = app.providers(told, ProviderPolicy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
+    found = parts.providers(told, ProviderPolicy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
     assert (found.base_url, found.api_key) == ("http://mine/v1", None)
 
 

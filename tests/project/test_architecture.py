@@ -60,7 +60,7 @@ def loaded_by(statement):
                 "msgspec",
                 "asyncio",
                 "rich",
-                "assay.app",
+                "assay.host.parts",
                 "assay.cli.evaluate",
                 "assay.cli.run",
                 "assay.cli.suite",

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import assay
 from assay.cli.main import app
+from assay.pytest_plugin.case_verdict import Bar, decide
 from assay.pytest_plugin.marks import read_options
-from assay.pytest_plugin.verdict import Bar, decide
 
 pytest_plugins = ["pytester"]
 LOADED = (

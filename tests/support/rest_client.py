@@ -29,7 +29,7 @@ from assay.concurrency.event_loop import run
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.records.kind import EvaluationKind
 from assay.fep.records.service import EvaluationService
-from assay.host import tokens
+from assay.host.host import tokens
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
 from assay.promotion.kind import ManagementKind

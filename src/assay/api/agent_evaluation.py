@@ -13,7 +13,6 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay import app
 from assay.agents.handoff import task_problems
 from assay.cases.outcomes import RESULTS
 from assay.checks.registry import Registry
@@ -41,6 +40,7 @@ from assay.fep.records.run_header import (
     request_chunk,
 )
 from assay.fep.records.service import EvaluationService
+from assay.host import parts as app
 from assay.inputs.context import Context
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage

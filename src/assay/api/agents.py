@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from assay import app
 from assay.errors import InvalidRequest, Problem
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.planning.plan import Plan
+from assay.host import parts
 from assay.inputs.context import Context
 from assay.ports.agents import Agent
 from assay.results.tally import Tally
@@ -25,7 +25,7 @@ def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: boo
     refusal names.
     """
     if isinstance(agent, str):
-        return app.resolve_agent(agent, settings)
+        return parts.resolve_agent(agent, settings)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return agent
     if callable(agent) and not hasattr(agent, "invoke"):
@@ -89,7 +89,7 @@ async def agent_results(
     from assay.fep.agent_runs.agent_stream import stream_agent  # deferred import
     from assay.fep.records.run_header import AgentRequest  # deferred import
 
-    tools = app.toolbox(settings)
+    tools = parts.toolbox(settings)
     request = AgentRequest(
         agent_id=agent.card.agent_id,
         agent_version=agent.card.version,

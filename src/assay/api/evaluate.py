@@ -12,7 +12,6 @@ from contextlib import aclosing
 from contextvars import copy_context
 from typing import Any, TypeGuard
 
-from assay import app
 from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results
 from assay.api.evaluation import (
     Checks,
@@ -22,8 +21,8 @@ from assay.api.evaluation import (
     OnProgress,
     execution_options,
     registry_for,
+    with_functions,
 )
-from assay.api.function_checks import with_functions
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
@@ -31,6 +30,7 @@ from assay.errors import BadLine, InvalidRequest, Problem
 from assay.fep.outputs.run_result import RunResult
 from assay.fep.planning.request import contexts_of, plan_of
 from assay.fep.planning.scorer import read_result
+from assay.host import parts
 from assay.inputs.context import Context
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
@@ -175,7 +175,7 @@ async def evaluate_stream(
     settings = load()
     subject = agent_for(agent, () if agent is None else None, trials, settings)
     execution = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
-    services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
+    services = parts.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
     checks, available = with_functions(checks, registry_for(registry, settings))
     plan = plan_of(checks, available, services, options)

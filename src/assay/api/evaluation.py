@@ -9,18 +9,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay import app
 from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
-from assay.api.function_checks import with_functions
 from assay.backends.provider_config import LazyProviders, ProviderPolicy
+from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.execution.execute import ExecutionOptions, InPlaceRun
 from assay.fep.outputs.run_result import RunResult, run_result
-from assay.fep.planning.plan import Plan, ProblemCollector
+from assay.fep.planning.plan import Plan, ProblemCollector, is_sequence
 from assay.fep.planning.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
 from assay.fep.planning.scorer import ScoredCase, read_result
+from assay.host import parts
 from assay.inputs.context import Context, kind_of
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.results.tally import Tally
@@ -83,10 +83,10 @@ class InMemoryEvaluation:
             )
         )
         seconds = settings.limits.check_seconds if execution is None else execution.seconds
-        services = app.services(settings, ProviderPolicy(seconds=seconds), cache=arguments.cache)
+        services = parts.services(settings, ProviderPolicy(seconds=seconds), cache=arguments.cache)
         self._started = services.clock.now()
         options = ResultOptions(resolved_arguments=arguments.resolved_arguments)
-        available = collector.read(lambda: registry_for(arguments.registry, settings)) or app.registry(
+        available = collector.read(lambda: registry_for(arguments.registry, settings)) or parts.registry(
             settings
         )
         checks, available = with_functions(arguments.checks, available)
@@ -234,7 +234,7 @@ def execution_options(
 
 def registry_for(registry: Any, settings: Settings) -> Registry:
     if registry is None:
-        return app.registry(settings)
+        return parts.registry(settings)
     if not isinstance(registry, Registry):
         message = f"expected a registry, such as assay.STANDARD.with_checks([Mine]), got {kind_of(registry)}"
         raise InvalidRequest(Problem("registry", message))
@@ -244,3 +244,31 @@ def registry_for(registry: Any, settings: Settings) -> Registry:
 def _above_zero(value: Any, *, integer: bool) -> bool:
     kind = Integral if integer else Real
     return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
+
+
+# Functions among the checks of the library: `assay.evaluate_sync(cases, outputs, [polite])`.
+
+
+def with_functions(checks: Any, registry: Registry) -> tuple[Any, Registry]:
+    """The checks with a Check for every function, and a registry that has those functions."""
+    functions: dict[Callable[..., Any], Check] = {}
+    if not is_sequence(checks) or not any(map(_has_function, checks)):
+        return checks, registry
+    replaced = [
+        [_check(inner, functions) for inner in one] if is_sequence(one) else _check(one, functions)
+        for one in checks
+    ]
+    return replaced, registry.with_checks([function_checker(one) for one in functions])
+
+
+def _has_function(value: Any) -> bool:
+    return any(map(is_function, value)) if is_sequence(value) else is_function(value)
+
+
+def _check(value: Any, functions: dict[Callable[..., Any], Check]) -> Any:
+    if not is_function(value):
+        return value
+    check = functions.get(value)
+    if check is None:
+        check = functions[value] = Check(type=getattr(value, "__name__", type(value).__name__), arguments={})
+    return check

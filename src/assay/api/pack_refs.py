@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from assay import app
 from assay.agenteval.suites.suite import read_suite_file
 from assay.agenteval.suites.suite_store import FIELD, ResolvedSuite, SuiteResolver, SuiteStore
 from assay.errors import InvalidRequest, Problem, UsageError
+from assay.host import parts
 from assay.packs.store import PackStore
 from assay.ports import Store
 from assay.ports.agents import Agent, PackedAgent
@@ -22,12 +22,12 @@ async def find_agent(spec: str, settings: Settings, store: Store, tenant: str) -
     describes.
     """
     if names_pack_agent(spec, settings):
-        agent = await app.pack_agents(settings, store).get(tenant, spec)
+        agent = await parts.pack_agents(settings, store).get(tenant, spec)
         if isinstance(agent, PackedAgent):
             agent.ready()
         if agent is not None:
             return agent
-    return app.resolve_agent(spec, settings)
+    return parts.resolve_agent(spec, settings)
 
 
 def names_pack_agent(spec: str, settings: Settings) -> bool:

@@ -1,29 +1,83 @@
 """`assay.run_suite`: run an agent against a suite without a server (RFC 0081)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from typing import Any, cast, get_args
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
+from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.results.report import EvalReport, Reason, failure_reasons, report_of
-from assay.agenteval.scoring.task_checks import recorded_checks
+from assay.agenteval.scoring.task_checks import plan_checks, recorded_checks
+from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suites.suite import read_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
-from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.fep.outputs.result_tables import data_frame
 from assay.fep.planning.scorer import read_result
+from assay.host import parts
 from assay.ports import CLOSED, Run, Store
+from assay.ports.agents import Agent
+from assay.ports.config import SafetyPolicy
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.agents import ModelClass
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
+from assay.runs.executor import RunExecutor
 from assay.settings import Settings, load
 from assay.stats.number_text import score_text
 from assay.terminal import one_line
+
+# Runs agents against suites in this process, for the library and the command.
+
+
+class EvalRuntime(NamedTuple):
+    """The parts that run agents against suites in this process."""
+
+    store: Store
+    executor: RunExecutor
+    service: AgentEvalService
+
+
+@asynccontextmanager
+async def open_evals(
+    settings: Settings,
+    store: Store,
+    extra_agents: Sequence[Agent] = (),
+    *,
+    cache: bool = False,
+    checks: Any = None,
+    modules: Iterable[str] = (),
+    policy: SafetyPolicy | None = None,
+) -> AsyncGenerator[EvalRuntime]:
+    """
+    Agent evals for the library and the command, with the provided agents and those of the settings.
+
+    It adopts no run of another process.
+
+    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names
+    them. `policy` replaces `[safety]` of the settings.
+    """
+    from assay.backends.agents.spec import AgentOverlay  # deferred import
+
+    deps = parts.services(settings, cache=cache)
+    overlay = AgentOverlay(extra_agents, parts.agents(settings, deps.providers))
+    available = parts.registry(settings, modules)
+    plan = None if checks is None else plan_checks(checks, available, deps)
+    evals = parts.build_evals(settings, store, available, deps, overlay, plan, policy=policy)
+    executor = parts.build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
+    await executor.open(adopting=False)
+    try:
+        yield EvalRuntime(store, executor, evals)
+    finally:
+        await executor.close()
+        for agent in extra_agents:
+            await agent.close()
+        await parts.close_evals(evals)
+        await deps.close()
+
 
 TENANT = "local"
 REASONS = 1_000

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from assay import app
 from assay.api.agents import AgentLike, agent_from, duplicate_id
 from assay.errors import InvalidRequest, Problem
+from assay.host import parts
 from assay.ports import Principal
 from assay.protocol.verification import Verification
 from assay.settings import load
@@ -54,7 +54,7 @@ async def verify(
         "failing": failing,
     }
     loops = {"verify": read_loop("verify", table)}
-    async with app.open_workflows(settings, MemoryStore(), agents, loops) as (workflows, executor):
+    async with parts.open_workflows(settings, MemoryStore(), agents, loops) as (workflows, executor):
         run = await workflows.start(Principal(tenant="local", id="library"), "verify", {"task": task})
         ended = await executor.wait(run.id)
         return await verification_of(workflows.store, ended, workflows.environment)

@@ -7,13 +7,14 @@ import msgspec
 import typer
 from msgspec import UNSET, Struct
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.detail import EvalDetail, detail_of
 from assay.cli.client import HostClient
 from assay.cli.console import echo
 from assay.cli.find_run import find_run
 from assay.errors import UsageError
+from assay.host import parts
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
 from assay.protocol.redaction import redact_text
@@ -123,7 +124,7 @@ def _event_of(page: EvalDetail, task_id: str) -> str | None:
 async def _annotate_local(
     run_id: str, options: AnnotateOptions, signal: Signal, tenant: str | None
 ) -> Annotation:
-    async with app.store(settings.load(), light=True) as store:
+    async with parts.store(settings.load(), light=True) as store:
         run = await find_run(store, run_id, KIND, tenant=tenant)
         event = options.event
         if options.task is not None:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 import typer
 
-from assay import app, settings
+from assay import settings
 from assay.auth import audit as log
 from assay.cli.console import count_of, echo, echo_err, echo_json
 from assay.cli.exit_codes import NOT_PASSED
 from assay.errors import UsageError
+from assay.host import parts
 from assay.ports import Store
 from assay.ports.audit import AuditPayload, LaneHead
 from assay.promotion.audit_lines import DeploymentVerifier
@@ -121,7 +122,7 @@ def _read_heads(file: str, tenant: str | None) -> list[LaneHead]:
 
 def _with_store(action: Callable[[Store], Awaitable[T]]) -> T:
     async def main() -> T:
-        async with app.store(settings.load()) as store:
+        async with parts.store(settings.load()) as store:
             return await action(store)
 
     return asyncio.run(main())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from assay import app, settings
+from assay import settings
 from assay.api.suites import TENANT
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
@@ -21,6 +21,7 @@ from assay.comparison.stored_runs import read_run, result_lines
 from assay.errors import UsageError
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
+from assay.host import parts
 from assay.ports import Limits, Run, Services, Store
 from assay.promotion.records import KIND as DEPLOYMENT
 from assay.promotion.records import decode
@@ -100,7 +101,7 @@ async def open_sources(references: Sequence[str], tenant: str | None) -> AsyncGe
     if all(map(is_file, references)):
         yield [RunSource(name, chosen.limits, None) for name in references]
         return
-    async with app.store(chosen, light=True) as store:
+    async with parts.store(chosen, light=True) as store:
         evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
         sources: list[RunSource] = []
         for reference in references:

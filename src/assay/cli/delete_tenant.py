@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import typer
 
-from assay import app, settings
+from assay import settings
 from assay.auth.local_key import TENANT as LOCAL
 from assay.checks import STANDARD
 from assay.cli.console import count_of, echo, echo_json
@@ -16,6 +16,7 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.errors.storage import open_runs_refusal
 from assay.fep.records.erase import DeletionReport, TenantDeletion, survey_tenant
 from assay.fep.records.service import EvaluationService
+from assay.host import parts as app
 from assay.ports import Services, Store
 from assay.settings import Settings
 

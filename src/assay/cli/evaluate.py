@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry, function_checks
 from assay.checks.runner import ResultOptions
@@ -47,6 +46,7 @@ from assay.fep.outputs.sinks import Sink
 from assay.fep.planning.plan import Plan, ProblemCollector
 from assay.fep.planning.request import own_problems, plan_of, scorers_of
 from assay.fep.planning.sources import with_file_name
+from assay.host import parts as app
 from assay.ports import Services
 from assay.results.run_end import RunFooter
 from assay.results.slices import SliceRates

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay import app
 from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool, open_agent_evaluation
 from assay.api.agents import agent_from
 from assay.api.pack_refs import find_agent, names_pack_agent
@@ -29,6 +28,7 @@ from assay.fep.outputs.sinks import Sink
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.sources import valid_contexts
 from assay.fep.records.run_header import AgentRequest
+from assay.host import parts
 from assay.ports import Run, Store
 from assay.ports.agents import Agent
 from assay.results.tally import Tally
@@ -66,7 +66,7 @@ def _find_agent(spec: str, settings: Settings) -> Agent:
         return agent_from(spec, settings)
 
     async def find() -> Agent:
-        async with app.store(settings, light=True) as store:
+        async with parts.store(settings, light=True) as store:
             return await find_agent(spec, settings, store, TENANT)
 
     return asyncio.run(find())
@@ -259,7 +259,7 @@ class AgentExecution:
         from assay.backends.stores.open import open_store  # deferred import
 
         if self._options.save:
-            async with app.store(self._settings, light=True) as store:
+            async with parts.store(self._settings, light=True) as store:
                 yield store
             return
         with tempfile.TemporaryDirectory() as folder, _exclusive(self._journal):
@@ -269,7 +269,7 @@ class AgentExecution:
             if database is None and total > IN_MEMORY and find_spec("sqlalchemy") is not None:
                 database = Path(folder) / "run.db"
             address = "memory:" if database is None else f"sqlite:///{database}"
-            store = await open_store(address, cipher=app.cipher(self._settings))
+            store = await open_store(address, cipher=parts.cipher(self._settings))
             try:
                 yield store
             finally:

@@ -1,6 +1,6 @@
 """`assay export`: write the results or the verdicts of a stored run to files."""
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli import render_verdicts
@@ -11,6 +11,7 @@ from assay.errors import Conflict, UsageError
 from assay.fep.outputs.sinks import sink_for
 from assay.fep.records.run_header import KIND, case_count, read_request
 from assay.fep.records.service import EvaluationService, require_ended, summary_of
+from assay.host import parts
 from assay.ports import Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_end import RunEnd, RunFooter
@@ -34,7 +35,7 @@ def main(*, run: str, output: list[str], tenant: str | None) -> None:
             return "the scorecard" if all(name.endswith(".json") for name in output) else count
         if stored.kind != KIND:
             await audit_read(evaluations.store, stored)
-            environment = app.execution_environment(settings.load())
+            environment = parts.execution_environment(settings.load())
             verification = await verification_of(evaluations.store, stored, environment)
             count = render_verdicts.export(verification, output)
             return count_of(count, "verdict")

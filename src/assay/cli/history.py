@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.pack_refs import is_reference
 from assay.api.suites import TENANT
@@ -17,6 +17,7 @@ from assay.cli.console_table import Page, Table, cell
 from assay.cli.run_list import short_ids
 from assay.comparison.history import HistoryRow, rows_of, suite_runs
 from assay.errors import UsageError
+from assay.host import parts
 from assay.promotion.states import deployment_states
 from assay.settings import Settings
 from assay.stats.number_text import format_usd, milliseconds_text, range_text
@@ -73,7 +74,7 @@ def suite_id_of(suite: str, config: Settings) -> str:
 
 
 async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> SuiteHistory:
-    async with app.store(config, light=True) as store:
+    async with parts.store(config, light=True) as store:
         rows: list[HistoryRow] = []
         before = None
         while True:

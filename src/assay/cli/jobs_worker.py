@@ -16,7 +16,6 @@ from typing import IO, Any
 
 import msgspec
 
-from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
@@ -28,6 +27,7 @@ from assay.fep.outputs.failing_cases import FailingCases
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from
 from assay.fep.planning.sources import Source, valid_contexts
+from assay.host import parts
 from assay.inputs.context import Context
 from assay.inputs.files import SourceItem
 from assay.inputs.input_digests import digest_of
@@ -62,8 +62,8 @@ class _Worker:
         checks = checks_from(msgspec.json.decode(config.checks))
         options = ResultOptions(resolved_arguments=config.resolved_arguments, timings=config.timings)
         policy = ProviderPolicy(seconds=config.seconds, share=config.share)
-        services = app.services(settings, policy, cache=config.cache)
-        self._plan = Plan(checks, app.registry(settings, config.modules), services, options)
+        services = parts.services(settings, policy, cache=config.cache)
+        self._plan = Plan(checks, parts.registry(settings, config.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in config.files]
         pool.resize(
             max(2, -(-machine.default_size() // config.share))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.judge_labels import (
     JudgeCheck,
@@ -18,6 +18,7 @@ from assay.agenteval.results.judge_labels import (
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page
 from assay.cli.find_run import find_run
+from assay.host import parts
 from assay.stats.judge_agreement import Agreement, CorrectedMean
 
 MAX_TASKS = 10  # ids that are listed of tasks without a label
@@ -109,14 +110,14 @@ def _corrected(mean: CorrectedMean) -> str:
 
 
 async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:
-    async with app.store(settings.load(), light=True) as store:
+    async with parts.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
         return run.id, await record_sample(store, run, judged, count, seed, datetime.now(UTC))
 
 
 async def _check(reference: str, tenant: str | None) -> tuple[str, JudgeCheck]:
-    async with app.store(settings.load(), light=True) as store:
+    async with parts.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
         return run.id, check_judge(judged, await read_panel(store, run, judged.pass_score))

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.auth import keys
 from assay.auth.keys import DEFAULT, Key, expiry
 from assay.cli.console import echo, echo_err, echo_json, echo_rows
 from assay.errors import UsageError
+from assay.host import parts
 from assay.ports import Secret, Store
 
 
@@ -73,7 +74,7 @@ async def _store() -> AsyncGenerator[Store]:
     chosen = settings.load()
     if chosen.database_url == "memory:":
         raise UsageError("database_url: a key in a memory: store would be lost when this command ends")
-    async with app.store(chosen, light=True) as store:
+    async with parts.store(chosen, light=True) as store:
         yield store
 
 

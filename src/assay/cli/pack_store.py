@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from assay import app
 from assay.cli import pack
 from assay.cli.console import count_of, echo, echo_err, echo_json, echo_rows
 from assay.errors import NotFound, UsageError
+from assay.host import parts
 from assay.packs.store import PackRecord, PackStore
 from assay.settings import Settings, load
 
@@ -96,7 +96,7 @@ def _with_packs(settings: Settings, work: Callable[[PackStore], Awaitable[T]]) -
         raise UsageError("database_url: a pack in a memory: store would be lost when this command ends")
 
     async def main() -> T:
-        async with app.store(settings, light=True) as store:
+        async with parts.store(settings, light=True) as store:
             return await work(PackStore(store, max_packs=settings.limits.max_packs))
 
     return asyncio.run(main())

@@ -12,7 +12,7 @@ import msgspec
 import typer
 from msgspec import UNSET, Struct
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.local_key import PRINCIPAL
 from assay.cli.client import HostClient, HostRefusal
@@ -21,6 +21,7 @@ from assay.cli.console_table import Page, Table, cell
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.errors import InvalidRequest, NotFound, UsageError
+from assay.host import parts
 from assay.ports import Store
 from assay.promotion.records import EvalGateUnmet
 from assay.promotion.service import PromotionService
@@ -249,7 +250,7 @@ def _list_all(target: Target) -> list[AgentDeployment]:
     if target.server is None:
 
         async def read() -> list[AgentDeployment]:
-            async with app.store(settings.load(), light=True) as store:
+            async with parts.store(settings.load(), light=True) as store:
                 return await all_deployments(store, PRINCIPAL.tenant)
 
         return asyncio.run(read())
@@ -291,7 +292,7 @@ def _eval_run(target: Target, reference: str) -> str:
         return runs[0]["runId"]
 
     async def find() -> str:
-        async with app.store(settings.load(), light=True) as store:
+        async with parts.store(settings.load(), light=True) as store:
             try:
                 return (await find_run(store, reference, EVAL, tenant=PRINCIPAL.tenant)).id
             except UsageError:
@@ -305,11 +306,11 @@ def _eval_run(target: Target, reference: str) -> str:
 @asynccontextmanager
 async def open_promotions(config: Settings) -> AsyncGenerator[tuple[Store, PromotionService]]:
     """The deployments of the local store, under the policy of the settings."""
-    services, agents = app.services(config), app.agents(config)
-    async with app.store(config, light=True) as store:
-        packs = app.pack_agents(config, store)
+    services, agents = parts.services(config), parts.agents(config)
+    async with parts.store(config, light=True) as store:
+        packs = parts.pack_agents(config, store)
         try:
-            yield store, app.promotion_service(config, store, agents, services, packs)
+            yield store, parts.promotion_service(config, store, agents, services, packs)
         finally:
             await agents.close()
             await services.close()

@@ -7,13 +7,13 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from assay import app
 from assay.backends.models.provider_faults import address
 from assay.backends.provider_config import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console import echo_json, echo_rows
 from assay.cli.exit_codes import ERROR, PASSED
 from assay.errors import Fault, InvalidRequest, Refusal
+from assay.host import parts
 from assay.ports import Message, Provider
 from assay.settings import load
 from assay.stats.number_text import format_usd
@@ -99,7 +99,7 @@ def check(*, json: bool) -> None:
 
 def _configured_providers() -> ConfiguredProviders:
     settings = load()
-    providers = app.providers(settings, ProviderPolicy(seconds=settings.limits.check_seconds))
+    providers = parts.providers(settings, ProviderPolicy(seconds=settings.limits.check_seconds))
     assert isinstance(providers, ConfiguredProviders)
     return providers
 

@@ -7,9 +7,10 @@ import asyncio
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.cli.console import count_of, echo, echo_json
 from assay.errors import UsageError
+from assay.host import parts
 from assay.ports import Transaction
 from assay.ports.audit import audit_entry
 from assay.settings import Settings
@@ -18,7 +19,7 @@ from assay.settings import Settings
 def main(*, clear: bool, json: bool) -> None:
     """Encrypt or decrypt the store, and print the number of records and of data keys."""
     chosen = settings.load()
-    cipher = app.cipher(chosen)
+    cipher = parts.cipher(chosen)
     if cipher is None:
         raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
     if chosen.database_url == "memory:":
@@ -40,7 +41,7 @@ def main(*, clear: bool, json: bool) -> None:
 async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> tuple[int, int]:
     """Step by step through the store; the result is the number of records, and of data keys."""
     count, keys, cursor = 0, 0, ""
-    async with app.store(settings, sealing=sealing) as store:
+    async with parts.store(settings, sealing=sealing) as store:
         await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
         while True:
             step = await store.reencrypt(cursor)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.checks import STANDARD
 from assay.cli.console import echo
 from assay.cli.find_run import find_run
@@ -15,6 +15,7 @@ from assay.cli.render_report import markdown
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
+from assay.host import parts
 from assay.ports import Run, Services
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
@@ -62,7 +63,7 @@ def _template() -> bytes:
 
 async def _read(request: ReportRequest, *, details: bool) -> Report:
     chosen = settings.load()
-    async with app.store(chosen, light=True) as store:
+    async with parts.store(chosen, light=True) as store:
         evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
         runs: list[Run] = []
         for reference in request.runs:

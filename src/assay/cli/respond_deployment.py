@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from assay import app
 from assay.cli.console import echo, echo_json
 from assay.cli.exit_codes import NOT_PASSED, PASSED
 from assay.cli.find_run import RECENT
 from assay.errors import Conflict
+from assay.host import parts
 from assay.ports import Principal, Run, RunQuery, RunStatus, Store
 from assay.promotion import KIND
 from assay.promotion.management import NODE
@@ -40,10 +40,10 @@ async def respond_to_deployment(
     """Answer the run, and return it as it is then."""
     if run.status != WAITING:
         raise Conflict("status", f"run {run.id}", f"it is {run.status} and does not wait for an answer")
-    services, agents = app.services(config), app.agents(config)
+    services, agents = parts.services(config), parts.agents(config)
     try:
-        packs = app.pack_agents(config, store)
-        promotions = app.promotion_service(config, store, agents, services, packs)
+        packs = parts.pack_agents(config, store)
+        promotions = parts.promotion_service(config, store, agents, services, packs)
         return await promotions.respond(principal, run.id, NODE, value)
     finally:
         await agents.close()

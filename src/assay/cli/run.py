@@ -6,16 +6,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from assay import app
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.planning.run_header import KIND, read_request
 from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.results.report import read_summary
 from assay.agenteval.scoring.safety_records import MODE
 from assay.agenteval.service import read_scored_units, same_agent
-from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.pack_refs import find_agent, find_suite
-from assay.api.suites import TENANT, with_model
+from assay.api.suites import TENANT, EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
 from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
@@ -29,6 +27,7 @@ from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.outputs.sinks import EXTENSIONS
 from assay.fep.planning.sources import checks_in, with_file_name
+from assay.host import parts
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.agent_evals import EvalSummary
@@ -95,7 +94,7 @@ def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
 
 
 async def _run_local(options: RunOptions, settings: Settings) -> int:
-    async with app.store(settings, light=True) as store:
+    async with parts.store(settings, light=True) as store:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
         if source is not None:
             _check_bar(options, source.metadata["modes"])

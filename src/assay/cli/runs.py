@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.checks import STANDARD
 from assay.cli import render_verdicts
 from assay.cli.console import echo, echo_json
@@ -15,6 +15,7 @@ from assay.cli.run_list import RunRow, row_of, show_rows
 from assay.errors import UsageError
 from assay.fep.records.run_header import KIND
 from assay.fep.records.service import EvaluationService
+from assay.host import parts
 from assay.ports import Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
 from assay.workflow import KIND as WORKFLOW
@@ -50,7 +51,7 @@ def with_evaluations(action: Callable[[EvaluationService], Awaitable[T]]) -> T:
 
     async def main() -> T:
         chosen = settings.load()
-        async with app.store(chosen, light=True) as store:
+        async with parts.store(chosen, light=True) as store:
             return await action(EvaluationService(store, STANDARD, Services(limits=chosen.limits)))
 
     return asyncio.run(main())

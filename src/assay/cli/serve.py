@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from assay import app, host, servers, settings
+from assay import settings
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.serve_workers import Supervisor, work_for_parent
@@ -20,6 +20,7 @@ from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_
 from assay.concurrency.workers.machine import default_size
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
+from assay.host import host, parts, servers
 from assay.ports.telemetry import telemetry
 from assay.runs.executor import RunExecutor
 from assay.runs.fleet import DelegatingExecutor
@@ -73,7 +74,7 @@ def main(
             options = options._replace(grpc_port=ports.number or None)
             chosen = msgspec.structs.replace(chosen, worker_processes=_check_processes(chosen))
         logging.configure(log_format, log_level)
-        telemetry.tracer = app.tracer()
+        telemetry.tracer = parts.tracer()
         try:
             event_loop.run(_serve(chosen, options, tls, binding, member))
         finally:
@@ -94,7 +95,7 @@ def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
     extras = ["serve", "store"]
     if config.evidence_key is not None or config.jwt.issuer:
         extras.append("guard")
-    if app.tracing_enabled():
+    if parts.tracing_enabled():
         extras.append("telemetry")
     if options.grpc_port is not None or missing_packages(*extras):
         require("a server", *extras, "grpc")

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from assay import servers
 from assay.cli.console import count_of, echo, echo_err, echo_err_plain
 from assay.cli.exit_codes import ERROR
 from assay.concurrency.event_loop import supervise
+from assay.host import servers
 from assay.ports.telemetry import telemetry
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember, restore_metrics, write_metrics
 

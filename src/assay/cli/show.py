@@ -2,7 +2,7 @@
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli.console import echo, echo_json
@@ -16,6 +16,7 @@ from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
 from assay.fep.records.run_header import KIND
 from assay.fep.records.service import EvaluationService
+from assay.host import parts
 from assay.ports import CLOSED, ERASED_BY, Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.tally import Tally
@@ -82,7 +83,7 @@ async def _show_workflow(evaluations: EvaluationService, run: Run, options: Show
         raise UsageError(
             f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task, --check and --k do not apply"
         )
-    verification = await verification_of(evaluations.store, run, app.execution_environment(settings.load()))
+    verification = await verification_of(evaluations.store, run, parts.execution_environment(settings.load()))
     await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from assay import app
 from assay.agenteval.attacks import KINDS
 from assay.agenteval.attacks.generate import GeneratedSuite, attack_suite, benign_suite
 from assay.agenteval.suites.suite import read_suite_file, suite_as_json, suite_as_yaml
@@ -19,6 +18,7 @@ from assay.backends.agents.spec import parse_spec
 from assay.checks.safety import JUDGED
 from assay.cli.console import count_of, echo, echo_err, echo_rows, echo_text, stdout_to_stderr
 from assay.errors import UsageError
+from assay.host import parts
 from assay.inputs.files import document_of
 from assay.packs.store import PackStore
 from assay.ports.agents import PackedAgent
@@ -132,7 +132,7 @@ def _read_source(source: str, agent: str | None, settings: Settings) -> AttackSo
         return AttackSource(suite, asyncio.run(_agent_source(agent, settings)).card)
     target = suite.target_agent_id
     if target is not UNSET and target in settings.agents:
-        return AttackSource(suite, app.agent_card(target, settings))
+        return AttackSource(suite, parts.agent_card(target, settings))
     return AttackSource(suite, None)
 
 
@@ -150,11 +150,11 @@ def _names_agent(source: str, settings: Settings) -> bool:
 async def _agent_source(spec: str, settings: Settings) -> AttackSource:
     """The agent's card, and the suite of its pack if it has one."""
     if not names_pack_agent(spec, settings):
-        return AttackSource(None, app.agent_card(spec, settings))
-    async with app.store(settings, light=True) as store:
-        agent = await app.pack_agents(settings, store).get(TENANT, spec)
+        return AttackSource(None, parts.agent_card(spec, settings))
+    async with parts.store(settings, light=True) as store:
+        agent = await parts.pack_agents(settings, store).get(TENANT, spec)
         if agent is None:
-            return AttackSource(None, app.agent_card(spec, settings))
+            return AttackSource(None, parts.agent_card(spec, settings))
         definition = agent.definition if isinstance(agent, PackedAgent) else None
         if definition is None or not definition.suite_path:
             return AttackSource(None, agent.card)
@@ -164,5 +164,5 @@ async def _agent_source(spec: str, settings: Settings) -> AttackSource:
 
 
 async def _stored_suite(ref: str, settings: Settings) -> AgentEvalSuite:
-    async with app.store(settings, light=True) as store:
+    async with parts.store(settings, light=True) as store:
         return (await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(TENANT, ref)).suite

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from assay import app, settings
+from assay import settings
 from assay.auth.local_key import PRINCIPAL, TENANT
 from assay.cli import render_verdicts
 from assay.cli.console import echo_err, stdout_to_stderr
@@ -17,6 +17,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.respond_deployment import find_management_run, report_deployment, respond_to_deployment
 from assay.errors import Conflict, UsageError
+from assay.host import parts
 from assay.inputs.files import document_of
 from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
@@ -107,7 +108,7 @@ async def _verify(config: settings.Settings, options: VerifyOptions) -> Outcome:
             run = await workflows.start(PRINCIPAL, options.workflow, {"task": task})
             return await _outcome(workflows, executor, run)
     specs = [spec for spec in (options.actor or "", *options.critics) if not spec.startswith(WORKFLOW)]
-    agents = {spec: app.resolve_agent(spec, config) for spec in specs}
+    agents = {spec: parts.resolve_agent(spec, config) for spec in specs}
     _check_distinct(agents)
     loop = _loop(options, agents, config)
     async with _open(config, agents) as (workflows, executor):
@@ -157,7 +158,7 @@ async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcom
     """
     Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run.
     """
-    async with app.store(config, light=True) as store:
+    async with parts.store(config, light=True) as store:
         transition = await find_management_run(store, run_id, TENANT)
         if transition is not None:
             return await respond_to_deployment(config, store, PRINCIPAL, transition, value)
@@ -175,7 +176,7 @@ async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcom
 
 async def _resume(config: settings.Settings, run_id: str) -> Outcome:
     """Continue an interrupted run; report a run that has ended or waits as it is."""
-    async with app.store(config, light=True) as store:
+    async with parts.store(config, light=True) as store:
         run = await find_run(store, run_id, KIND, tenant=PRINCIPAL.tenant)
         agents = await _agents_of(store, run, config)
     async with _open(config, agents) as (workflows, executor):
@@ -215,8 +216,8 @@ async def _open(
 ) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """Workflows in the local store, with the agents of the settings and those of the command line."""
     async with (
-        app.store(config, light=True) as store,
-        app.open_workflows(config, store, agents.values()) as opened,
+        parts.store(config, light=True) as store,
+        parts.open_workflows(config, store, agents.values()) as opened,
     ):
         yield opened
 
@@ -259,7 +260,7 @@ async def _top_of(store: Store, run: Run) -> Run:
 async def _agents_of(store: Store, run: Run, config: settings.Settings) -> dict[str, Agent]:
     """The agents that the command line described when the run was started."""
     specs = (await read_request(store, run.id)).agent_specs
-    return {spec: app.resolve_agent(spec, config) for spec in specs}
+    return {spec: parts.resolve_agent(spec, config) for spec in specs}
 
 
 async def _find_waiting(store: Store, run_id: str) -> Run:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from assay import host, servers, settings
+from assay import settings
 from assay.auth import local_key, sessions
 from assay.auth.keys import DEFAULT, is_tenant
 from assay.auth.local_key import TENANT
@@ -19,6 +19,7 @@ from assay.cli.serve import Binding, listen
 from assay.concurrency import event_loop
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
+from assay.host import host, servers
 from assay.ports import Principal
 from assay.serve.page.built_files import INDEX, page_folder
 from assay.serve.web import logging

@@ -6,15 +6,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay import app, settings
+from assay import settings
 from assay.cli.console import echo, echo_err_plain, echo_json
 from assay.concurrency import event_loop
 from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.extras import require
+from assay.host import parts
+from assay.host.worker import open_worker
 from assay.ports.telemetry import telemetry
 from assay.runs.fleet import KIND, LIMIT, TENANT, records
 from assay.serve.web import logging
-from assay.worker import open_worker
 
 
 def main(modules: list[str], log_format: Literal["text", "json"], log_level: str, **overrides: Any) -> None:
@@ -22,7 +23,7 @@ def main(modules: list[str], log_format: Literal["text", "json"], log_level: str
     chosen = settings.load(**overrides)
     require("a worker", "store", "workers", *(["guard"] if chosen.evidence_key is not None else []))
     logging.configure(log_format, log_level)
-    telemetry.tracer = app.tracer()
+    telemetry.tracer = parts.tracer()
     try:
         event_loop.run(_work(chosen, modules))
     finally:
@@ -62,7 +63,7 @@ def list_workers(*, as_json: bool) -> None:
 
 
 async def _read_workers(config: settings.Settings) -> list[dict[str, Any]]:
-    async with app.store(config) as store:
+    async with parts.store(config) as store:
         workers = await store.documents(TENANT, KIND, limit=LIMIT)
         said = records(workers)
         return [

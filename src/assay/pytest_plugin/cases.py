@@ -8,21 +8,21 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from assay import app
 from assay.api.agents import empty_outputs
-from assay.api.function_checks import with_functions
+from assay.api.evaluation import with_functions
 from assay.api.load import load_cases
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem, Refusal
 from assay.fep.planning.request import contexts_in, plan_of, scorers_of
 from assay.fep.planning.sources import checks_in
+from assay.host import parts
 from assay.inputs.rows import items_of
 from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON
 from assay.protocol.results import TestCaseResult
+from assay.pytest_plugin.case_verdict import Bar, decide, describe, outcome_of, sample_outcomes
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names, call_samples, encode_result, score_samples
-from assay.pytest_plugin.verdict import Bar, decide, describe, outcome_of, sample_outcomes
 from assay.settings import load
 from assay.terminal import lines as terminal_lines
 
@@ -157,7 +157,7 @@ def validate(cases: Sequence[JSON], checks: Any) -> None:
     """Refuse cases or checks that could never be measured, with every problem, before anything runs."""
     settings = load()
     parsed = contexts_in(cases, empty_outputs(cases), settings.limits)
-    checks, available = with_functions(checks, app.registry(settings))
+    checks, available = with_functions(checks, parts.registry(settings))
     if parsed.problems:
         raise InvalidRequest(parsed.problems)
     if not cases:
@@ -166,7 +166,7 @@ def validate(cases: Sequence[JSON], checks: Any) -> None:
         raise InvalidRequest(
             Problem("checks", f"case {bare[0]!r} has no checks: name them in the mark or in the case")
         )
-    scorers_of(plan_of(checks, available, app.services(settings), ResultOptions()), parsed)
+    scorers_of(plan_of(checks, available, parts.services(settings), ResultOptions()), parsed)
 
 
 def test_case_of(case: Mapping[str, Any]) -> TestCase:

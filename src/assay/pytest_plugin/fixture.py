@@ -11,10 +11,10 @@ from assay.api.evaluate import evaluate_sync
 from assay.errors import Refusal
 from assay.fep.outputs.run_result import RunResult
 from assay.protocol.json_types import JSON
+from assay.pytest_plugin.case_verdict import Bar, DecideBy, decide, describe, outcome_of
 from assay.pytest_plugin.cases import not_measured, read_cases, read_checks, read_outputs, record
 from assay.pytest_plugin.outcome import RECORD, CaseNotPassed
 from assay.pytest_plugin.samples import encode_result
-from assay.pytest_plugin.verdict import Bar, DecideBy, decide, describe, outcome_of
 
 
 class Evaluator:

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from msgspec import Struct
 
+from assay.pytest_plugin.case_verdict import Bar, CheckMode, DecideBy, PassMode
 from assay.pytest_plugin.outcome import CASE, CLAIMS
-from assay.pytest_plugin.verdict import Bar, CheckMode, DecideBy, PassMode
 
 MAX_SAMPLES = 100
 

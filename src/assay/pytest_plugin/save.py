@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay import app
 from assay.errors import Refusal
 from assay.fep.outputs.run_result import metadata_of
 from assay.fep.records.evaluation_statistics import count_lines
 from assay.fep.records.save import StoreSink
+from assay.host import parts
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunFooter
 from assay.results.tally import Tally
@@ -57,9 +57,9 @@ def save_runs(records: Sequence[str], *, save: bool) -> SessionSummary:
 
 
 def _save_run(settings: Settings, name: str, checks: Any, results: Sequence[str], tally: Tally) -> str:
-    clock = app.services(settings).clock
+    clock = parts.services(settings).clock
     started, experiment = clock.now(), ExperimentMetadata(name=name)
-    sink = StoreSink(app.store(settings), checks, experiment, tally, clock)
+    sink = StoreSink(parts.store(settings), checks, experiment, tally, clock)
     for line in results:
         sink.write(line.encode())
     footer = RunFooter(

@@ -17,17 +17,17 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from assay import app
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
+from assay.host import parts
 from assay.ports import Store
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.protocol.json_types import JSON
+from assay.pytest_plugin.case_verdict import describe
 from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names
-from assay.pytest_plugin.verdict import describe
 from assay.results.reasons import is_failing
 from assay.settings import load
 from assay.stats.number_text import score_text
@@ -223,7 +223,7 @@ async def _run_suite(
 @asynccontextmanager
 async def _open_store(lines: list[str], *, save: bool) -> AsyncGenerator[Store | str]:
     """The store of this host; memory if the run is not stored, or if the store cannot be opened, which is a line."""
-    opened = app.store(load())
+    opened = parts.store(load())
     store: Store | str = "memory:"
     if save:
         try:

@@ -8,7 +8,7 @@ from socket import socket
 from typing import Any, Protocol
 
 from assay.extras import missing_extra
-from assay.host import Runtime
+from assay.host.host import Runtime
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
 from assay.serve.web.worker_group import WorkerMember

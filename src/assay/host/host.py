@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from assay import app
 from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.service import AgentEvalService
 from assay.auth.authenticator import Authenticator, PresentedToken
@@ -18,6 +17,7 @@ from assay.extras import missing_extra
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.records.kind import EvaluationKind
 from assay.fep.records.service import EvaluationService
+from assay.host import parts
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
@@ -44,8 +44,8 @@ async def open_runtime(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[Runtime]:
     """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
-    checks, deps = app.registry(settings, modules), host_services(settings, settings.server_workers)
-    async with app.store(settings) as opened:
+    checks, deps = parts.registry(settings, modules), host_services(settings, settings.server_workers)
+    async with parts.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)
         executor = host_executor(settings, opened, kinds.all)
@@ -60,7 +60,7 @@ async def open_runtime(
         finally:
             _ = [loop.cancel() for loop in loops]
             await executor.close(stop)
-            await app.close_evals(kinds.evals)
+            await parts.close_evals(kinds.evals)
             await deps.close()
 
 
@@ -79,10 +79,10 @@ def build_kinds(settings: Settings, store: Store, checks: Registry, services: Se
     options = ExecutionOptions(
         concurrency=settings.concurrency, seconds=limits.check_seconds, run_seconds=limits.run_seconds
     )
-    agents = _with_conformance_agents(app.agents(settings, services.providers))
-    kind, connect_workflows = app.build_workflows(settings, store, checks, services, agents)
-    evals = app.build_evals(settings, store, checks, services, agents, pack_tools=False)
-    promotions = app.promotion_service(settings, store, agents, services, evals.dependencies.packs)
+    agents = _with_conformance_agents(parts.agents(settings, services.providers))
+    kind, connect_workflows = parts.build_workflows(settings, store, checks, services, agents)
+    evals = parts.build_evals(settings, store, checks, services, agents, pack_tools=False)
+    promotions = parts.promotion_service(settings, store, agents, services, evals.dependencies.packs)
 
     def connect(executor: RunExecutor) -> Any:
         workflows = connect_workflows(executor)
@@ -105,13 +105,13 @@ def host_services(settings: Settings, processes: int = 1) -> Services:
     `processes` share the limits of each provider.
     """
     seconds = settings.limits.check_seconds
-    return app.services(settings, ProviderPolicy(seconds=seconds, trusted=False, share=processes))
+    return parts.services(settings, ProviderPolicy(seconds=seconds, trusted=False, share=processes))
 
 
 def host_executor(settings: Settings, store: Store, kinds: Iterable[RunKind]) -> RunExecutor:
     """The executor of a server: it conducts runs itself, or leaves them to workers (the setting `engine`)."""
     if settings.engine == "local":
-        return app.build_executor(settings, store, kinds, attempts=settings.limits.max_run_attempts)
+        return parts.build_executor(settings, store, kinds, attempts=settings.limits.max_run_attempts)
     if not settings.database_url.startswith("postgresql"):
         raise UsageError(
             "settings: engine: workers share runs through PostgreSQL; set database_url (ASSAY_DATABASE_URL) to"

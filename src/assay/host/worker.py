@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from assay import app, host
 from assay.backends.models.fleet_limits import FleetLimits, ProviderReport
 from assay.backends.stores.records.codec import RecordCodec
 from assay.concurrency.event_loop import run_guarded, supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
+from assay.host import host, parts
 from assay.ports import RunQuery, Store
 from assay.ports.kinds import RunKind
 from assay.runs.executor import RunExecutor
@@ -45,7 +45,7 @@ class Worker:
         self._kinds: dict[str, RunKind] = {}
         self._database = open_unit_engine(settings.database_url, CONNECTIONS)
         self._queue = UnitQueue(self._database, UNIT_VERSION)
-        envelope = Envelope(RecordCodec(app.cipher(settings)))
+        envelope = Envelope(RecordCodec(parts.cipher(settings)))
         limits = WorkerLimits(
             concurrency=settings.concurrency,
             tenant_concurrency=settings.workers.tenant_units,
@@ -258,8 +258,8 @@ async def open_worker(
     except ModuleNotFoundError as error:
         raise missing_extra("a worker", "workers", error=error) from error
     lease = settings.workers.lease
-    checks, services = app.registry(settings, modules), host.host_services(settings)
-    async with app.store(settings) as store:
+    checks, services = parts.registry(settings, modules), host.host_services(settings)
+    async with parts.store(settings) as store:
         registry = WorkerRegistry(store, lease)
         services = msgspec.structs.replace(services, clock=registry.clock)
         await registry.register()
@@ -282,5 +282,5 @@ async def open_worker(
         finally:
             await executor.close(stop)
             await worker.close()
-            await app.close_evals(kinds.evals)
+            await parts.close_evals(kinds.evals)
             await services.close()

@@ -1,0 +1,1 @@
+"""A process from its settings: the parts, the host, servers, a worker."""

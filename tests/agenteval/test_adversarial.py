@@ -29,7 +29,7 @@ from assay.agenteval.trial import PLACEHOLDER, new_canary, with_canary
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency
 from assay.checks.safety.unsafe_tool_call import UnsafeToolCall
-from assay.cli.render_safety import exit_code
+from assay.cli.render.findings import exit_code
 from assay.errors import EvalRefused
 from assay.ports.agents import ToolFailure
 from assay.protocol.annotations import ScoreCorrection

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import assay
-from assay.cli.bars import BarResult, exit_code, read_bars
+from assay.cli.evaluate.bars import BarResult, exit_code, read_bars
 from assay.errors import EnvironmentFailure, UsageError
 from assay.results import slices
 from assay.results.slices import SliceSink, read_dimension

@@ -18,7 +18,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.cli.run_list import _cases, row_of, short_ids
+from assay.cli.stored_runs.run_list import _cases, row_of, short_ids
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Services
 from support.command import Ended, on_a_terminal

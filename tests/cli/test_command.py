@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from assay import EvaluationRunResult, TestCaseResult, __version__
-from assay.cli.console import ProgressLine
-from assay.cli.help import HELP
+from assay.cli.console.console import ProgressLine
+from assay.cli.console.help import HELP
 from assay.cli.main import VERBS
 from assay.protocol.schemas import NOUNS
 from support.command import on_a_terminal

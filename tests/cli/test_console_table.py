@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.console_table import NARROW, Page, Table, cell
+from assay.cli.console.console_table import NARROW, Page, Table, cell
 
 TEXTS = (
     st.text("aZ 09.,%()–—×±…·•✓✗°µ←→↑↓", max_size=9)
@@ -31,7 +31,7 @@ def written(put, *, plain):
         patch.setattr(sys, "stdout", out)
         page = Page(60)
         if not plain:
-            patch.setattr("assay.cli.console_table.NARROW", NOTHING)
+            patch.setattr("assay.cli.console.console_table.NARROW", NOTHING)
             page._soft_wrap, page._opened = None, page._console
         put(page)
     return out.getvalue()

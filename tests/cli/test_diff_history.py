@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from assay.cli.diff import _answer
+from assay.cli.stored_runs.diff import _answer
 from assay.comparison.divergence import TaskPath
 from support.command import on_a_terminal
 

@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from assay.cli.gate import GateOptions, main
+from assay.cli.compare.gate import GateOptions, main
 from assay.comparison.gate import RunLevel, level_text
 from assay.comparison.gate_reports import plain
 from assay.comparison.policy import PRESETS

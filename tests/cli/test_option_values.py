@@ -4,8 +4,7 @@ import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.main import app
-from assay.cli.option_values import NOT_PLAIN, plain_value, process_value
+from assay.cli.main import NOT_PLAIN, app, plain_value, process_value
 
 
 def commands_in(command):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.gate import GateOptions, main
+from assay.cli.compare.gate import GateOptions, main
 from assay.comparison.result_files import read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.ports import Limits

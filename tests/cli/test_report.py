@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay.cli import report as report_module
+from assay.cli.compare import report as report_module
 from assay.serve.overview.report_data import MAX_TEXT, cut_texts
 from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.checks.safety.tool_policy import policy_document
-from assay.cli.policy_file import read_policy
-from assay.cli.render_safety import exit_code
+from assay.cli.agent_evals.run_setup import read_policy
+from assay.cli.render.findings import exit_code
 from assay.errors import InvalidRequest, UsageError
 from assay.settings import load
 from support.evals import golden, suite_of

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from assay.cli.word_wrap import break_points, columns_of, wrap
+from assay.cli.console.console import break_points, columns_of, wrap
 from support.command import on_a_terminal
 
 AGENT = """

@@ -6,7 +6,7 @@ import pytest
 
 from assay.agenteval.attacks import KINDS
 from assay.agenteval.suites.suite import read_suite_file
-from assay.cli.suite_attack import attack
+from assay.cli.agent_evals.suite_attack import attack
 from assay.errors import InvalidRequest, UsageError
 from assay.ports import Limits
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
-from assay.cli.run_list import RunRow, show_rows
+from assay.cli.stored_runs.run_list import RunRow, show_rows
 from assay.fep.outputs.result_tables import encode_row
 from assay.ports import Run
 from assay.runs.run_statistics import CaseCounts, Cost, RunStatistics, Score

@@ -61,9 +61,9 @@ def loaded_by(statement):
                 "asyncio",
                 "rich",
                 "assay.host.parts",
-                "assay.cli.evaluate",
-                "assay.cli.run",
-                "assay.cli.suite",
+                "assay.cli.evaluate.evaluate",
+                "assay.cli.agent_evals.run",
+                "assay.cli.agent_evals.suite",
             },
         ),
         (

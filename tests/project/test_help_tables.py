@@ -8,7 +8,7 @@ import pytest
 from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.agenteval.planning.modes import MODES
 from assay.backends.stores.open import STORES, open_store
-from assay.cli.suite import TEMPLATE
+from assay.cli.agent_evals.suite import TEMPLATE
 from assay.errors import UsageError
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from assay.auth.audit import lines
 from assay.checks import STANDARD
-from assay.cli.gc import Collector
+from assay.cli.stored_runs.delete import Collector
 from assay.errors.storage import Erased
 from assay.fep.records.service import EvaluationService
 from assay.ports import (

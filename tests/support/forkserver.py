@@ -130,7 +130,7 @@ class Zygote:
     @functools.cached_property
     def worker(self):
         """What takes Python's place where `--jobs` starts its workers."""
-        return self._script("worker", "assay.cli.jobs_worker:main")
+        return self._script("worker", "assay.cli.evaluate.jobs_worker:main")
 
     def _script(self, name, target):
         script = self.folder / name

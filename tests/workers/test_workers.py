@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from assay import settings
-from assay.cli import serve
+from assay.cli.server import serve
 from assay.concurrency.workers import machine
 from assay.concurrency.workers import pool as workers
 from assay.concurrency.workers.batch import Batch

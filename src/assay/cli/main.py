@@ -5,11 +5,13 @@ The command `assay`: it loads the verb that is called. A refusal is one clear li
 import io
 import logging
 import os
+import re
 import sys
 import textwrap
 import traceback
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,19 +19,44 @@ from typing import Annotated, Any, NoReturn
 import typer
 import typer.main
 
-from assay.cli.console import echo, echo_err, echo_err_plain
-from assay.cli.exit_codes import ERROR, PASSED, USAGE
-from assay.cli.help import APP, HELP
-from assay.cli.option_values import accept_plain_values
-from assay.cli.options import Group
+from assay.cli.console.console import ERROR, PASSED, USAGE, echo, echo_err, echo_err_plain
+from assay.cli.console.help import APP, HELP
+from assay.cli.console.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
 from assay.version import __version__
 
-VERBS = (  # each is a file in `verbs`, with a function or a Typer of this name
-    "evaluate", "run", "compare", "gate", "verify", "respond", "serve", "worker", "view", "report", "list", "show", "diff", "history", "promote", "rollback",
-    "deployments", "export", "annotate", "judge", "delete", "gc", "rekey", "schema", "suite", "pack", "providers", "key", "audit",
-)  # fmt: skip
+VERBS = {  # each is a function or a Typer of this name in `verbs` of a folder
+    "evaluate": "evaluate",
+    "run": "agent_evals",
+    "compare": "compare",
+    "gate": "compare",
+    "verify": "approvals",
+    "respond": "approvals",
+    "serve": "server",
+    "worker": "server",
+    "view": "server",
+    "report": "compare",
+    "list": "stored_runs",
+    "show": "stored_runs",
+    "diff": "stored_runs",
+    "history": "compare",
+    "promote": "approvals",
+    "rollback": "approvals",
+    "deployments": "approvals",
+    "export": "stored_runs",
+    "annotate": "agent_evals",
+    "judge": "agent_evals",
+    "delete": "stored_runs",
+    "gc": "stored_runs",
+    "rekey": "admin",
+    "schema": "admin",
+    "suite": "agent_evals",
+    "pack": "admin",
+    "providers": "admin",
+    "key": "admin",
+    "audit": "admin",
+}
 
 
 class _Commands(MutableMapping[str, Any]):
@@ -62,7 +89,7 @@ class _Commands(MutableMapping[str, Any]):
 
 
 def _load(name: str) -> Any:
-    verb = getattr(import_module(f"assay.cli.verbs.{name}"), "list_" if name == "list" else name)
+    verb = getattr(import_module(f"assay.cli.{VERBS[name]}.verbs"), "list_" if name == "list" else name)
     if not isinstance(verb, typer.Typer):
         function, verb = verb, typer.Typer(rich_markup_mode=None, add_completion=False)
         verb.command(name, help=HELP[name])(function)
@@ -209,3 +236,60 @@ def _show_usage(error: Any) -> None:
 def _traceback_line(bug: Exception) -> str:
     frame = traceback.extract_tb(bug.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"
+
+
+# The values of options that need no validation: texts, flags, and plain numbers in their range.
+
+NUMBERS = {int: re.compile("[0-9]{1,15}"), float: re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")}
+NOT_PLAIN = object()
+
+
+def accept_plain_values(command: Any) -> None:
+    """Let the options of a command, and of the commands in it, accept plain values without pydantic."""
+    listed = command.get_params
+
+    def get_params(ctx: Any) -> list[Any]:
+        params = listed(ctx)
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = partial(process_value, param, param.process_value)
+        return params
+
+    command.get_params = get_params
+    for inner in getattr(command, "commands", {}).values():
+        accept_plain_values(inner)
+
+
+def process_value(param: Any, by_typer: Any, ctx: Any, value: Any) -> Any:
+    """The value of a parameter, as `process_value` of Typer's parameter returns it."""
+    plain = plain_value(param, value)
+    if plain is NOT_PLAIN or (param.required and param.value_is_missing(plain)):
+        return by_typer(ctx, value)
+    return plain if param.callback is None else param.callback(ctx, param, plain)
+
+
+def plain_value(param: Any, value: Any) -> Any:
+    """The value as the function of a verb gets it, or NOT_PLAIN."""
+    descriptor = getattr(param, "type_descriptor", None)  # other versions of Typer have none
+    if descriptor is None or descriptor.parameter_info.parser is not None:
+        return NOT_PLAIN
+    kind = descriptor.annotation
+    if value is None:
+        return () if param.multiple or param.nargs == -1 else None
+    if kind in (str, bool):
+        return value if type(value) is kind else NOT_PLAIN
+    if kind == list[str]:
+        whole = type(value) in (list, tuple) and all(type(item) is str for item in value)
+        return list(value) if whole else NOT_PLAIN
+    return _number(kind, value, descriptor.parameter_info) if kind in NUMBERS else NOT_PLAIN
+
+
+def _number(kind: Any, value: Any, bounds: Any) -> Any:
+    if isinstance(value, str) and NUMBERS[kind].fullmatch(value):
+        value = kind(value)
+    inside = type(value) is kind and not bounds.clamp
+    if inside and bounds.min is not None:
+        inside = value >= bounds.min
+    if inside and bounds.max is not None:
+        inside = value <= bounds.max
+    return value if inside else NOT_PLAIN

@@ -51,7 +51,7 @@ All errors.
     backends/telemetry/*                          a traced block: recorded and raised again
     concurrency/event_loop.py                            a background task: its crash is logged and counted
     runs/conductor.py                               a kind of run: its bug ends only its own run
-    cli/evaluate_io.py                            anything: results are written first, then it is raised again
+    cli/evaluate/inputs_outputs.py                            anything: results are written first, then it is raised again
     cli/main.py                                   a bug in assay: reported in one line, without a traceback
     serve/web/handler.py                           a bug in assay: answered with the request id, without a traceback
     serve/grpc/handler.py                            the same

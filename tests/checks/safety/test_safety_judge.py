@@ -19,7 +19,7 @@ from assay.checks.safety.safety_judge import (
     contradiction,
     verdict_of,
 )
-from assay.cli.policy_file import read_policy
+from assay.cli.agent_evals.run_setup import read_policy
 from assay.errors import UsageError
 from assay.protocol.evaluation import Check
 from assay.settings import load

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from assay.cli.serve import listen
+from assay.cli.server.serve import listen
 from assay.errors import UsageError
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.tls import Tls, read

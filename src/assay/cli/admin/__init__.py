@@ -1,0 +1,1 @@
+"""`assay key`, `rekey`, `schema`, `audit`, `providers` and `pack`."""

@@ -1,0 +1,161 @@
+"""`assay key`: create, list and revoke API keys in the store of a server (openwop-contract §2.1)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from assay import settings
+from assay.auth import keys
+from assay.auth.keys import DEFAULT, Key, expiry
+from assay.cli.console.console import count_of, echo, echo_err, echo_json, echo_rows
+from assay.errors import UsageError
+from assay.host import parts
+from assay.ports import Secret, Store, Transaction
+from assay.ports.audit import audit_entry
+from assay.protocol.schemas import NOUNS, schema_of
+from assay.settings import Settings
+
+
+def create(*, tenant: str, scope: list[str] | None, expires: str | None, note: str, json: bool) -> None:
+    """Create a key. Only the key itself goes to standard output."""
+    now = datetime.now(UTC)
+    ends = None if expires is None else expiry(expires, now)
+
+    async def create_key() -> tuple[Key, Secret]:
+        async with _store() as store:
+            return await keys.create(
+                store, tenant=tenant, scopes=scope or DEFAULT, expires=ends, note=note, now=now
+            )
+
+    created, text = asyncio.run(create_key())
+    if json:
+        _print({**_as_data(created, now), "key": text.reveal()})
+        return
+    scopes, until = _scopes(created), _moment(created.expires)
+    echo_err(f"key {created.id} of tenant {created.tenant}, scopes {scopes}, expires {until}")
+    echo_err("the key is not shown again")
+    echo(text.reveal())
+
+
+def list_keys(*, tenant: str | None, json: bool) -> None:
+    """Print the keys, without their secrets."""
+    now = datetime.now(UTC)
+
+    async def read_all() -> list[Key]:
+        async with _store() as store:
+            return await keys.list_keys(store, tenant)
+
+    stored = asyncio.run(read_all())
+    if json:
+        _print([_as_data(each, now) for each in stored])
+    elif stored:
+        header = ("id", "tenant", "state", "created", "expires", "scopes", "note")
+        echo_rows([header, *(_row(each, now) for each in stored)])
+    else:
+        echo_err("there are no keys" if tenant is None else f"tenant {tenant!r} has no keys")
+
+
+def revoke(*, id: str) -> None:
+    """Revoke a key."""
+    now = datetime.now(UTC)
+
+    async def revoke_key() -> Key:
+        async with _store() as store:
+            return await keys.revoke(store, id, now=now)
+
+    revoked = asyncio.run(revoke_key())
+    since = "" if revoked.revoked == now else f" since {_moment(revoked.revoked)}"
+    echo(f"key {revoked.id} of tenant {revoked.tenant} is revoked{since}")
+
+
+@asynccontextmanager
+async def _store() -> AsyncGenerator[Store]:
+    chosen = settings.load()
+    if chosen.database_url == "memory:":
+        raise UsageError("database_url: a key in a memory: store would be lost when this command ends")
+    async with parts.store(chosen, light=True) as store:
+        yield store
+
+
+def _as_data(key: Key, now: datetime) -> dict[str, Any]:
+    return {"id": key.id, "prefix": key.prefix, "state": key.state(now)} | msgspec.structs.asdict(key)
+
+
+def _print(data: Any) -> None:
+    echo_json(msgspec.json.encode(data, order="deterministic"))
+
+
+def _row(key: Key, now: datetime) -> tuple[str, ...]:
+    return (
+        key.id, key.tenant, key.state(now), _moment(key.created), _moment(key.expires), _scopes(key), key.note
+    )  # fmt: skip
+
+
+def _scopes(key: Key) -> str:
+    return "everything" if key.scopes >= DEFAULT else _join(key.scopes)
+
+
+def _join(scopes: Iterable[str]) -> str:
+    return ",".join(sorted(scopes)) or "nothing"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment:%Y-%m-%d %H:%MZ}"
+
+
+# `assay rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with
+# a data key.
+
+
+def rekey(*, clear: bool, json: bool) -> None:
+    """Encrypt or decrypt the store, and print the number of records and of data keys."""
+    chosen = settings.load()
+    cipher = parts.cipher(chosen)
+    if cipher is None:
+        raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+    if chosen.database_url == "memory:":
+        raise UsageError("database_url: a memory: store is not encrypted")
+    count, keys = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
+    if json:
+        document = {"resealed": count, "rewrapped": keys, "key": None if clear else cipher.key_id}
+        echo_json(msgspec.json.encode(document))
+    elif clear:
+        echo(f"decrypted {count_of(count, 'record')}; ASSAY_EVIDENCE_KEY is no longer needed")
+    else:
+        echo(
+            f"encrypted {count_of(keys, 'data key')} with key {cipher.key_id!r}, and "
+            f"{count_of(count, 'record')} with data keys; "
+            "older keys are no longer needed"
+        )
+
+
+async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> tuple[int, int]:
+    """Step by step through the store; the result is the number of records, and of data keys."""
+    count, keys, cursor = 0, 0, ""
+    async with parts.store(settings, sealing=sealing) as store:
+        await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
+        while True:
+            step = await store.reencrypt(cursor)
+            count, keys, cursor = count + step.records, keys + step.keys, step.cursor
+            if not cursor:
+                if count:  # records that were in clear may have left bytes in unused parts of the file
+                    await store.compact()
+                return count, keys
+
+
+# `assay schema`: the JSON Schemas of the protocol's types.
+
+
+def print_schema(*, name: str) -> None:
+    """Print the schema of a type, or the names of all types."""
+    if not name:
+        for noun in NOUNS:
+            echo(noun)
+    elif name not in NOUNS:
+        raise UsageError(f"there is no type {name!r}; expected one of {', '.join(NOUNS)}")
+    else:
+        echo_json(schema_of(name))

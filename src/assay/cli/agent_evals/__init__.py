@@ -1,0 +1,1 @@
+"""`assay run`, `suite`, `judge` and `annotate`."""

@@ -1,0 +1,216 @@
+"""`assay run --server`: upload the suite to another host, start the run there, follow it and report it."""
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
+from assay.agenteval.results.detail import EvalDetail
+from assay.api.pack_refs import is_reference
+from assay.api.suites import suite_from
+from assay.cli.agent_evals.run_setup import (
+    RunOptions,
+    RunProgress,
+    check_baseline,
+    note_no_baseline,
+    show_comparison,
+)
+from assay.cli.console.client import HostClient
+from assay.cli.console.console import echo, echo_err
+from assay.cli.render import scorecard
+from assay.cli.render.findings import exit_code
+from assay.cli.render.result_export import ResultExport
+from assay.comparison.eval_reports import compare_reports
+from assay.errors import EnvironmentFailure, UsageError
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
+from assay.protocol.runs import EventPage, ForkCreated, RunCreated
+from assay.settings import Settings
+
+_created = msgspec.json.Decoder(RunCreated).decode
+_forked = msgspec.json.Decoder(ForkCreated).decode
+_page = msgspec.json.Decoder(EventPage).decode
+_detail = msgspec.json.Decoder(EvalDetail).decode
+_summary = msgspec.json.Decoder(EvalSummary).decode
+
+
+def run_remote(options: RunOptions, settings: Settings) -> int:
+    """Run the suite on the server. The result is the exit code."""
+    assert options.server is not None
+    _validate(options)
+    host = HostClient(options.server, options.key_file)
+    baseline = None
+    if options.resume is None:
+        run, baseline = _start(options, settings, host)
+    else:
+        run = _resume(host, options.resume)
+    _follow(host, run, quiet=options.json)
+    return _report(options, host, run, baseline)
+
+
+def _validate(options: RunOptions) -> None:
+    for name, value in (
+        ("concurrency", options.concurrency),
+        ("timeout", options.timeout),
+    ):
+        if value is not None:
+            raise UsageError(f"--{name} cannot be used with --server: the server sets it")
+
+
+def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[str, BaselineRun | None]:
+    """
+    Start the run. The server compares if the baseline fits the mode `regression`; any other baseline is compared here.
+    """
+    assert options.suite is not None
+    if is_reference(options.suite):
+        return _start_reference(options, host), None
+    suite = suite_from(options.suite, settings)
+    modes, baseline = options.modes or suite.modes, None
+    if options.baseline is not None:
+        baseline = _baseline(host, options.baseline, suite)
+    if baseline is not None:
+        check_baseline(baseline, suite, force=options.force)
+    elif set(modes) != {"regression"}:  # the server refuses that, and says why
+        note_no_baseline(suite, modes, options.baseline)
+    regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
+    if not regression:
+        modes = tuple(mode for mode in modes if mode != "regression") or modes
+    host.request("POST", "/v1/host/assay/suites", suite)
+    configurable: dict[str, Any] = {} if modes == suite.modes else {"evalModes": list(modes)}
+    if regression and baseline is not None:
+        configurable["baselineRunId"] = baseline.run_id
+    return _create(options, host, f"{suite.suite_id}@{suite.version}", configurable), baseline
+
+
+def _start_reference(options: RunOptions, host: HostClient) -> str:
+    """Start a run on a suite that the server has: an uploaded one, or one of a pack."""
+    assert options.suite is not None
+    if options.baseline is not None:
+        raise UsageError("--baseline with --server needs SUITE as a file, to compare the suites")
+    modes = {} if options.modes is None else {"evalModes": list(options.modes)}
+    return _create(options, host, options.suite, modes)
+
+
+def _create(options: RunOptions, host: HostClient, suite_ref: str, configurable: dict[str, Any]) -> str:
+    configurable |= {"trials": options.trials} if options.trials != 1 else {}
+    configurable |= {} if options.judge is None else {"judge": options.judge}
+    configurable |= {} if options.model is None else {"model": options.model}
+    configurable |= {"allowTargetMismatch": True} if options.any_agent else {}
+    body: dict[str, Any] = {
+        "mode": "eval",
+        "evalSuiteRef": suite_ref,
+        "agentId": options.agent,
+        "configurable": configurable,
+        "tags": list(options.tags),
+    }
+    headers = {"Idempotency-Key": secrets.token_hex(16)}
+    try:
+        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id
+    except KeyboardInterrupt:
+        raise EnvironmentFailure(
+            f"interrupted while the run was starting: {host.address}/v1/host/assay/runs lists it if it did start"
+        ) from None
+
+
+def _latest(host: HostClient, query: str = "") -> str | None:
+    runs = msgspec.json.decode(host.request("GET", f"/v1/host/assay/runs?mode=eval&page_size=1{query}"))[
+        "runs"
+    ]
+    return runs[0]["runId"] if runs else None
+
+
+def _baseline(host: HostClient, reference: str, suite: AgentEvalSuite) -> BaselineRun | None:
+    """The baseline; None if `latest` is given and the suite has no completed run there yet."""
+    run: str | None = reference
+    if reference == "latest":
+        run = _latest(host, f"&workflowId={suite.suite_id}&status=completed")
+    return None if run is None else _baseline_run(_card(host, run))
+
+
+def _baseline_run(card: EvalDetail) -> BaselineRun:
+    return BaselineRun(report=card.report, suite_digest=card.suite_digest)
+
+
+def _card(host: HostClient, run: str) -> EvalDetail:
+    return _detail(host.request("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
+
+
+def _resume(host: HostClient, reference: str) -> str:
+    """Copy the tasks that have a score, and run the others."""
+    source = _latest(host) if reference == "latest" else reference
+    if source is None:
+        raise UsageError(f"{host.address}: there is no eval run yet")
+    page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
+    if page.run_status == "completed":
+        raise UsageError(f"{source} is completed: there is nothing to resume")
+    body = {"mode": "branch", "fromSeq": page.last_event_seq}
+    return _forked(host.request("POST", f"/v1/runs/{source}:fork", body)).run_id
+
+
+def _follow(host: HostClient, run: str, *, quiet: bool) -> None:
+    """Show the progress until the run ends; Ctrl-C cancels the run."""
+    progress: RunProgress | None = None
+    try:
+        for event in host.follow(run):
+            if event.type == "eval.started":
+                progress = RunProgress(event.document["payload"]["taskCount"], quiet=quiet)
+            elif progress is not None:
+                progress.add(event.type, msgspec.json.encode(event.document["payload"]))
+    except KeyboardInterrupt:
+        if progress is not None:
+            progress.clear()
+        echo_err("cancelling; the tasks that are done are stored")
+        _cancel(host, run)
+    finally:
+        if progress is not None:
+            progress.clear()
+
+
+def _cancel(host: HostClient, run: str) -> None:
+    """Cancel the run and wait until it has stopped. A run that ended before stays as it is."""
+    try:
+        host.request("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
+    except UsageError as refusal:
+        echo_err(str(refusal))
+    except EnvironmentFailure as failure:
+        command = f"curl -X POST {host.address}/v1/runs/{run}/cancel, with the key,"
+        raise EnvironmentFailure(
+            f"{failure}; run {run} was not cancelled and may continue there: {command} cancels it"
+        ) from None
+    for _ in host.follow(run):
+        pass
+
+
+def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineRun | None) -> int:
+    path, card = f"/v1/host/assay/runs/{run}/eval-report", _card(host, run)
+    comparison = None if baseline is None else compare(baseline, card.report, card.suite_digest)
+    pair = None if baseline is None else compare_reports(baseline.report, card.report)
+    summary = None
+    if card.status == "completed":
+        summary = _summary(host.request("GET", f"/v1/runs/{run}/eval-summary"))
+    for name in options.to:
+        if not name.endswith(".json"):
+            _export(name, host.lines(path), card)
+        elif summary is None:
+            echo_err(f"{name}: not written, as there is no scorecard: the run is {card.status}")
+        else:
+            scorecard.write(name, summary)
+    if options.json:
+        scorecard.print_json(card, summary, comparison, pair)
+    else:
+        scorecard.display(card, f"details: {host.address}{path}")
+        if comparison is not None:
+            show_comparison(comparison, pair)
+        for name in options.to:
+            echo(f"written to {name}")
+    return exit_code(card, summary, options.max_attack_success)
+
+
+def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:
+    files = ResultExport([name])
+    for line in lines:
+        files.add(line)
+    ended = None if detail.ended_at is UNSET else detail.ended_at
+    files.close(detail.run_id, detail.status, detail.started_at, ended)

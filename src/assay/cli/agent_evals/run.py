@@ -1,0 +1,290 @@
+"""`assay run`: run an agent against a suite and print a scorecard (RFC 0081)."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from assay.agenteval.planning.request import EvalRequest
+from assay.agenteval.planning.run_header import KIND, read_request
+from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
+from assay.agenteval.results.report import read_summary
+from assay.agenteval.scoring.safety_records import MODE
+from assay.agenteval.service import read_scored_units, same_agent
+from assay.api.pack_refs import find_agent, find_suite
+from assay.api.suites import TENANT, EvalRuntime, open_evals, with_model
+from assay.checks.registry import function_checks
+from assay.cli.agent_evals.run_setup import (
+    RunOptions,
+    RunProgress,
+    check_baseline,
+    find_baseline,
+    note_no_baseline,
+    read_baseline,
+    read_policy,
+    show_comparison,
+)
+from assay.cli.console.console import echo, echo_err, stdout_to_stderr
+from assay.cli.console.lookup import find_run, note_unused
+from assay.cli.render import scorecard
+from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
+from assay.comparison.eval_reports import compare_reports
+from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
+from assay.fep.outputs.sinks import EXTENSIONS
+from assay.fep.planning.sources import checks_in, with_file_name
+from assay.host import parts
+from assay.ports import ACTIVE, CLOSED, Run, Store
+from assay.ports.agents import Agent
+from assay.protocol.agent_evals import EvalSummary
+from assay.runs.copy import CopySpec, branch
+from assay.runs.intake import new_id
+from assay.settings import Settings, load
+
+
+def main(options: RunOptions) -> int:
+    """Run it here or on another host. The result is the exit code."""
+    settings = with_model(load(concurrency=options.concurrency), options.model)
+    _validate(options)
+    if options.server is not None:
+        from assay.cli.agent_evals.remote import run_remote  # deferred import: most runs are local
+
+        return run_remote(options, settings)
+    return asyncio.run(_run_local(options, settings))
+
+
+def _validate(options: RunOptions) -> None:
+    if options.resume is None and options.agent is None:
+        missing = "a SUITE" if options.suite is None else "--agent WHAT"
+        raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+    if options.resume is None and options.suite is None and options.server is not None:
+        raise UsageError("assay run --server needs a SUITE")
+    if options.resume is not None and (
+        options.suite
+        or options.modes
+        or options.baseline
+        or options.trials != 1
+        or options.checks
+        or options.policy
+    ):
+        raise UsageError(
+            "--resume continues a run with its own suite, modes, baseline, trials, checks and policy: leave "
+            "these options out"
+        )
+    if options.server is not None and options.policy is not None:
+        raise UsageError("--policy is a policy of this machine; another host has its own")
+    if options.force and options.baseline is None:
+        raise UsageError("--force is an option of --baseline: add --baseline RUN")
+    if options.server is not None and (options.checks is not None or options.modules):
+        used = "--checks" if options.checks is not None else "--check-module"
+        raise UsageError(f"{used} runs checks on this machine; with --server use a suite alone")
+    if options.timeout == math.inf:
+        raise UsageError("--timeout: expected a number of seconds, got inf")
+    for tag in options.tags:
+        if "=" not in tag or len(tag) > 256:
+            raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
+    _validate_outputs(options)
+
+
+def _validate_outputs(options: RunOptions) -> None:
+    for name in options.to:
+        if name == "-" or not name.endswith((".json", ".jsonl", ".ndjson", ".csv", ".xlsx", ".parquet")):
+            raise UsageError(f"-o {name}: expected a file that ends in {EXTENSIONS}")
+        if not Path(name).parent.is_dir():
+            raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
+
+
+def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
+    if options.max_attack_success is not None and MODE not in modes:
+        raise UsageError(f"{BAR}: expected a run in the mode {MODE}, got {', '.join(modes)}")
+
+
+async def _run_local(options: RunOptions, settings: Settings) -> int:
+    async with parts.store(settings, light=True) as store:
+        source = None if options.resume is None else await find_run(store, options.resume, KIND)
+        if source is not None:
+            _check_bar(options, source.metadata["modes"])
+        with stdout_to_stderr():
+            async with _open_evals(options, settings, store, source) as (evals, agent):
+                if source is not None:
+                    run, baseline = await _resume(evals, source), await _recorded_baseline(store, source)
+                else:
+                    assert agent is not None
+                    run, baseline = await _start(options, settings, evals, agent)
+                header = await read_request(store, run.id)
+                say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
+                ended = await _wait(evals, run, quiet=options.json)
+        return await _report(options, store, ended, baseline)
+
+
+@asynccontextmanager
+async def _open_evals(
+    options: RunOptions, settings: Settings, store: Store, source: Run | None
+) -> AsyncGenerator[tuple[EvalRuntime, Agent | None]]:
+    """With the agent of the command line, or else the agent of the run that is resumed."""
+    spec = options.agent
+    if source is not None and spec is None:
+        request = await read_request(store, source.id)
+        spec = None if request.definition is not None else request.agent_spec or None
+    agent = None if spec is None else await find_agent(spec, settings, store, TENANT)
+    checks = None if options.checks is None else checks_in(options.checks, settings.limits)
+    if checks is None and source is None:
+        checks = function_checks(options.modules)
+    provided = [agent] if agent else []
+    try:
+        policy = None if options.policy is None else read_policy(options.policy)
+        async with open_evals(
+            settings, store, provided, checks=checks, modules=options.modules, policy=policy
+        ) as evals:
+            plan = evals.service.dependencies.checks
+            if options.checks is not None and plan is not None:
+                note_unused(options.modules, plan, options.checks)
+            yield evals, agent
+    except InvalidRequest as refusal:
+        if not all(problem.place.startswith("checks") for problem in refusal.problems):
+            raise
+        raise InvalidRequest(with_file_name(options.checks or "--check-module", refusal.problems)) from None
+
+
+async def _start(
+    options: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent
+) -> tuple[Run, BaselineRun | None]:
+    """
+    Start the run.
+
+    The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
+    """
+    found = await find_suite(options.suite, agent, settings, evals.store, TENANT)
+    suite = found.suite
+    modes, baseline = options.modes or suite.modes, None
+    if options.baseline is not None:
+        baseline = await find_baseline(evals.store, options.baseline, suite)
+    if baseline is not None:
+        check_baseline(baseline, suite, force=options.force)
+    else:
+        note_no_baseline(suite, modes, options.baseline)
+    regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
+    request = EvalRequest(
+        suite_ref=f"{suite.suite_id}@{suite.version}",
+        suite_source=found.source,
+        suite_file_digest=found.file_digest,
+        agent_id=agent.card.agent_id,
+        modes=options.modes,
+        baseline_run_id=baseline.run_id if baseline is not None and regression else None,
+        skip_regression=not regression,
+        trials=options.trials,
+        seconds=options.timeout,
+        judge=options.judge,
+        allow_target_mismatch=options.any_agent,
+        agent_spec=options.agent or "",
+        configurable={} if options.model is None else {"model": options.model},
+        tags=options.tags,
+        checks=evals.service.dependencies.checks and evals.service.dependencies.checks.checks,
+    )
+    try:
+        plan = await evals.service.plan(request, TENANT, suite)
+    except EvalRefused as refused:
+        raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
+    _check_bar(options, plan.modes)
+    run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+    evals.executor.start(run)
+    return run, baseline
+
+
+async def _recorded_baseline(store: Store, run: Run) -> BaselineRun | None:
+    """The baseline of a run that is resumed, if it is still stored."""
+    recorded = (await read_request(store, run.id)).baseline_run_id
+    found = None if recorded is None else await store.run(recorded, tenant=run.tenant)
+    return None if found is None else await read_baseline(store, found)
+
+
+OPTIONS = {
+    "configurable.evalModes": "--mode",
+    "configurable.baselineRunId": "--baseline",
+    "configurable.trials": "--trials",
+    "configurable.timeout": "--timeout",
+    "agentId": "--agent",
+}
+
+
+def _option_problem(problem: Problem, refusal: EvalRefused) -> Problem:
+    """A problem that names the option of the command line instead of the member of a request."""
+    message = problem.message.replace("configurable.allowTargetMismatch", "--any-agent")
+    tasks = (
+        f" (tasks {', '.join(refusal.tasks[:5])}{' …' if len(refusal.tasks) > 5 else ''})"
+        if refusal.tasks
+        else ""
+    )
+    return Problem(OPTIONS.get(problem.place, problem.place), message + tasks)
+
+
+async def _resume(evals: EvalRuntime, source: Run) -> Run:
+    """Continue an interrupted run; copy a run that ended, and do the tasks that have no score."""
+    if source.status == "completed":
+        raise UsageError(f"{source.id} is completed: there is nothing to resume")
+    same_agent(await read_request(evals.store, source.id), evals.service.dependencies.agents)
+    if source.status in ACTIVE:
+        claimed = await evals.store.claim(source.id, evals.executor.executor_id, seconds=evals.executor.lease)
+        if claimed is None:
+            raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
+        evals.executor.start(claimed)
+        return claimed
+    scored = await read_scored_units(evals.store, source)
+    spec = CopySpec(scored.evidence, scored.keep)
+    run = await branch(evals.store, source, spec, run=new_id("run-"), metadata=scored.metadata)
+    echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
+    claimed = await evals.store.claim(run.id, evals.executor.executor_id, seconds=evals.executor.lease)
+    if claimed is not None:  # else a server with the same store was faster, and does the rest
+        evals.executor.start(claimed)
+    return run
+
+
+async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
+    """Wait until the run ends and show its progress; Ctrl-C cancels the run."""
+    progress = RunProgress(run.metadata["total"], quiet=quiet)
+    follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
+    try:
+        ended = await evals.executor.wait(run.id)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(follower, 5)
+        return ended
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        progress.clear()
+        echo_err("cancelling; the tasks that are done are stored")
+        return await evals.executor.cancel(run.id, run.tenant)
+    finally:
+        follower.cancel()
+        progress.clear()
+
+
+async def _report(options: RunOptions, store: Store, run: Run, baseline: BaselineRun | None) -> int:
+    assert run.status in CLOSED
+    summary = await read_summary(store, run)
+    comparison = pair = None
+    if baseline is not None:
+        current = await read_baseline(store, run)
+        pair = compare_reports(baseline.report, current.report)
+        comparison = compare(baseline, current.report, current.suite_digest)
+    for name in options.to:
+        await _write(name, store, run, summary)
+    if options.json:
+        detail = await scorecard.show_json(store, run, comparison, pair)
+    else:
+        detail = await scorecard.show(store, run)
+        if comparison is not None:
+            show_comparison(comparison, pair)
+        for name in options.to:
+            echo(f"written to {name}")
+    return exit_code(detail, summary, options.max_attack_success)
+
+
+async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:
+    if not name.endswith(".json"):
+        await scorecard.export(store, run, [name])
+    elif summary is None:
+        echo_err(f"{name}: not written, as there is no scorecard: the run is {run.status}")
+    else:
+        scorecard.write(name, summary)

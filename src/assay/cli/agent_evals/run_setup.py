@@ -1,0 +1,240 @@
+"""
+`assay run --baseline`: find the run to compare with, refuse one that is not comparable, and show which tasks changed.
+"""
+
+import sys
+import time
+import tomllib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
+from assay.agenteval.results.detail import detail_of
+from assay.agenteval.suites.suite_store import suite_digest
+from assay.checks.safety.tool_policy import policy_document
+from assay.cli.console.console import FILE_INTERVAL, TERMINAL_INTERVAL, count_of, echo_err
+from assay.cli.console.console_table import Page, Table, cell
+from assay.cli.console.lookup import find_run
+from assay.comparison.compare import PairComparison
+from assay.comparison.wording import verdict_line
+from assay.errors import UsageError
+from assay.inputs.yaml_reader import read_yaml
+from assay.ports import Event, Run, RunQuery, Store
+from assay.ports.config import SafetyPolicy
+from assay.protocol.agent_evals import AgentEvalSuite
+from assay.protocol.event_record import decode_event
+from assay.protocol.events import EvalScored, TrialEnded
+from assay.protocol.json_types import is_object, kind_of
+from assay.protocol.validation_messages import problems_in
+from assay.terminal import one_line
+
+CHANGES = 10  # tasks that are listed as better, and as worse
+
+
+async def find_baseline(store: Store, reference: str, suite: AgentEvalSuite) -> BaselineRun | None:
+    """The baseline; None if `latest` is given and the suite has no completed run yet."""
+    if reference == "latest":
+        query = RunQuery(kind=KIND, name=suite.suite_id, statuses=frozenset({"completed"}), limit=1)
+        run = next(iter(await store.runs(query)), None)
+    else:
+        run = await find_run(store, reference, KIND)
+    return None if run is None else await read_baseline(store, run)
+
+
+async def read_baseline(store: Store, run: Run) -> BaselineRun:
+    detail = await detail_of(store, run, {}, max_reasons=0)
+    return BaselineRun(report=detail.report, suite_digest=detail.suite_digest)
+
+
+def check_baseline(baseline: BaselineRun, suite: AgentEvalSuite, *, force: bool) -> None:
+    """
+    Refuse a run that did not complete, a run of another suite, and other content under the same version unless `force`.
+    """
+    report = baseline.report
+    if report.suite_id != suite.suite_id:
+        raise UsageError(
+            f"--baseline {report.run}: expected a run of suite {suite.suite_id}, got a run of {report.suite_id}"
+        )
+    if report.status != "completed":
+        raise UsageError(f"--baseline {report.run}: expected a completed run, it is {report.status}")
+    if not force and same_version_differs(baseline, suite.version, suite_digest(suite)):
+        raise UsageError(
+            f"--baseline {report.run}: it ran other content of suite {suite.suite_id} under the same version"
+            f" {suite.version}: give the suite a new version, or compare anyway with --force"
+        )
+
+
+def note_no_baseline(suite: AgentEvalSuite, modes: Sequence[str], reference: str | None) -> None:
+    """Say why nothing is compared: there is no run yet, or no baseline was given for the mode `regression`."""
+    if reference is not None:
+        echo_err(f"suite {suite.suite_id} has no completed run yet: nothing is compared")
+    elif "regression" in modes:
+        echo_err("the mode regression compares only with --baseline RUN: nothing is compared")
+
+
+def show_comparison(comparison: Comparison, pair: PairComparison | None) -> None:
+    """Print the verdict as `assay compare` does, the tasks that got better and worse, and the notes."""
+    page = Page()
+    page.put(_headline(comparison))
+    if pair is not None:
+        page.put(f"  {verdict_line(pair.result)}")
+    table = Table(show_header=False, padding=(0, 2, 0, 0))
+    table.add_column("change", no_wrap=True)
+    table.add_column("score", no_wrap=True)
+    table.add_column("task", overflow="fold", ratio=1)
+    for word, style, changes in (("worse", "red", comparison.worse), ("better", "green", comparison.better)):
+        for change in changes[:CHANGES]:
+            table.add_row(cell(f"  {word}", style), _scores(change), change.task_id)
+        if len(changes) > CHANGES:
+            table.add_row(f"  {word}", "", f"… and {count_of(len(changes) - CHANGES, 'task')} more")
+    if table.row_count:
+        page.print(table)
+    for note in comparison.notes:
+        page.put(f"  note: {note}")
+
+
+def _headline(comparison: Comparison) -> str:
+    if comparison.score_delta is None:
+        return f"against {comparison.baseline_run_id}: no task was scored in both runs"
+    unchanged = comparison.tasks - len(comparison.better) - len(comparison.worse)
+    return (
+        f"against {comparison.baseline_run_id}: {comparison.score_delta:+.3f},"
+        f" {len(comparison.better):,} better, {len(comparison.worse):,} worse, {unchanged:,} unchanged"
+    )
+
+
+def _scores(change: TaskChange) -> str:
+    return f"{change.before:.2f} → {change.after:.2f}"
+
+
+# Reads the file of `assay run --policy`: the members of `[safety]`, in TOML, YAML or JSON.
+
+MAX_BYTES = 1 << 20
+
+
+def read_policy(name: str) -> SafetyPolicy:
+    """The policy. A UsageError lists everything that is wrong with the file."""
+    place = f"--policy {name}"
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as wrong:
+        raise UsageError(f"{place}: cannot be read: {wrong.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{place}: expected at most {MAX_BYTES:,} bytes")
+    document = _parse(name, data, place)
+    if not is_object(document):
+        raise UsageError(f"{place}: expected the members of [safety], got {kind_of(document)}")
+    if problems := problems_in(document, SafetyPolicy):
+        raise UsageError(*(f"{place}: {one}" for one in problems))
+    policy = msgspec.convert(document, SafetyPolicy)
+    policy_document(policy, f"{place}: ")
+    return policy
+
+
+def _parse(name: str, data: bytes, place: str) -> Any:
+    if not name.endswith(".toml"):
+        return read_yaml(data, place)  # JSON is YAML
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise UsageError(f"{place}: not TOML: {wrong}") from None
+
+
+# The progress of an eval run: a line per task on a terminal, and a line every 10 seconds elsewhere.
+
+MAX_LINES = 60  # a suite with more tasks gets no line per task
+
+
+class RunProgress:
+    """Counts the events of a run and shows the counts on standard error."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total, self._quiet = total, quiet
+        self._stream = sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._last = time.monotonic()
+        self._done = self._passed = self._unmeasured = 0
+        self._visible = False
+
+    async def follow(self, events: AsyncIterator[Event | None]) -> None:
+        async for event in events:
+            if event is not None:
+                self.add(event.type, decode_event(event.data).payload)
+
+    def add(self, type: str, payload: bytes | msgspec.Raw) -> None:
+        """Count one event, of a run here or on another host."""
+        if type == "eval.scored":
+            scored = msgspec.json.decode(payload, type=EvalScored)
+            self._done += 1
+            self._passed += scored.passed
+            self._task(
+                "✓" if scored.passed else "✗", scored.task_id, f"{scored.score:.2f}", scored.latency_ms
+            )
+        elif type == "assay.trial.ended":
+            ended = msgspec.json.decode(payload, type=TrialEnded)
+            if ended.score is UNSET:
+                self._unmeasured += 1
+                self._task("?", ended.task_id, "not measured", UNSET)
+        self._show()
+
+    def _task(self, mark: str, id: str, score: str, latency: int | msgspec.UnsetType) -> None:
+        if self._quiet or not self._is_terminal or self._total > MAX_LINES:
+            return
+        took = (
+            "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
+        )
+        self.clear()
+        self._write(f"  {mark} {one_line(id)}  {score}{took}\n")
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
+            return
+        self._last = now
+        unmeasured = f", {self._unmeasured:,} not measured" if self._unmeasured else ""
+        text = f"{self._done:,}/{self._total:,} tasks, {self._passed:,} passed{unmeasured}"
+        self._write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
+        self._visible = True
+
+    def clear(self) -> None:
+        if self._visible and self._is_terminal:
+            self._write("\r\x1b[K")
+            self._visible = False
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal must not end the run
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay run`."""
+
+    suite: str | None = None
+    agent: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline: str | None = None
+    force: bool = False
+    trials: int = 1
+    model: str | None = None
+    judge: str | None = None
+    checks: str | None = None
+    modules: tuple[str, ...] = ()  # of --check-module
+    policy: str | None = None  # a file
+    max_attack_success: float | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    resume: str | None = None
+    tags: tuple[str, ...] = ()
+    any_agent: bool = False
+    to: tuple[str, ...] = ()
+    json: bool = False
+    server: str | None = None
+    key_file: str | None = None

@@ -1,0 +1,124 @@
+"""`assay suite`: write a first suite, validate suites, and show one (RFC 0081 §A)."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.agenteval.suites.suite import read_suite_file
+from assay.cli.console.console import count_of, echo, echo_json
+from assay.cli.console.console_table import Page, Table
+from assay.errors import InvalidRequest, Problem, UsageError
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
+from assay.settings import load
+
+_MODES = ", ".join(f"{name} ({note})" if note else name for name, note in MODE_NOTES.items())
+TEMPLATE = """\
+# A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). \
+`assay schema AgentEvalSuite` prints its schema.
+suiteId: local.mine.evals.first      # <scope>.<org>.evals.<name>
+version: 1.0.0
+modes: [golden]                      # MODES
+thresholds:
+  passScore: 0.8                     # the mean score that passes
+  # maxCostUsd: 0.50                 # an unknown cost does not pass
+  # maxP95LatencyMs: 8000
+
+tasks:
+  - taskId: greets                   # the input of the agent, and the expected result
+    input: {name: Ada}
+    expected: {kind: golden, match: {strategy: contains, value: Ada}}     # exact, contains or json-match
+
+  # - taskId: is-polite              # modes: [rubric], and `assay run --judge PROVIDER:MODEL`
+  #   input: {name: Ada}
+  #   expected:
+  #     kind: rubric
+  #     rubric:
+  #       - {criterion: greets the person by name, weight: 0.7}
+  #       - {criterion: is one sentence, weight: 0.3}
+
+  # - taskId: looks-it-up            # fixtures answer tool calls in order; the live tool is not called
+  #   input: {customer: 17}
+  #   expected: {kind: golden, match: {strategy: json-match, value: {state: sent}}}
+  #   fixtures:
+  #     toolResponses: [{tool: "shop:orders", response: [{state: sent}]}]
+  #     memorySeed: [{id: m1, content: "customer tier: gold"}]
+""".replace("MODES", _MODES)
+MAX_CELL = 70  # characters of a value
+
+
+def init(*, to: str) -> None:
+    """Write the template to a new file."""
+    path = Path(to)
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"{to}: expected a file that ends in .yaml")
+    if path.exists():
+        raise UsageError(f"{to}: the file exists already and is not overwritten")
+    path.write_text(TEMPLATE, encoding="utf-8")
+    echo(f"wrote {to}; next: assay run {to} --agent module:function")
+
+
+def validate(*, files: list[str]) -> None:
+    """Read the files, and report every problem in them."""
+    problems: list[Problem] = []
+    limits = load().limits
+    for name in files:
+        try:
+            document = read_suite_file(name, limits)
+        except InvalidRequest as refusal:
+            problems += refusal.problems
+            continue
+        echo(f"{name}: {document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def show(*, file: str, json: bool) -> None:
+    """Print the suite as a table."""
+    document = read_suite_file(file, load().limits)
+    if json:
+        echo_json(msgspec.json.encode(document))
+        return
+    page = Page(160, soft_wrap=False)
+    page.put(f"{document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
+    for line in _description(document):
+        page.put(line)
+    table = Table(header_style="bold")
+    for column in ("task", "input", "expected", "fixtures"):
+        table.add_column(column, overflow="fold")
+    for task in document.tasks:
+        table.add_row(task.task_id, _shorten(task.input), _expected_text(task), _fixtures(task))
+    page.print(table)
+
+
+def _description(suite: AgentEvalSuite) -> list[str]:
+    lines = [f"modes {', '.join(suite.modes)}"]
+    if suite.target_agent_id is not UNSET:
+        lines.append(f"for {suite.target_agent_id}")
+    if suite.allowed_models is not UNSET:
+        lines.append(f"models {', '.join(suite.allowed_models)}")
+    thresholds: dict[str, float] = {} if suite.thresholds is UNSET else msgspec.to_builtins(suite.thresholds)
+    if thresholds:
+        lines.append(f"thresholds {', '.join(f'{name} {value:g}' for name, value in thresholds.items())}")
+    return lines
+
+
+def _expected_text(task: EvalTask) -> str:
+    if task.expected.match is not UNSET:
+        return f"{task.expected.match.strategy} {_shorten(task.expected.match.value)}"
+    criteria = task.expected.rubric or ()
+    return "; ".join(f"{criterion.criterion} ({criterion.weight:g})" for criterion in criteria)
+
+
+def _fixtures(task: EvalTask) -> str:
+    if task.fixtures is UNSET:
+        return "–"
+    tools = sorted({response.tool for response in task.fixtures.tool_responses})
+    seeds = len(task.fixtures.memory_seed)
+    return ", ".join([*tools, *([f"{seeds} memories"] if seeds else [])]) or "–"
+
+
+def _shorten(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"

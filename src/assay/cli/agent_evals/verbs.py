@@ -1,0 +1,268 @@
+"""Declares the options of `assay annotate`."""
+
+from typing import Annotated
+
+import typer
+
+from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.cli.console.help import HELP
+from assay.cli.console.options import AsJson, CheckModules, Group, KeyFile, RunId, Server, Tenant, any_of
+
+
+def annotate(
+    run: Annotated[
+        str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="RUN")
+    ],
+    task: Annotated[str | None, typer.Option(help="Task to annotate.", metavar="ID")] = None,
+    event: Annotated[str | None, typer.Option(help="Event to annotate.", metavar="ID")] = None,
+    score: Annotated[
+        float | None, typer.Option(help="Correct the score of the task, 0 to 1.", metavar="X", min=0, max=1)
+    ] = None,
+    passed: Annotated[bool, typer.Option("--passed", help="Correct the task: it passed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Correct the task: it failed.")] = False,
+    rating: Annotated[int | None, typer.Option(help="Rate it, 1 to 5.", metavar="N", min=1, max=5)] = None,
+    label: Annotated[str | None, typer.Option(help="Add a label.", metavar="TEXT")] = None,
+    flag: Annotated[bool, typer.Option("--flag", help="Flag it for review.")] = False,
+    note: Annotated[str | None, typer.Option(help="Add the reason as a text.", metavar="TEXT")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the run.", metavar="T")] = None,
+    server: Server = None,
+    key_file: KeyFile = None,
+) -> None:
+    from assay.cli.agent_evals import annotate
+
+    annotate.main(
+        run=run,
+        task=task,
+        event=event,
+        score=score,
+        passed=passed,
+        failed=failed,
+        rating=rating,
+        label=label,
+        flag=flag,
+        note=note,
+        tenant=tenant,
+        server=server,
+        key_file=key_file,
+    )
+
+
+# Declares the options of `assay judge`.
+
+judge = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
+
+
+@judge.command("sample", help=HELP["judge sample"])
+def sample(
+    run: RunId,
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of tasks.", metavar="N", min=1)],
+    seed: Annotated[int, typer.Option(help="Seed of the draw. Default: 0.", metavar="N")] = 0,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.agent_evals import annotate
+
+    annotate.sample(run=run, count=count, seed=seed, tenant=tenant, json=json)
+
+
+@judge.command("check", help=HELP["judge check"])
+def check(run: RunId, tenant: Tenant = None, json: AsJson = False) -> None:
+    from assay.cli.agent_evals import annotate
+
+    annotate.check(run=run, tenant=tenant, json=json)
+
+
+# Declares the options of `assay run`.
+
+
+def run(
+    suite: Annotated[
+        str | None,
+        typer.Argument(
+            help="Suite file, .yaml or .json; '-' is standard input. Or a suite of an installed pack.",
+            metavar="SUITE",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Agent to run, such as module:function.", metavar="WHAT")
+    ] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Any of {any_of(MODE_NOTES)} (repeatable). Default: the modes of the suite.",
+            metavar="M",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Run of this suite to compare with, or `latest`.", metavar="RUN")
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Compare with --baseline even if the suite changed and its version did not."
+        ),
+    ] = False,
+    trials: Annotated[
+        int, typer.Option(help="How often each task is tried.", metavar="K", min=1, max=100)
+    ] = 1,
+    model: Annotated[
+        str | None, typer.Option(help="Model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="Model that judges rubrics and looks for jailbreaks, PROVIDER:MODEL.", metavar="NAME"
+        ),
+    ] = None,
+    checks: Annotated[
+        str | None,
+        typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
+    ] = None,
+    check_module: CheckModules = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Policy of tool calls, .toml or .yaml, for adversarial. Default: [safety].", metavar="F"
+        ),
+    ] = None,
+    max_attack_success: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if the attack success rate is above this.", metavar="X", min=0, max=1),
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds that the agent has for a task.", metavar="S", min=0.001)
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(help="Complete a run that was interrupted or has unmeasured tasks.", metavar="RUN"),
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Tag k=v, stored with the run (repeatable).", metavar="K=V")
+    ] = None,
+    any_agent: Annotated[
+        bool, typer.Option("--any-agent", help="Accept a suite that was written for another agent.")
+    ] = False,
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="File to write: .json for the scorecard, .jsonl or .csv for the results (repeatable).",
+            metavar="F",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the scorecard as JSON instead of a table.")
+    ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Run it on another host; --agent is the id of an agent there.", metavar="URL"),
+    ] = None,
+    key_file: KeyFile = None,
+) -> None:
+    from assay.cli.agent_evals.run import main
+    from assay.cli.agent_evals.run_setup import RunOptions
+
+    options = RunOptions(
+        suite=suite,
+        agent=agent,
+        modes=tuple(mode) if mode else None,
+        baseline=baseline,
+        force=force,
+        trials=trials,
+        model=model,
+        judge=judge,
+        checks=checks,
+        modules=tuple(check_module or ()),
+        policy=policy,
+        max_attack_success=max_attack_success,
+        concurrency=concurrency,
+        timeout=timeout,
+        resume=resume,
+        tags=tuple(tag or ()),
+        any_agent=any_agent,
+        to=tuple(output or ()),
+        json=json,
+        server=server,
+        key_file=key_file,
+    )
+    raise typer.Exit(main(options))
+
+
+# Declares the options of `assay suite`.
+
+suite = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
+
+
+@suite.command("init", help=HELP["suite init"])
+def init(
+    to: Annotated[str, typer.Argument(help="New .yaml file.", metavar="F")] = "suite.yaml",
+) -> None:
+    from assay.cli.agent_evals import suite
+
+    suite.init(to=to)
+
+
+@suite.command("validate", help=HELP["suite validate"])
+def validate(
+    files: Annotated[list[str], typer.Argument(help="Suite files, .yaml or .json.", metavar="F...")],
+) -> None:
+    from assay.cli.agent_evals import suite
+
+    suite.validate(files=files)
+
+
+@suite.command("show", help=HELP["suite show"])
+def show(
+    file: Annotated[str, typer.Argument(help="Suite file, .yaml or .json.", metavar="F")],
+    json: AsJson = False,
+) -> None:
+    from assay.cli.agent_evals import suite
+
+    suite.show(file=file, json=json)
+
+
+@suite.command("attack", help=HELP["suite attack"])
+def attack(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Suite with ordinary tasks, .yaml or .json, or an agent such as module:function.",
+            metavar="SUITE|AGENT",
+        ),
+    ],
+    agent: Annotated[
+        str | None, typer.Option(help="Agent of the SUITE, for its tools and its memory.", metavar="WHAT")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option(help="Kinds of attacks, separated by commas (repeatable). Default: all.", metavar="K"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
+    limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="With attacks of the kind jailbreak, which only a judge sees.")
+    ] = False,
+) -> None:
+    from assay.cli.agent_evals import suite_attack
+
+    suite_attack.attack(
+        source=source,
+        agent=agent,
+        output=output,
+        force=force,
+        kinds=kinds or [],
+        seed=seed,
+        limit=limit,
+        judge=judge,
+    )

@@ -1,0 +1,1 @@
+"""`assay verify`, `respond`, `promote`, `rollback` and `deployments`."""

@@ -1,0 +1,1 @@
+"""`assay compare`, `gate`, `report` and `history`."""

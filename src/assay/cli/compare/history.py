@@ -1,0 +1,194 @@
+"""`assay history`: the scores of a suite over the versions of an agent, as a table with a small chart."""
+
+import asyncio
+import sys
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from assay import settings
+from assay.agenteval.suites.suite import read_suite_file
+from assay.api.pack_refs import is_reference
+from assay.api.suites import TENANT
+from assay.cli.console.client import HostClient
+from assay.cli.console.console import count_of, echo_json
+from assay.cli.console.console_table import Page, Table, cell
+from assay.cli.stored_runs.run_list import short_ids
+from assay.comparison.history import HistoryRow, rows_of, suite_runs
+from assay.errors import UsageError
+from assay.host import parts
+from assay.promotion.states import deployment_states
+from assay.settings import Settings
+from assay.stats.number_text import format_usd, milliseconds_text, range_text
+from assay.stats.number_text import score_text as number_text
+
+CHARTS = (21, 11, 0)  # columns of the chart: the widest that fits
+MAX_PAGE = 100  # rows that a server returns at once
+
+
+class _Page(Struct, rename="camel"):
+    rows: list[HistoryRow]
+    next_page_token: str | None = None
+
+
+class SuiteHistory(Struct, frozen=True, kw_only=True):
+    """The newest rows of a suite, and whether there are older ones."""
+
+    suite_id: str
+    rows: list[HistoryRow]
+    more: bool
+
+
+def main(
+    *,
+    suite: str,
+    agent: str | None,
+    limit: int,
+    tenant: str | None,
+    json: bool,
+    server: str | None,
+    key_file: str | None,
+) -> None:
+    """Print the newest runs of the suite, oldest first."""
+    config = settings.load()
+    suite_id = suite_id_of(suite, config)
+    if server is not None:
+        if tenant is not None:
+            raise UsageError("--tenant cannot be used with --server: the key has a tenant")
+        history = _remote(HostClient(server, key_file), suite_id, agent, limit)
+    else:
+        history = asyncio.run(_local(config, suite_id, agent, limit, tenant or TENANT))
+    if json:
+        document = {"suiteId": suite_id, "rows": history.rows, "more": history.more}
+        echo_json(msgspec.json.encode(document))
+    else:
+        show(history, agent)
+
+
+def suite_id_of(suite: str, config: Settings) -> str:
+    """The id of the suite: as given, or of the file that is given."""
+    if is_reference(suite):
+        return suite.partition("@")[0]
+    return read_suite_file(suite, config.limits).suite_id
+
+
+async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> SuiteHistory:
+    async with parts.store(config, light=True) as store:
+        rows: list[HistoryRow] = []
+        before = None
+        while True:
+            runs, before = await suite_runs(
+                store, tenant, suite_id, agent=agent, before=before, limit=limit - len(rows)
+            )
+            agents = {str(run.metadata.get("agentId", "")) for run in runs}
+            rows += await rows_of(store, runs, await deployment_states(store, tenant, agents))
+            if before is None or len(rows) == limit:
+                return SuiteHistory(suite_id=suite_id, rows=rows, more=before is not None)
+
+
+def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> SuiteHistory:
+    rows: list[HistoryRow] = []
+    token: str | None = None
+    while True:
+        query = {"page_size": str(min(MAX_PAGE, limit - len(rows)))}
+        query |= {} if agent is None else {"agentId": agent}
+        query |= {} if token is None else {"page_token": token}
+        path = f"/v1/host/assay/suites/{quote(suite_id, safe='')}/history?{urlencode(query)}"
+        page = msgspec.json.decode(host.request("GET", path), type=_Page)
+        rows, token = rows + page.rows, page.next_page_token
+        if token is None or len(rows) >= limit:
+            return SuiteHistory(suite_id=suite_id, rows=rows, more=token is not None)
+
+
+def show(history: SuiteHistory, agent: str | None) -> None:
+    """Print the table, oldest first, so that the newest run is the last line."""
+    page = Page()
+    if not history.rows:
+        of_agent = f" of agent {agent}" if agent else ""
+        page.put(f"no run{of_agent} on suite {history.suite_id} is stored here; `assay run` stores one")
+        return
+    rows = history.rows[::-1]
+    page.put(f"{history.suite_id}: {count_of(len(rows), 'run')}{', the newest' if history.more else ''}")
+    tables = [_table(rows, CHARTS[0]), *(_table(rows, columns, terse=True) for columns in CHARTS)]
+    fits = [table for table in tables if not sys.stdout.isatty() or page.width_of(table) <= page.width]
+    page.put_table((fits or tables[-1:])[0])
+    if history.more:
+        page.put("older runs exist: --limit N shows more")
+
+
+def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Table:
+    """The table. `terse` leaves out columns that have nothing but dashes."""
+    several = len({row.agent_id for row in rows}) > 1
+    suites = len({row.suite_version for row in rows}) > 1
+    table = Table(header_style="bold", padding=(0, 1, 0, 0))
+    names = [*(("agent",) if several else ()), "version", *(("suite",) if suites else ()), "run", "score"]
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    if columns:
+        table.add_column("0" + "1".rjust(columns - 1), no_wrap=True)
+    last = {
+        "cost": ["–" if row.cost_usd is None else format_usd(row.cost_usd) for row in rows],
+        "p95": ["–" if row.p95_latency_ms is None else milliseconds_text(row.p95_latency_ms) for row in rows],
+        "findings": [*map(findings_text, rows)],
+        "state": [*map(state_text, rows)],
+    }
+    last = {name: texts for name, texts in last.items() if not terse or any(text != "–" for text in texts)}
+    for name in last:
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+    ids = short_ids([row.run_id for row in rows])
+    for at, (id, row) in enumerate(zip(ids, rows, strict=True)):
+        style = "" if row.passed is None else "green" if row.passed else "red"
+        table.add_row(
+            *((row.agent_id,) if several else ()),
+            row.agent_version,
+            *((row.suite_version,) if suites else ()),
+            id,
+            cell(score_text(row), style),
+            *((cell(chart(row, columns), style),) if columns else ()),
+            *(texts[at] for texts in last.values()),
+        )
+    return table
+
+
+def score_text(row: HistoryRow) -> str:
+    """`0.800 (0.549–0.930)`, or the status of a run without a score."""
+    if row.score is None:
+        return "not measured" if row.status == "completed" else row.status
+    if row.low is None or row.high is None:
+        return number_text(row.score)
+    return f"{number_text(row.score)} ({range_text(row.low, row.high, 'score')})"
+
+
+def chart(row: HistoryRow, columns: int) -> str:
+    """The score as a dot on a line from 0 to 1, with its interval."""
+    if row.score is None:
+        return ""
+    marks = [" "] * columns
+    if row.low is not None and row.high is not None:
+        low, high = _column(row.low, columns), _column(row.high, columns)
+        marks[low : high + 1] = "─" * (high - low + 1)
+    marks[_column(row.score, columns)] = "●"
+    return "".join(marks).rstrip()
+
+
+def _column(value: float, columns: int) -> int:
+    return round(min(1.0, max(0.0, value)) * (columns - 1))
+
+
+def findings_text(row: HistoryRow) -> str:
+    """The number of findings, the gravest severity first; a dash if the run did not look for any."""
+    if row.findings is None:
+        return "–"
+    counts = [
+        f"{row.findings[name]} {name}"
+        for name in ("critical", "high", "medium", "low")
+        if row.findings.get(name)
+    ]
+    return ", ".join(counts) or "0"
+
+
+def state_text(row: HistoryRow) -> str:
+    if row.state is None:
+        return "–"
+    return f"{row.state}, by this run" if row.promoted_by else row.state

@@ -1,0 +1,90 @@
+"""
+A comparison for a person: the verdict in the first line, then the cases that changed, slices, and what was not
+measured.
+"""
+
+from collections.abc import Sequence
+
+from assay.cli.console.console_table import Page, Table, Text, cell
+from assay.comparison.compare import (
+    CaseDifference,
+    DifferenceInterval,
+    PairComparison,
+    RunComparison,
+    SliceDifference,
+)
+from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
+
+STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
+MAX_SLICES = 50  # in the table; --json has all of them
+
+
+def show_comparisons(compared: RunComparison) -> None:
+    """Print each comparison with the first run."""
+    several = len(compared.comparisons) > 1
+    for at, pair in enumerate(compared.comparisons):
+        if at:
+            Page().put("")
+        show_pair(pair, compared, name=several)
+
+
+def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = False) -> None:
+    """Print one comparison."""
+    page, result = Page(), pair.result
+    if name:
+        page.put(f"{pair.baseline} → {pair.run}", "bold")
+    page.put(_headline(result))
+    page.put(counts_line(pair, compared))
+    _put_changes(page, pair)
+    _put_slices(page, pair.slices)
+    for line in about_cases(pair):
+        page.put(line, "yellow")
+    if (line := power_line(pair, compared.margin)) is not None:
+        page.put(line)
+
+
+def _headline(result: DifferenceInterval) -> Text:
+    line, word = verdict_line(result), result.verdict
+    text = cell(line.removesuffix(word))
+    return text.append(word, style=STYLES.get(word, "bold yellow"))
+
+
+def _put_changes(page: Page, pair: PairComparison) -> None:
+    for change in pair.changes:
+        word, style = ("better", "green") if change.better else ("worse", "red")
+        text = cell(f"  {word}  ", style)
+        page.put(text.append(cell(f"{change.before:.2f} → {change.after:.2f}  {change.id}")), indent=" " * 10)
+        for label, reason in _reasons(change):
+            page.put_indented(f"      {label}  ", reason)
+    more = pair.worse + pair.better - len(pair.changes)
+    if more:
+        page.put(f"  … and {more:,} more; --limit lists them")
+
+
+def _reasons(change: CaseDifference) -> Sequence[tuple[str, str]]:
+    found = (("before", change.reason_before), ("after ", change.reason_after))
+    return [(label, reason) for label, reason in found if reason]
+
+
+def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
+    for by in dict.fromkeys(one.by for one in slices):
+        every = [one for one in slices if one.by == by]
+        table = Table(header_style="bold")
+        for at, name in enumerate(
+            (f"by {by}", "cases", "before", "after", "difference (adjusted)", "verdict")
+        ):
+            table.add_column(cell(name), justify="right" if 0 < at < 5 else "left", no_wrap=True)
+        for one in every[:MAX_SLICES]:
+            result = one.result
+            verdict = cell(result.verdict, STYLES.get(result.verdict, ""))
+            table.add_row(
+                one.slice,
+                f"{result.cases:,}",
+                "–" if result.before is None else f"{result.before:.2f}",
+                "–" if result.after is None else f"{result.after:.2f}",
+                interval_text(result),
+                verdict,
+            )
+        page.put_table(table)
+        if every[MAX_SLICES:]:
+            page.put(f"  … and {len(every) - MAX_SLICES:,} more slices; --json has all of them")

@@ -1,0 +1,170 @@
+"""Declares the options of `assay compare`."""
+
+from typing import Annotated
+
+import typer
+
+from assay.cli.console.options import AsJson, KeyFile, Server, Tenant
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The first run or result file, and those to compare with it: an id, `latest`, or a .jsonl "
+            "or .json file.",
+            metavar="A B",
+        ),
+    ],
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What is compared: passed, score, cost_usd, latency_ms (or latency_ms:p95, :median), a "
+            "check, or CHECK:MEMBER.",
+            metavar="M",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also compare each tag, check, criterion, or value of a member or path (repeatable).",
+            metavar="PATH",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="A difference below this does not matter: the verdict may be `equivalent`.", metavar="X"
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(help="How many changed cases are listed.", metavar="N", min=0, max=1000)
+    ] = 10,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.compare.compare import CompareOptions
+    from assay.errors import UsageError
+
+    if len(runs) < 2:
+        raise UsageError(
+            "assay compare needs two runs or result files: assay compare before.jsonl after.jsonl"
+        )
+    from assay.cli.compare import compare
+
+    options = CompareOptions(
+        references=tuple(runs), metric=metric, by=tuple(by or ()), margin=margin, limit=limit, tenant=tenant
+    )
+    compare.main(options, json=json)
+
+
+# Declares the options of `assay gate`.
+
+
+def gate(
+    run: Annotated[
+        str,
+        typer.Argument(help="The run's id, the beginning of it, `latest`, or a result file.", metavar="RUN"),
+    ],
+    baseline: Annotated[
+        str | None, typer.Option(help="Run or result file that RUN must not regress from.", metavar="RUN")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="File with the rules, .yaml or .json.", metavar="F")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="strict, balanced or lenient about a drop that is not shown.", metavar="P"),
+    ] = None,
+    min: Annotated[
+        float | None, typer.Option(help="Lowest mean of the metric that is good enough.", metavar="X")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="A difference below this does not matter.", metavar="X", min=0)
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What decides; see `assay compare`.", metavar="M")
+    ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(help="File for a report for a pull request.", metavar="F")
+    ] = None,
+    junit: Annotated[str | None, typer.Option(help="File for JUnit XML.", metavar="F")] = None,
+    sarif: Annotated[
+        str | None, typer.Option(help="File for the safety findings as SARIF.", metavar="F")
+    ] = None,
+    allow_partial: Annotated[
+        bool,
+        typer.Option("--allow-partial", help="Decide on a run that is not complete, or does not say so."),
+    ] = False,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.compare.gate import GateOptions, main
+
+    options = GateOptions(
+        run=run,
+        baseline=baseline,
+        policy=policy,
+        preset=preset,
+        allow_partial=allow_partial,
+        min=min,
+        margin=margin,
+        metric=metric,
+        markdown=markdown,
+        junit=junit,
+        sarif=sarif,
+        tenant=tenant,
+        json=json,
+    )
+    raise typer.Exit(main(options))
+
+
+# Declares the options of `assay history`.
+
+
+def history(
+    suite: Annotated[str, typer.Argument(help="The suite: its id, or a file.", metavar="SUITE")],
+    agent: Annotated[str | None, typer.Option(help="Only runs of this agent.", metavar="ID")] = None,
+    limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
+    tenant: Tenant = None,
+    json: AsJson = False,
+    server: Server = None,
+    key_file: KeyFile = None,
+) -> None:
+    from assay.cli.compare import history
+
+    history.main(
+        suite=suite, agent=agent, limit=limit, tenant=tenant, json=json, server=server, key_file=key_file
+    )
+
+
+# Declares the options of `assay report`.
+
+
+def report(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The runs: an id, the beginning of it, or `latest`. The first is the baseline.",
+            metavar="RUN",
+        ),
+    ],
+    output: Annotated[str, typer.Option("-o", "--output", help="File to write: .html or .md.", metavar="F")],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Leave out ids, inputs, outputs, reasons and tags.")
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option(
+            help="At most N cases of a run, failures first. Default: 1000.",
+            metavar="N",
+            min=1,
+            max=20_000,
+            show_default=False,
+        ),
+    ] = 1_000,
+    tenant: Tenant = None,
+) -> None:
+    from assay.cli.compare.report import ReportRequest, main
+
+    main(ReportRequest(tuple(runs), output, tenant, redact=redact, limit=limit))

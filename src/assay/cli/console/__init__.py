@@ -1,0 +1,1 @@
+"""Streams, tables, help and options of the command."""

@@ -1,0 +1,239 @@
+"""All that the command prints: lines on standard output and standard error, JSON documents, and a progress line."""
+
+import io
+import os
+import re
+import sys
+import time
+import unicodedata
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
+
+from assay.terminal import as_json_escapes, escape_characters, lines, one_line
+
+TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def echo_err(text: str) -> None:
+    """Print one line on standard error, after `assay: `."""
+    _print_lines(f"assay: {one_line(text)}", sys.stderr)
+
+
+def echo_err_plain(text: str) -> None:
+    """Print one line on standard error."""
+    _print_lines(one_line(text), sys.stderr)
+
+
+def echo_command(text: str, *, to_stderr: bool) -> None:
+    """Print a command to the runner of a workflow, on a line of its own."""
+    _print(escape_characters(text), sys.stderr if to_stderr else sys.stdout)
+
+
+def echo(text: str, *, flush: bool = False) -> None:
+    """Print one line on standard output."""
+    _print_lines(one_line(text), sys.stdout)
+    if flush:
+        sys.stdout.flush()
+
+
+def echo_lines(text: str) -> None:
+    """Print a text of several lines on standard output, the later ones indented."""
+    _print_lines(lines(text), sys.stdout)
+
+
+def echo_rows(rows: list[tuple[str, ...]]) -> None:
+    """Print a table of plain columns on standard output."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        _print("  ".join(map(str.ljust, row, widths)).rstrip(), sys.stdout)
+
+
+def echo_json(document: bytes | str, stream: TextIO | None = None) -> None:
+    """Print a JSON document on standard output, or to `stream`."""
+    text = document.decode() if isinstance(document, bytes) else document
+    _print(as_json_escapes(text), stream or sys.stdout)
+
+
+def echo_text(text: str) -> None:
+    """Print a text on standard output as it is. Its writer has escaped it."""
+    sys.stdout.write(text)
+
+
+def _print_lines(text: str, stream: TextIO) -> None:
+    """Print lines. On a terminal they wrap at words."""
+    width = width_of(stream)
+    for line in text.split("\n"):
+        for part in wrap(line, width):
+            _print(part, stream)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    print(text, file=stream)
+
+
+def case_count(cases: int, results: int, noun: str = "case") -> str:
+    """`3 cases`, or `3 cases, 6 trials` where cases are repeated and each repeat has a result."""
+    trials = f", {count_of(results, 'trial')}" if results > cases else ""
+    return f"{count_of(cases, noun)}{trials}"
+
+
+def distinct_cases(results: int, trials: int) -> int:
+    """
+    The number of cases that have these results; the trials of a case follow one another, and the last may be cut off.
+    """
+    return -(-results // trials)
+
+
+@contextmanager
+def stdout_to_stderr() -> Generator[None]:
+    """
+    Send to standard error what agents, tools and checks print, so that standard output has only results.
+
+    It redirects the file descriptor too: foreign code and its child processes may write to it directly.
+    """
+    out, err = sys.stdout, sys.stderr
+    try:
+        out_fd, err_fd = out.fileno(), err.fileno()
+    except io.UnsupportedOperation:  # a stream without a descriptor, such as a StringIO
+        with redirect_stdout(err):
+            yield
+        return
+    out.flush()
+    saved = os.dup(out_fd)
+    os.dup2(err_fd, out_fd)
+    try:
+        yield
+    finally:
+        out.flush()
+        os.dup2(saved, out_fd)
+        os.close(saved)
+
+
+class ProgressLine:
+    """How far an evaluation is: one line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
+
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, noun: str = "cases") -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._quiet, self._noun = quiet, noun
+        self._start = self._last = time.monotonic()
+        self._visible = False
+
+    def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
+        """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
+        now = time.monotonic()
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
+            return
+        self._last = now
+        if total is None and part and done:
+            count = f"{done:,}/~{max(done, round(done / part)):,}"
+        else:
+            count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        rate = done / max(now - self._start, 1e-9)
+        errored = f"  {errors:,} with errors" if errors else ""
+        self._show(f"{count} {self._noun}  {rate:,.0f}/s{errored}")
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._visible and self._is_terminal:
+            self._write("\r\x1b[K")
+
+    def _show(self, text: str) -> None:
+        self._write(f"\r\x1b[K{text[: self._width()]}" if self._is_terminal else f"{text}\n")
+        self._visible = True
+
+    def _width(self) -> int | None:
+        """The columns of the terminal but one: a line that wraps cannot be rewritten."""
+        try:
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        except OSError:
+            return None
+        return columns - 1 if columns > 1 else None
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal must not end the run
+            self._stream.write(text)
+            self._stream.flush()
+
+
+# The exit codes of the command.
+
+PASSED = 0  # done; and where something was measured, it passed
+ERROR = 1  # something could not be measured, or the run failed
+USAGE = 2  # wrong usage, or an invalid file
+NOT_PASSED = 3  # measured, and not good enough
+
+
+# Lines for a terminal: they wrap at words, a number keeps its unit, and a later line is indented.
+
+MIN_WIDTH = 20
+_BREAK = re.compile(
+    r" +(?!(?:ms|s|min|h|%|of|MB|kB)\b)|(?<![0-9]) +"
+)  # no break between a number and its unit
+
+
+def width_of(stream: TextIO) -> int | None:
+    """The columns of a terminal; None if the stream is not a terminal, so that lines of a file never wrap."""
+    if not stream.isatty():
+        return None
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdigit() and int(given) else columns
+    return max(columns, MIN_WIDTH) if columns else None
+
+
+def wrap(text: str, width: int | None, indent: str | None = None) -> list[str]:
+    """
+    The lines of one line of text. A word that is wider than the line, such as a command's id, stays whole.
+
+    A later line begins with `indent`. Default: the indent of the text and two more columns.
+    """
+    if width is None or columns_of(text) <= width:
+        return [text]
+    starts = break_points(text, width, indent)
+    own = later_indent(text) if indent is None else indent
+    lines = [text[at:end].rstrip(" ") for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]
+    return [lines[0], *(own + line for line in lines[1:])]
+
+
+def break_points(text: str, width: int, indent: str | None = None) -> list[int]:
+    """Where the later lines of a text begin."""
+    later = len(later_indent(text) if indent is None else indent)
+    first = len(text) - len(text.lstrip(" "))
+    points: list[int] = []
+    start, last, room = 0, None, width
+    for match in [*_BREAK.finditer(text, first), None]:
+        end = len(text) if match is None else match.start()
+        if columns_of(text[start:end]) > room and last is not None:
+            points.append(last)
+            start, room = last, max(width - later, MIN_WIDTH // 2)
+        last = None if match is None else match.end()
+    return points
+
+
+def later_indent(text: str) -> str:
+    """The indent of the lines after the first."""
+    return " " * (len(text) - len(text.lstrip(" ")) + 2)
+
+
+def columns_of(text: str) -> int:
+    """The columns that a text takes: a wide character takes two."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

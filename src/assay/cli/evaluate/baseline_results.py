@@ -1,0 +1,76 @@
+"""`assay evaluate --baseline`: the results of the run, collected as they are written, beside an earlier run or file."""
+
+import asyncio
+import shlex
+from typing import Any
+
+import msgspec
+
+from assay.cli.compare.compare import open_sources
+from assay.cli.console.console import echo, echo_err
+from assay.comparison.compare import RunComparison, compare_runs
+from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.comparison.wording import about_cases, verdict_line
+from assay.errors import Refusal
+from assay.extras import require
+
+
+class BaselineSink:
+    """
+    A sink of results that keeps their numbers. The baseline is read first, so that a wrong one is refused before the
+    run.
+    """
+
+    name = "--baseline"
+
+    def __init__(self, reference: str) -> None:
+        require("a comparison", "compare")
+        self._baseline = asyncio.run(_read(reference))
+        self._run = RunScores("this run", self._baseline.options)
+
+    def write(self, line: bytes) -> None:
+        self._run.add(line, self._run.name)
+
+    def flush(self) -> None:
+        """Nothing is written to a file."""
+
+    def close(self, footer: Any) -> None:
+        """The comparison is made after the run."""
+
+    def document(self) -> dict[str, Any]:
+        """The comparison for `--json`, or why there is none."""
+        compared = self._compared()
+        return {"error": str(compared)} if isinstance(compared, Refusal) else msgspec.to_builtins(compared)
+
+    def show(self, results: str | None, *, to_stderr: bool) -> None:
+        """
+        Print the verdict as `assay compare` does; on standard error where standard output has the results.
+
+        `results` is the run or the file that holds the results of this run. The last line says how to list the cases
+        that changed.
+        """
+        compared, put = self._compared(), echo_err if to_stderr else echo
+        if isinstance(compared, Refusal):
+            echo_err(f"--baseline: {compared}")
+            return
+        pair = compared.comparisons[0]
+        put(f"against {pair.baseline}: {verdict_line(pair.result)}")
+        put(f"{compared.metric}: {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged")
+        for line in about_cases(pair):
+            put(line)
+        if pair.better or pair.worse:
+            command = None if results is None else shlex.join(["assay", "compare", pair.baseline, results])
+            put(
+                f"cases that changed, with both reasons: {command or 'add --save or -o FILE.jsonl to list them'}"
+            )
+
+    def _compared(self) -> RunComparison | Refusal:
+        try:
+            return compare_runs([self._baseline, self._run])
+        except Refusal as refusal:
+            return refusal
+
+
+async def _read(reference: str) -> RunScores:
+    async with open_sources([reference], None) as (source,):
+        return await source.scores(ReadOptions())

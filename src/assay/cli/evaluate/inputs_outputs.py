@@ -1,0 +1,378 @@
+"""Input and output of `assay evaluate`: its options, the source of its cases, and the files its results go to."""
+
+import asyncio
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from assay.checks.runner import ResultOptions
+from assay.cli.console.console import ProgressLine, count_of, echo_err
+from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
+from assay.fep.execution.execute import ExecutionOptions, score
+from assay.fep.execution.stream import stream
+from assay.fep.outputs import resume
+from assay.fep.outputs.failing_cases import FailingCases
+from assay.fep.outputs.sinks import JsonlSink, Sink, sink_for
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import RequestContexts
+from assay.fep.planning.scorer import ScoredCase
+from assay.fep.planning.sources import (
+    Source,
+    checks_in,
+    from_cases,
+    from_contexts,
+    from_pair,
+    from_request,
+    valid_contexts,
+)
+from assay.inputs.context import Context
+from assay.inputs.files import format_of
+from assay.inputs.rows import read_map
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.results.run_end import RunEnd
+from assay.results.tally import Tally
+from assay.settings import Settings
+
+LISTED = 10  # bad lines that are printed one by one
+FLUSH_SECONDS = 0.5  # a result stays in memory this long at most
+
+
+class EvaluateOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay evaluate`."""
+
+    request: str | None = None
+    contexts: str | None = None
+    cases: str | None = None
+    outputs: str | None = None
+    columns: list[str] = []  # --map
+    agent: str | None = None
+    trials: int = 1
+    ks: tuple[int, ...] = ()  # --k
+    checks: str | None = None
+    to: list[str] = []
+    modules: list[str] = []
+    by: list[str] = []
+    bars: list[str] = []  # --min-pass-rate
+    baseline: str | None = None
+    allow_errors: bool = False
+    resolved_arguments: bool = True
+    timings: bool = False
+    skip_bad_lines: bool = False
+    limit: int | None = None
+    experiment: str | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    fail_fast: bool = False
+    max_cost: float | None = None
+    cache: bool = False
+    jobs: int | None = None  # None: as many as the run is worth
+    resume: bool = False
+    save: bool = False
+    json: bool = False
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that hold test cases or outputs."""
+        return [name for name in (self.request, self.contexts, self.cases, self.outputs) if name]
+
+
+class BadLines:
+    """Counts the lines that are not contexts, and prints the first of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, line: BadLine) -> None:
+        self.count += 1
+        if self.count <= LISTED:
+            for problem in line.problems:
+                echo_err(f"skipped {problem}")
+
+
+class Inputs(Struct):
+    """The cases, their number if it is known, and the checks."""
+
+    contexts: Iterator[Context]
+    checks: Any  # as in the file; a Plan's after planning
+    experiment: ExperimentMetadata | None = None
+    total: int | None = None
+    source: Source | None = None
+    size: int = 0  # bytes of the input, if reading it shows the progress
+    request_contexts: RequestContexts | None = (
+        None  # a request file is read whole, to refuse it before anything runs
+    )
+    problems: list[Problem] = []  # of a request file
+
+    @property
+    def part(self) -> float | None:
+        """The fraction of the input that was read."""
+        return self.source.read / self.size if self.source and self.size else None
+
+
+def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLines) -> Inputs:
+    """Open the one source of cases that the options name."""
+    sources = {
+        "REQUEST": options.request,
+        "--contexts": options.contexts,
+        "--cases and --outputs": options.cases or options.outputs,
+    }
+    names = [name for name, value in sources.items() if value]
+    if len(names) != 1:
+        raise UsageError(f"expected one of {', '.join(sources)}; got {' and '.join(names) or 'none'}")
+    if [*options.inputs, options.checks].count("-") > 1:
+        raise UsageError("only one file can come from standard input ('-')")
+    if options.agent is None and (options.cases is None) != (options.outputs is None):
+        missing = "--outputs, or --agent," if options.outputs is None else "--cases"
+        raise UsageError(f"--cases and --outputs go together: {missing} is missing")
+    limits = settings.limits
+    checks = checks_in(options.checks, limits) if options.checks else None
+    if options.experiment and not options.experiment.isprintable():
+        raise UsageError("--experiment: expected a name of printable characters")
+    experiment = ExperimentMetadata(name=options.experiment) if options.experiment else None
+    columns = read_map(options.columns)
+    if options.request and columns:
+        raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
+    if options.request:
+        return _from_request(options.request, checks, experiment, options, settings)
+    on_bad = bad_lines if options.skip_bad_lines else None
+    if options.contexts:
+        source = from_contexts(options.contexts, limits, on_bad, columns)
+    elif options.outputs is None:
+        source = from_cases(str(options.cases), limits, on_bad, columns)
+    else:
+        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
+    size = 0 if options.limit else _size(options.contexts or str(options.cases))
+    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source, size=size)
+
+
+def _from_request(
+    name: str,
+    checks: Any,
+    experiment: ExperimentMetadata | None,
+    options: EvaluateOptions,
+    settings: Settings,
+) -> Inputs:
+    parsed, own_checks, own_experiment, problems = from_request(name, settings.limits)
+    if checks is not None and own_checks is not None:
+        raise UsageError(f"{name} has checks, and --checks {options.checks} is given too: use one of them")
+    contexts = parsed.contexts[: options.limit]
+    return Inputs(
+        iter(contexts),
+        own_checks if checks is None else checks,
+        experiment or own_experiment,
+        len(contexts),
+        request_contexts=parsed,
+        problems=problems,
+    )
+
+
+def _size(name: str) -> int:
+    path = Path(name)
+    return path.stat().st_size if name != "-" and path.suffix != ".gz" and path.is_file() else 0
+
+
+def open_sinks(
+    options: EvaluateOptions,
+    plan: Plan,
+    inputs: Inputs,
+    check_options: ResultOptions,
+    tally: Tally,
+    counters: Sequence[Sink] = (),
+) -> list[Sink]:
+    """
+    Open the files for results. `counters` receive every result too. With --resume one `.jsonl` is continued, and the
+    others are written again from it.
+    """
+    _check_distinct(options)
+    if options.agent is not None:
+        return [
+            *(sink_for(name) for name in options.to),
+            *counters,
+        ]  # written from the run, also with --resume
+    if options.save and options.resume:
+        raise UsageError("--save stores a whole run and --resume continues a part of one: use one of them")
+    names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
+    regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
+    if not options.resume:
+        sinks = [*(sink_for(name) for name in options.to), *counters]
+        for name in regular:
+            resume.write_fingerprint(
+                name, resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
+            )
+        return sinks
+    if len(regular) != 1:
+        raise UsageError(f"--resume continues one .jsonl file that -o names; got {len(regular)}")
+    (name,) = regular
+    fingerprint = resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
+    if Path(name).exists() and Path(name).stat().st_size:
+        resume.check_fingerprint(name, fingerprint)
+    others = [*(sink_for(other) for other in options.to if other != name), *counters]
+    for line in resume.read_existing(name, inputs.contexts, plan, tally):
+        for sink in others:
+            sink.write(line)
+    if tally.cases:
+        echo_err(f"{name} already has {count_of(tally.cases, 'result')}")
+    sink = JsonlSink(name, append=True)
+    resume.write_fingerprint(name, fingerprint)
+    return [sink, *others]
+
+
+def run_end(
+    results: int,
+    bad_lines: int,
+    inputs: Inputs,
+    options: EvaluateOptions,
+    of_agent: int | None,
+    *,
+    ended: bool,
+) -> RunEnd:
+    """Whether the results are all that were planned. `of_agent`: the results that were planned for an agent."""
+    if ended:
+        return RunEnd(planned=results + bad_lines, results=results, complete=not bad_lines)
+    planned = of_agent if of_agent is not None else inputs.total
+    if planned is None and options.agent is None and options.contexts is not None:
+        planned = _count_lines(options.contexts, options.limit)
+    return RunEnd(planned=planned, results=results, complete=False)
+
+
+def _count_lines(name: str, limit: int | None) -> int | None:
+    """The lines of a file of contexts; None for anything else."""
+    if name == "-" or not Path(name).is_file() or format_of(name, "jsonl") != ("jsonl", False):
+        return None
+    with Path(name).open("rb") as file:
+        lines = sum(bool(line.strip()) for line in file)
+    return lines if limit is None else min(limit, lines)
+
+
+def _check_distinct(options: EvaluateOptions) -> None:
+    """Refuse an output that is also an input or another output: writing it would destroy the other."""
+    files = {
+        Path(name).resolve(): f"-o {{}} is the input {name}"
+        for name in (*options.inputs, options.checks)
+        if name and name != "-"
+    }
+    for name in options.to:
+        path = Path(name).resolve()
+        if not (path.exists() and not path.is_file()):  # a device can be written twice
+            if path in files:
+                raise UsageError(f"{files[path].format(name)}: one would destroy the other")
+            files[path] = f"-o {{}} is given twice, also as {name}"
+
+
+@runtime_checkable
+class CaseSink(Sink, Protocol):
+    """A sink that can write a case without the JSON of its result."""
+
+    def write_case(self, case: ScoredCase) -> None: ...
+
+
+def write_results(
+    plan: Plan,
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    execution: ExecutionOptions,
+    progress: ProgressLine,
+) -> None:
+    """Evaluate in this process and write results in order; without an event loop if no check waits."""
+    if plan.shared is not None and not plan.shared.waits and not execution.fail_fast:
+        deferred = any(isinstance(sink, CaseSink) for sink in sinks)
+        results = score(plan, inputs.contexts, tally, deferred=deferred)
+        _write_sync(results, inputs, tally, sinks, execution, progress)
+    else:
+        asyncio.run(_write_async(plan, inputs, tally, sinks, execution, progress))
+
+
+def _write_sync(
+    results: Iterator[ScoredCase],
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    execution: ExecutionOptions,
+    progress: ProgressLine,
+) -> None:
+    """The hot loop: it reads the clock once in 64 cases."""
+    others = [sink for sink in sinks if not isinstance(sink, FailingCases)]
+    writes = [sink.write for sink in others if not isinstance(sink, CaseSink)]
+    case_writes = [sink.write_case for sink in others if isinstance(sink, CaseSink)]
+    failing = [sink.note_case for sink in sinks if isinstance(sink, FailingCases)]
+    flushed = time.monotonic()
+    until = flushed + execution.run_seconds
+    for at, scored in enumerate(results):
+        line = b""
+        if writes:
+            line = scored.line
+            for write in writes:
+                write(line)
+        for write_case in case_writes:
+            write_case(scored)
+        for note_case in failing:
+            note_case(scored, line)
+        if at % 64 == 0:
+            progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
+            now = time.monotonic()
+            if now > until:
+                raise RunTimeout(execution.run_seconds)
+            if now - flushed > FLUSH_SECONDS:
+                flush(sinks)
+                flushed = now
+
+
+async def _write_async(
+    plan: Plan,
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    execution: ExecutionOptions,
+    progress: ProgressLine,
+) -> None:
+    ticker = asyncio.create_task(_flush_periodically(inputs, tally, sinks, progress))
+    contexts = valid_contexts(inputs.contexts, inputs.source, plan, execution.first)
+    try:
+        async with (
+            asyncio.timeout(execution.run_seconds),
+            aclosing(stream(plan, contexts, tally, execution)) as results,
+        ):
+            async for scored in results:
+                for sink in sinks:
+                    sink.write(scored.line)
+                if ticker.done():
+                    await ticker  # raises: a file can no longer be written
+    except TimeoutError:
+        raise RunTimeout(execution.run_seconds) from None
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+        await plan.services.close()
+
+
+async def _flush_periodically(
+    inputs: Inputs, tally: Tally, sinks: list[Sink], progress: ProgressLine
+) -> None:
+    """Write results even while every check waits."""
+    while True:
+        await asyncio.sleep(0.1)
+        flush(sinks)
+        progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
+
+
+def flush(sinks: list[Sink]) -> None:
+    for sink in sinks:
+        sink.flush()
+
+
+@contextmanager
+def flush_on_error(sinks: list[Sink]) -> Generator[None]:
+    """Write the results that are done before the exception is raised again."""
+    try:
+        yield
+    except BaseException:  # raised again: only the results come first
+        with suppress(EnvironmentFailure):
+            flush(sinks)
+        raise

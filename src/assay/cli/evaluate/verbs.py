@@ -1,0 +1,175 @@
+"""Declares the options of `assay evaluate`."""
+
+from typing import Annotated
+
+import typer
+
+from assay.cli.console.options import CheckModules
+
+
+def evaluate(
+    request: Annotated[
+        str | None,
+        typer.Argument(help="File with test_cases, outputs and checks.", metavar="REQUEST"),
+    ] = None,
+    contexts: Annotated[
+        str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")
+    ] = None,
+    cases: Annotated[
+        str | None, typer.Option(help="File with test cases; needs --outputs or --agent.", metavar="F")
+    ] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="File with one output for each case of --cases.", metavar="F")
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Agent that answers the cases, such as module:function; see `assay run`.", metavar="WHAT"
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(help="How often --agent is called for each case.", metavar="N", min=1, max=100)
+    ] = 1,
+    k: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show pass@k and pass^k for these k, such as 1,3; at most the number of trials (repeatable).",
+            metavar="K",
+        ),
+    ] = None,
+    map: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of a table: input=question; also output, expected, tags, id, metadata.NAME (repeatable).",
+            metavar="TARGET=COLUMN",
+        ),
+    ] = None,
+    checks: Annotated[
+        str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
+    ] = None,
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output "
+            "(repeatable).",
+            metavar="F",
+        ),
+    ] = None,
+    check_module: CheckModules = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show pass rates for each tag, or for each value of a member or path (repeatable).",
+            metavar="PATH",
+        ),
+    ] = None,
+    min_pass_rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Lowest pass rate that is good enough, from 0 to 1: X, CHECK=X or tag:NAME=X (repeatable).",
+            metavar="X",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Run or result file to compare with; see `assay compare`.", metavar="RUN"),
+    ] = None,
+    allow_errors: Annotated[
+        bool, typer.Option("--allow-errors", help="Do not exit with 1 when a check was not measured.")
+    ] = False,
+    no_resolved_arguments: Annotated[
+        bool,
+        typer.Option("--no-resolved-arguments", help="Leave the arguments of the checks out of the results."),
+    ] = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Add the time of every check to the results.")
+    ] = False,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Count and report invalid lines, and continue.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(help="Evaluate only the first N cases.", metavar="N", min=1)
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(help="How many checks may wait, or agents run, at the same time.", metavar="N", min=1),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Time limit in seconds for a check, and for --agent on a case.", metavar="S", min=0.001
+        ),
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop at the first check that has an error.")
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(help="Start no more cases once judges and --agent have cost this much.", metavar="USD"),
+    ] = None,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache", help="Store answers of judges and embeddings, and use them again."),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of processes for an uncompressed .jsonl of --contexts; default: all cores for a long run.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the .jsonl file of an interrupted run; keep the results in it.",
+        ),
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
+    ] = False,
+) -> None:
+    from assay.cli.evaluate.evaluate import EvaluateOptions, main
+    from assay.cli.render.repeats import read_ks
+
+    options = EvaluateOptions(
+        request=request,
+        contexts=contexts,
+        cases=cases,
+        outputs=outputs,
+        agent=agent,
+        trials=trials,
+        ks=read_ks(k or []),
+        columns=map or [],
+        checks=checks,
+        to=output or [],
+        modules=check_module or [],
+        by=by or [],
+        bars=min_pass_rate or [],
+        baseline=baseline,
+        allow_errors=allow_errors,
+        resolved_arguments=not no_resolved_arguments,
+        timings=timings,
+        skip_bad_lines=skip_bad_lines,
+        limit=limit,
+        experiment=experiment,
+        concurrency=concurrency,
+        timeout=timeout,
+        fail_fast=fail_fast,
+        max_cost=max_cost,
+        cache=cache,
+        jobs=jobs,
+        resume=resume,
+        save=save,
+        json=json,
+    )
+    raise typer.Exit(main(options))

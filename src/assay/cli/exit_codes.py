@@ -1,6 +1,0 @@
-"""The exit codes of the command."""
-
-PASSED = 0  # done; and where something was measured, it passed
-ERROR = 1  # something could not be measured, or the run failed
-USAGE = 2  # wrong usage, or an invalid file
-NOT_PASSED = 3  # measured, and not good enough

@@ -1,0 +1,1 @@
+"""Texts of results for a terminal."""

@@ -1,0 +1,245 @@
+"""
+One case for a person: input, output, expected, the difference, every check's reason, and the trajectory of an agent.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.agenteval.scoring.scoring import reasons
+from assay.fep.agent_runs.agent_output import UNMEASURED
+from assay.protocol.json_types import JSON, is_list, is_object
+from assay.results.check_names import result_label
+from assay.results.differences import differences
+from assay.results.reasons import is_failing, passed_of, reason_of
+from assay.stats.number_text import format_usd
+
+MAX_CONTENT = 1_000  # characters of a content, and of a step
+LABEL = 14  # columns of a label
+Line = tuple[str, str]  # a label, and a line of text
+
+
+class ShownCase(Struct, kw_only=True):
+    """A case, or one trial of a task, with all that a run has about it."""
+
+    id: str
+    failing: bool
+    result: JSON | None  # a TestCaseResult; None if its content is not stored
+    trial: int | None = None
+    score: float | None = None
+    trajectory: list[JSON] = []
+    judge: list[JSON] = []  # usages
+    beside: list[JSON] = []  # results of checks beside the score (`assay run --checks`)
+    live: bool = True
+    reason: str = ""  # why there is no result
+
+    @property
+    def measured(self) -> bool:
+        return self.result is not None and self.result["status"] == "completed"
+
+    @property
+    def document(self) -> JSON:
+        """For `--json`."""
+        about: JSON = {"id": self.id, "failing": self.failing}
+        about |= {} if self.trial is None else {"trial": self.trial}
+        about |= {} if self.score is None else {"score": self.score}
+        if self.result is None:
+            return about | {"reason": self.reason}
+        checks = self.result["check_results"]
+        about["reasons"] = [
+            {"check": result_label(check), "passed": passed_of(check), "reason": reason_of(check)}
+            for check in checks
+        ]
+        about["result"] = self.result
+        about |= {"checks": self.beside} if self.beside else {}
+        about |= {"trajectory": self.trajectory} if self.trajectory else {}
+        return about | ({"judge": self.judge} if self.judge else {})
+
+
+def headline(case: ShownCase) -> str:
+    """`✗ lost-parcel, trial 2  score 0.30  340 ms  $0.0021`."""
+    mark = "✓" if not case.failing else "✗" if case.measured else "?"
+    parts = [f"{mark} {case.id}" + ("" if case.trial is None else f", trial {case.trial}")]
+    parts += [] if case.score is None else [f"score {case.score:.2f}"]
+    output: JSON = case.result["execution_context"]["output"] if case.result else {}
+    metadata = output.get("metadata")
+    about: JSON = metadata if is_object(metadata) else {}
+    latency, cost = about.get("latency_ms"), about.get("cost_usd")
+    parts += [f"{latency:,} ms"] if isinstance(latency, int | float) else []
+    parts += [format_usd(cost)] if isinstance(cost, int | float) else []
+    outcome = about.get("outcome")
+    if isinstance(outcome, str) and outcome != "completed":
+        parts.append("not measured" if outcome == UNMEASURED else outcome)
+    return "  ".join(parts)
+
+
+def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
+    """The lines of a case below its headline. `only`: the one check to show."""
+    if case.result is None:
+        yield "", case.reason
+        return
+    context = case.result["execution_context"]
+    given, output = context["test_case"], context["output"]
+    yield from _content("input", given, "input")
+    yield from _content("output", output, "value")
+    if "expected" in given and not is_rubric(given["expected"]):
+        lines = _difference(case, given["expected"], output.get("value"))
+        yield from _label_lines("expected", lines) if lines else _content("expected", given, "expected")
+    metadata = output.get("metadata")
+    if is_object(metadata) and isinstance(error := metadata.get("error"), str):
+        yield from _label_lines("error", cut(error).splitlines())
+    for check in case.result["check_results"]:
+        if only is None or only in (result_label(check), check["check_type"]):
+            mark = _mark(check)
+            score = (
+                "" if passed_of(check) is not None or check["status"] != "completed" else " (no pass or fail)"
+            )
+            criteria = list(_criteria(given.get("expected"), check))
+            if criteria:
+                yield from _label_lines("criteria", criteria)
+            else:
+                yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"
+    for check in case.beside:
+        if only is None or only in (result_label(check), check["check_type"]):
+            yield "beside", f"{_mark(check)} {result_label(check)}: {_line(reason_of(check))}"
+    yield from _trajectory(case)
+
+
+def _criteria(expected: Any, check: JSON) -> Iterator[str]:
+    """The criteria of a rubric, each with the judge's reason."""
+    response = check["results"].get("response")
+    if not is_rubric(expected) or not is_object(response):
+        return
+    for criterion, (met, reason) in zip(expected, reasons(response), strict=False):
+        weight = f"weight {criterion.get('weight'):g}"
+        yield f"{'✓' if met else '✗'} {criterion['criterion']} ({weight}): {_line(reason)}"
+
+
+def _mark(check: JSON) -> str:
+    return "?" if check["status"] != "completed" else "✗" if is_failing(check) else "✓"
+
+
+def _line(text: str) -> str:
+    return cut(" ".join(text.split()))
+
+
+def _content(label: str, document: JSON, name: str) -> Iterator[Line]:
+    if name not in document:
+        yield label, NOT_STORED
+        return
+    yield from _label_lines(label, cut(text_of(document[name])).splitlines() or [""])
+
+
+def _difference(case: ShownCase, expected: Any, actual: Any) -> list[str]:
+    """
+    The difference, if the output and what was expected are two texts or two JSON values that differ; else nothing.
+    """
+    if not case.failing or is_rubric(expected):
+        return []
+    both_text = isinstance(expected, str) and isinstance(actual, str)
+    both_json = isinstance(expected, dict | list) and isinstance(actual, dict | list)
+    if not (both_text or both_json):
+        return []
+    return differences(expected, actual)
+
+
+def is_rubric(expected: Any) -> bool:
+    return is_list(expected) and bool(expected) and is_object(expected[0]) and "criterion" in expected[0]
+
+
+def _trajectory(case: ShownCase) -> Iterator[Line]:
+    label = "trajectory"
+    for time, text in step_lines(case.trajectory, live=case.live):
+        yield label, f"{time:>8}  {cut(text)}"
+        label = ""
+    for usage in case.judge:
+        yield "judge", usage_text(usage)
+
+
+def _label_lines(label: str, lines: list[str]) -> Iterator[Line]:
+    for line in lines:
+        yield label, line
+        label = ""
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how long it is."""
+    if len(text) <= MAX_CONTENT:
+        return text
+    return f"{text[:MAX_CONTENT]}… ({len(text):,} characters; --json prints all)"
+
+
+# The trajectory of an agent for a person: each step as a line, with its time.
+
+NOT_STORED = "(not stored, or erased)"
+
+
+def step_lines(steps: list[JSON], *, live: bool) -> Iterator[tuple[str, str]]:
+    """
+    A time and a text for each step.
+
+    A tool's result has the time of its call; any other step has the time since the step before.
+
+    `live`: tools were called; otherwise fixtures answered.
+    """
+    before = turn = 0
+    for step in steps:
+        turn += step["type"] == "used"
+        at = step.get("at_ms")
+        own = None
+        if step["type"] == "tool-returned":
+            own = step.get("duration_ms")
+        elif isinstance(at, int):
+            own = max(0, at - before)
+        before = at if isinstance(at, int) else before
+        prefix = f"turn {turn}: " if step["type"] == "used" else ""
+        yield "" if own is None else f"{own:,} ms", prefix + step_text(step, live=live)
+
+
+def step_text(step: JSON, *, live: bool) -> str:
+    match step["type"]:
+        case "tool-called":
+            return f"calls {step['tool']} {_step_content(step, 'inputs')}"
+        case "tool-returned":
+            source = "live" if live else "fixture"
+            if is_object(error := step.get("error")):
+                message = f"{error.get('code')}: {error.get('message')}"
+                return f"{step['tool']} failed ({source}, {step.get('status')}): {message}"
+            return f"{step['tool']} answers ({source}): {_step_content(step, 'outcome')}"
+        case "used":
+            return f"model {usage_text(step['usage'])}"
+        case "reasoned":
+            return f"reasons: {step.get('text', NOT_STORED)}"
+        case "wrote":
+            return f"writes memory {step.get('memory_id')}"
+        case "handed-off":
+            reason = step.get("reason")
+            return f"hands off to {step.get('to_agent_id')}{f': {reason}' if reason else ''}"
+        case other:
+            return f"{other} {msgspec.json.encode(step).decode()}"
+
+
+def usage_text(usage: JSON) -> str:
+    """`openai:gpt-5: 50 tokens in, 2 out, $0.0000087`."""
+    cost = usage.get("cost_usd")
+    price = "cost unknown" if cost is None else format_usd(cost)
+    cached = ", cached" if usage.get("cached") else ""
+    model = (
+        usage["model"]
+        if str(usage["model"]).startswith(f"{usage['provider']}:")
+        else f"{usage['provider']}:{usage['model']}"
+    )
+    return f"{model}: {usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out, {price}{cached}"
+
+
+def _step_content(step: JSON, name: str) -> str:
+    if name not in step:
+        return NOT_STORED
+    value = step[name]
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

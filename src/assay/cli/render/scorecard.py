@@ -1,0 +1,296 @@
+"""The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.results.baseline import Comparison
+from assay.agenteval.results.detail import Effective, EvalDetail, detail_of
+from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary
+from assay.agenteval.results.safety_report import critical_text
+from assay.agenteval.results.safety_results import safety_results
+from assay.agenteval.scoring.task_checks import check_tally, recorded_checks
+from assay.cli.console.console import count_of, echo, echo_json
+from assay.cli.console.console_table import Page, Table, Text, cell
+from assay.cli.render import check_table
+from assay.cli.render.findings import put_safety
+from assay.cli.render.repeats import repeat_line, select_ks
+from assay.cli.render.result_export import ResultExport
+from assay.comparison.compare import PairComparison
+from assay.errors import UsageError
+from assay.fep.outputs.output_file import OutputFile
+from assay.ports import Run, Store
+from assay.protocol.agent_evals import EvalSummary
+from assay.protocol.json_types import JSON
+from assay.runs.annotations import annotations, effective
+from assay.stats.intervals import METHOD_NAMES
+from assay.stats.number_text import cost_text, format_usd, milliseconds_text, range_text, score_text
+
+FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
+NOTHING: Mapping[str, object] = MappingProxyType({})
+FILE_WIDTH = 160  # columns where standard output is not a terminal
+
+
+async def show(store: Store, run: Run, *, reasons: int = 50) -> EvalDetail:
+    """Print the scorecard of a stored run, with at most `reasons` tasks that did not pass."""
+    detail = await _detail(store, run, reasons)
+    display(detail)
+    await show_checks(store, run)
+    return detail
+
+
+async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
+    return await detail_of(store, run, effective(await annotations(store, run)), max_reasons=reasons)
+
+
+def display(detail: EvalDetail, hint: str | None = None) -> None:
+    """Print a scorecard. `hint` says where the details of a run on another host are."""
+    report, page = detail.report, Page(FILE_WIDTH)
+    trials = f" × {report.trials} trials" if report.trials > 1 else ""
+    page.put(
+        f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
+        f" {count_of(report.total, 'task')}{trials} in {detail.seconds:.1f} s"
+    )
+    if (line := provenance(detail)) is not None:
+        page.put(line)
+    scored = sum(task.score is not None for task in report.tasks)
+    if scored:
+        page.put(_headline(report, scored))
+    if detail.effective is not UNSET:
+        page.put(correction_line(detail.effective))
+    page.put(_tasks(report, scored))
+    page.put(_spending(report))
+    if detail.status != "completed":
+        page.put(incomplete(detail), "yellow")
+    listed = detail.reasons[:FIRST_REASONS] if detail.more_reasons else detail.reasons
+    more = detail.more_reasons + len(detail.reasons) - len(listed)
+    put_safety(page, detail)
+    _put_failing(page, report, {reason.task_id: reason for reason in listed}, more)
+    if hint is None:
+        _put_hints(page, detail)
+    else:
+        page.put(hint)
+
+
+def provenance(card: EvalDetail) -> str | None:
+    """The file of a pack that the suite came from, with its digest."""
+    if card.suite_source is UNSET:
+        return None
+    return f"suite {card.suite_source}, sha256 {card.suite_file_digest}"
+
+
+def correction_line(effective: Effective) -> str:
+    """The score with the corrections of annotations; the recorded score stands above."""
+    corrected = effective.verdict
+    verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"
+    return (
+        f"with {count_of(len(effective.corrected), 'correction')}: score {score_text(effective.score)}  {verdict}"
+        f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
+    )
+
+
+def _headline(report: EvalReport, scored_tasks: int) -> Text:
+    """The score with its interval, and the verdict with the threshold that decided it."""
+    critical = critical_text(report.safety)
+    if report.score is None:
+        return _verdict(cell(f"score {score_text(None)}  "), report, critical)
+    interval = METHOD_NAMES[report.interval_method]
+    if report.low is not None:
+        interval = f"{range_text(report.low, report.high, 'score')}, {interval}"
+    text = cell(f"score {score_text(report.score)} ({interval}) over {count_of(scored_tasks, 'task')}  ")
+    return _verdict(text, report, critical)
+
+
+def _verdict(text: Text, report: EvalReport, critical: str | None) -> Text:
+    """A critical finding decides, whatever the score is and however much was not measured."""
+    failed = [] if report.verdict is None else [_thresholds(name, report) for name in report.verdict.failed]
+    if critical is not None or failed:
+        text.append("not passed", style="bold red")
+        return text.append(cell(": " + "; ".join([*([critical] if critical else []), *failed])))
+    if report.verdict is None:
+        return text.append("no verdict", style="bold yellow")
+    text.append("passed", style="bold green")
+    return text.append(f": at least the bar of {report.pass_score:g}")
+
+
+def _thresholds(name: str, report: EvalReport) -> str:
+    if name == "passScore":
+        return f"below the bar of {report.pass_score:g}"
+    if name == "maxCostUsd":
+        limit = format_usd(report.max_cost_usd or 0.0)
+        if report.cost_usd is None:
+            return f"its cost is unknown; the suite allows {limit}"
+        return f"it cost {format_usd(report.cost_usd)}; the suite allows {limit}"
+    return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"
+
+
+def _tasks(report: EvalReport, scored_tasks: int) -> str:
+    text = (
+        f"tasks {report.passed_count:,} of {scored_tasks:,} passed"
+        if scored_tasks
+        else "no task was measured"
+    )
+    if report.pass_k:
+        text += "; " + ", ".join(repeat_lines(report))
+    if report.baseline_score is not None and report.score is not None:
+        text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
+    return text
+
+
+def repeat_lines(report: EvalReport, ks: Sequence[int] = ()) -> list[str]:
+    """pass^k and pass@k of a run with several trials."""
+    rates = (("pass^", report.pass_k_intervals), ("pass@", report.pass_at_k_intervals))
+    lines = [repeat_line(name, found, ks, "task") for name, found in rates]
+    return [line for line in lines if line is not None]
+
+
+def with_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
+    """The report with pass@k and pass^k of these k alone; all of them without a choice."""
+    return msgspec.structs.replace(
+        report,
+        pass_k={k: rate.rate for k, rate in select_ks(report.pass_k_intervals, ks).items()},
+        pass_k_intervals=select_ks(report.pass_k_intervals, ks),
+        pass_at_k_intervals=select_ks(report.pass_at_k_intervals, ks),
+    )
+
+
+def _spending(report: EvalReport) -> str:
+    cost = cost_text(report.known_cost_usd, int(report.cost_usd is None))
+    p95 = "–" if report.p95_latency_ms is None else milliseconds_text(report.p95_latency_ms)
+    return f"cost {cost}, p95 latency {p95}"
+
+
+def incomplete(detail: EvalDetail) -> str:
+    report = detail.report
+    if report.unmeasured:
+        return f"not measured: {count_of(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
+    left = sum(task.score is None for task in report.tasks)
+    status = "the run failed" if detail.status == "failed" else f"the run was {detail.status}"
+    error = "" if detail.error is UNSET else f": {detail.error}"
+    return f"{status}{error}; {count_of(left, 'task')} not done"
+
+
+def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], hidden_count: int) -> None:
+    if not reasons:
+        return
+    table = Table(show_header=False, padding=(0, 2, 0, 0))
+    table.add_column("mark")
+    table.add_column("task", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("why", overflow="fold", ratio=1)
+    for task in report.tasks:
+        reason = reasons.get(task.task_id)
+        if reason is None:
+            continue
+        mark = cell("✗", "red") if task.score is not None else cell("?", "yellow")
+        score = "–" if task.score is None else f"{task.score:.2f}"
+        if task.trials > 1:
+            score += f" {task.trials_passed}/{task.trials}"
+        table.add_row(mark, task.task_id, score, _one_line(reason.message))
+    page.print(table)
+    if hidden_count:
+        page.put(f"  … and {hidden_count:,} more")
+
+
+def _put_hints(page: Page, detail: EvalDetail) -> None:
+    run = detail.run_id
+    if detail.status in ("failed", "cancelled"):
+        page.put(f"to complete it: assay run --resume {run}")
+    page.put(f"details: assay show {run}")
+    page.put(f"results: assay export {run} -o results.csv")
+
+
+async def show_json(
+    store: Store, run: Run, comparison: Comparison | None = None, pair: PairComparison | None = None
+) -> EvalDetail:
+    """Print the scorecard of a stored run as JSON."""
+    checks, detail = await checks_document(store, run), await _detail(store, run, 0)
+    print_json(detail, await read_summary(store, run), comparison, pair, checks)
+    return detail
+
+
+def print_json(
+    detail: EvalDetail,
+    summary: EvalSummary | None,
+    comparison: Comparison | None = None,
+    pair: PairComparison | None = None,
+    more: Mapping[str, object] = NOTHING,
+) -> None:
+    document = document_of(detail, summary)
+    document |= {} if comparison is None else {"comparison": comparison}
+    document |= {} if pair is None else {"difference": pair}
+    echo_json(msgspec.json.encode(document | dict(more)))
+
+
+def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
+    """The scorecard for `--json`."""
+    document: JSON = {
+        "runId": detail.run_id,
+        "status": detail.status,
+        "summary": summary,
+        "report": detail.report,
+    }
+    origin = {
+        "suiteSource": detail.suite_source,
+        "suiteFileDigest": detail.suite_file_digest,
+        "agentPack": detail.agent_pack,
+    }
+    document |= {name: value for name, value in origin.items() if value is not UNSET}
+    if detail.report.safety is not None:
+        document |= {"findings": detail.findings, "moreFindings": detail.more_findings}
+    return document | ({} if detail.effective is UNSET else {"effective": detail.effective})
+
+
+async def export(store: Store, run: Run, to: list[str]) -> int:
+    """
+    Write the scorecard to `.json`, as `assay run -o` does, and the evidence to other files; return the number of
+    results.
+    """
+    cards = [name for name in to if name.endswith(".json")]
+    if cards:
+        summary = await read_summary(store, run)
+        if summary is None:
+            hint = "a .jsonl, .csv, .xlsx or .parquet file takes its results"
+            raise UsageError(f"{cards[0]}: {run.id} is {run.status}, so it has no scorecard; {hint}")
+        for name in cards:
+            write(name, summary)
+    files = ResultExport([name for name in to if name not in cards])
+    async for line in read_results(store, run):
+        files.add(line)
+    async for line in recorded_checks(store, run.id):
+        files.add_beside(line)
+    async for line in safety_results(store, run):
+        files.add_beside(line)
+    return files.close(run.id, run.status, run.started or run.created, run.ended)
+
+
+def write(name: str, summary: EvalSummary) -> None:
+    """Write the scorecard to a file."""
+    file = OutputFile(name)
+    file.write(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    file.close()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]
+
+
+# The table of `assay run --checks`: checks beside the scorecard, never in its score.
+
+
+async def show_checks(store: Store, run: Run) -> None:
+    """Print the table of the checks, if the run has some."""
+    tally = await check_tally(store, run.id)
+    if tally.cases:
+        echo("checks beside the scorecard, not part of its score:")
+        seconds = ((run.ended or run.created) - (run.started or run.created)).total_seconds()
+        check_table.show(tally, min_pass_rate=None, seconds=seconds, noun="task")
+
+
+async def checks_document(store: Store, run: Run) -> dict[str, Any]:
+    """The same for `--json`: the member `checks`; empty if the run has no such checks."""
+    tally = await check_tally(store, run.id)
+    return {"checks": check_table.summary_of(tally)} if tally.cases else {}

@@ -1,0 +1,1 @@
+"""`assay serve`, `worker` and `view`."""

@@ -1,0 +1,1 @@
+"""`assay list`, `show`, `diff`, `export`, `delete` and `gc`."""

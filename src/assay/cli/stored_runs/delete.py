@@ -1,0 +1,283 @@
+"""`assay delete`: erase the content of stored runs."""
+
+import asyncio
+import shutil
+import sys
+from collections import Counter
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from assay import settings
+from assay.auth.local_key import TENANT as LOCAL
+from assay.checks import STANDARD
+from assay.cli.console.console import count_of, echo, echo_json
+from assay.cli.console.lookup import find_run
+from assay.cli.stored_runs.run_list import with_evaluations
+from assay.errors import Conflict, EnvironmentFailure, UsageError
+from assay.errors.storage import open_runs_refusal
+from assay.fep.records.erase import DeletionReport, TenantDeletion, erase_by_retention, survey_tenant
+from assay.fep.records.erase import erase as erase_content
+from assay.fep.records.service import EvaluationService
+from assay.host import parts as app
+from assay.ports import CLOSED, Run, Services, Store, SystemClock
+from assay.ports.config import Retention
+from assay.promotion.states import evidence_runs
+from assay.protocol.runs import EraseResponse
+from assay.runs.retention import Reason, RetentionPass
+from assay.settings import Settings
+
+
+def main(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json: bool) -> None:
+    if not runs:
+        raise UsageError("expected RUN..., or --all with --tenant; nothing was erased")
+    if dry_run:
+        raise UsageError("--dry-run: expected --all with it; nothing was erased")
+
+    def work(erase: bool) -> list[Run]:
+        async def with_store(evaluations: EvaluationService) -> list[Run]:
+            store = evaluations.store
+            found = {run.id: run for run in [await find_run(store, one, tenant=tenant) for one in runs]}
+            open_runs = [f"{run.id} is {run.status}" for run in found.values() if run.status not in CLOSED]
+            if open_runs:
+                raise UsageError(
+                    f"{'; '.join(open_runs)}: only a run that has ended can be erased; nothing was erased"
+                )
+            return (
+                [await erase_content(evaluations, run) for run in found.values()]
+                if erase
+                else list(found.values())
+            )
+
+        return with_evaluations(with_store)
+
+    if not yes:
+        _confirm(work(erase=False))
+    erased = work(erase=True)
+    if json:
+        rows = [EraseResponse(run_id=run.id, status=run.status, erased_at=run.erased) for run in erased]
+        echo_json(msgspec.json.encode(rows))
+        return
+    for run in erased:
+        echo(f"erased the content of {run.id}; its log and its scorecard stay")
+
+
+def _confirm(runs: list[Run]) -> None:
+    """Ask before anything is erased. Without a terminal there is no answer, so --yes is necessary."""
+    if not sys.stdin.isatty():
+        raise UsageError("expected --yes, because there is no terminal to ask; nothing was erased")
+    for run in runs:
+        echo(f"{run.id}  {run.status}  {run.name or '–'}  {run.created:%Y-%m-%d %H:%M:%S}")
+    question = f"Erase inputs, outputs and results of {count_of(len(runs), 'run')}? This cannot be undone."
+    if not typer.confirm(question):
+        raise typer.Abort
+
+
+# `assay delete --all --tenant NAME`: delete all content of a tenant.
+
+STAYS = "its runs with their scores, their logs, its API keys and the audit log stay"
+NOUNS = {  # by kind of document
+    "annotation": "annotation",
+    "idempotency": "stored response",
+    "llm-answer": "cached answer",
+    "memory": "memory entry",
+    "pack": "pack",
+    "suite": "suite",
+}
+
+
+def delete_tenant(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json: bool) -> None:
+    if runs:
+        raise UsageError(f"expected RUN... or --all, got both: {', '.join(runs)}; nothing was deleted")
+    if not tenant:
+        raise UsageError("--all: expected --tenant NAME with it; nothing was deleted")
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UsageError("expected --yes, because there is no terminal to ask; nothing was deleted")
+    chosen = settings.load()
+    found = asyncio.run(_survey(chosen, tenant))
+    if dry_run:
+        _show(found, json=json)
+        return
+    if not yes:
+        _show(found, json=False)
+        if not typer.confirm(f"Delete all content of tenant {tenant!r}? This cannot be undone."):
+            raise typer.Abort
+    report = asyncio.run(_delete(chosen, tenant))
+    _show(report, json=json)
+    if False in (report.log_emptied, report.compacted):
+        raise EnvironmentFailure(
+            "the content was deleted, but other processes were reading the file, so its write-ahead log "
+            "still has old bytes; "
+            "repeat the command when they have ended"
+        )
+
+
+async def _survey(chosen: Settings, tenant: str) -> DeletionReport:
+    async with app.store(chosen) as store:
+        content = await store.survey(tenant)
+        if not (content.runs or content.documents or content.keys):
+            raise UsageError(
+                f"--tenant {tenant!r}: the store has no run, document or data key of this tenant"
+            )
+        if content.open_count:
+            raise open_runs_refusal(tenant, content.open_runs, content.open_count)
+        return await survey_tenant(store, tenant)
+
+
+async def _delete(chosen: Settings, tenant: str) -> DeletionReport:
+    async with app.store(chosen) as store:
+        evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
+        report = await TenantDeletion(evaluations, tenant).delete()
+        if chosen.evidence_key is None:
+            await _compact(store, report)
+    if tenant == LOCAL:
+        shutil.rmtree(Path(chosen.home) / "cache", ignore_errors=True)
+    return report
+
+
+async def _compact(store: Store, report: DeletionReport) -> None:
+    """Without encryption, deleted rows may have left bytes in unused parts of SQLite's file."""
+    if report.log_emptied is not msgspec.UNSET:
+        report.compacted = await store.compact()
+
+
+def _show(report: DeletionReport, *, json: bool) -> None:
+    if json:
+        echo_json(msgspec.json.encode(report))
+        return
+    parts = [f"the content of {count_of(report.runs, 'run')}"]
+    for kind, many in report.documents.items():
+        noun = NOUNS.get(kind, f"{kind} document")
+        parts.append(f"{many:,} memory entries" if kind == "memory" and many != 1 else count_of(many, noun))
+    if report.data_keys:
+        parts.append(count_of(report.data_keys, "data key"))
+    verb = "would delete" if report.dry_run else "deleted"
+    echo(f"{report.tenant}: {verb} {', '.join(parts)}")
+    deployments = f"{count_of(report.deployments, 'deployment')}, " if report.deployments else ""
+    echo(f"{report.tenant}: {deployments}{STAYS}")
+
+
+# `assay gc`: remove the evidence of runs that are older than the retention policy of their tenant allows.
+
+ATTEMPTS = 10  # to remove a batch, while promotions are written
+BATCH = 50  # runs; the stored responses of a tenant are read once for each batch
+REASONS: dict[Reason, str] = {
+    "open": "not ended",
+    "newest": "among the newest",
+    "deployment": "evidence of a deployment",
+    "baseline": "baseline of a kept run",
+    "parent": "part of a workflow that has not ended",
+    "copy": "source of a copy that has not ended",
+}
+
+
+class TenantReport(Struct, rename="camel", kw_only=True):
+    """What happened to the old runs of one tenant. `kept` counts those that keep their evidence, by reason."""
+
+    tenant: str
+    removed: list[str] = []
+    kept: dict[Reason, int] = {}
+
+
+class RetentionReport(Struct, rename="camel", kw_only=True):
+    """The answer of `--json`. `more`: the limit was reached, and other runs may be old too."""
+
+    dry_run: bool
+    more: bool = False
+    tenants: list[TenantReport] = []
+
+
+def collect(*, tenant: str | None, dry_run: bool, limit: int, json: bool) -> None:
+    retention = settings.load().retention
+    if not retention.removes:
+        raise UsageError("there is no retention policy: set evidence_days under [retention] in assay.toml")
+    collector = Collector(retention, SystemClock().now(), dry_run=dry_run, limit=limit)
+    report = with_evaluations(lambda evaluations: collector.collect(evaluations, tenant))
+    if json:
+        echo_json(msgspec.json.encode(report))
+        return
+    for one in report.tenants:
+        echo(f"{one.tenant or 'no tenant'}: {_sentence(one, dry_run=dry_run)}")
+    if not report.tenants:
+        echo("no run is older than its policy allows")
+    if report.more:
+        echo(f"stopped after {count_of(limit, 'run')}: run the command again for the rest")
+
+
+class Collector:
+    """Removes evidence in batches, and counts."""
+
+    def __init__(self, retention: Retention, now: datetime, *, dry_run: bool, limit: int) -> None:
+        self._retention, self._now, self._dry_run, self._limit = retention, now, dry_run, limit
+        self._removed: dict[str, list[str]] = {}
+        self._kept: dict[str, Counter[Reason]] = {}
+
+    async def collect(self, evaluations: EvaluationService, tenant: str | None) -> RetentionReport:
+        deployed = partial(evidence_runs, evaluations.store)
+        runs = RetentionPass(evaluations.store, self._retention, self._now, deployed)
+        batch: list[Run] = []
+        chosen, more = 0, False
+        async for run, reason in runs.choices(tenant):
+            if reason is not None:
+                self._keep(run, reason)
+                continue
+            if chosen == self._limit:
+                more = True
+                break
+            chosen += 1
+            batch.append(run)
+            if len(batch) == BATCH:
+                await self._remove(evaluations, runs, batch)
+                batch = []
+        await self._remove(evaluations, runs, batch)
+        tenants = [
+            TenantReport(
+                tenant=name, removed=self._removed.get(name, []), kept=dict(self._kept.get(name, {}))
+            )
+            for name in sorted({*self._removed, *self._kept})
+        ]
+        return RetentionReport(dry_run=self._dry_run, more=more, tenants=tenants)
+
+    async def _remove(self, evaluations: EvaluationService, runs: RetentionPass, batch: list[Run]) -> None:
+        needed = await self._erase(evaluations, runs, batch)
+        for run in batch:
+            if run.id in needed:
+                self._keep(run, "deployment")
+            else:
+                self._removed.setdefault(run.tenant, []).append(run.id)
+
+    async def _erase(
+        self, evaluations: EvaluationService, runs: RetentionPass, batch: list[Run]
+    ) -> frozenset[str]:
+        """
+        Erase the batch except the runs that deployments name now, and return those. If one changes meanwhile, ask
+        again.
+        """
+        attempt = 0
+        while True:
+            deployed = await runs.deployed(batch)
+            needed = frozenset[str]().union(*(one.ids for one in deployed))
+            removed = [run for run in batch if run.id not in needed]
+            try:
+                if removed and not self._dry_run:
+                    await erase_by_retention(evaluations, removed, [one.unchanged for one in deployed])
+                return needed
+            except Conflict as conflict:
+                attempt += 1
+                if conflict.reason != "required" or attempt == ATTEMPTS:
+                    raise
+
+    def _keep(self, run: Run, reason: Reason) -> None:
+        self._kept.setdefault(run.tenant, Counter())[reason] += 1
+
+
+def _sentence(report: TenantReport, *, dry_run: bool) -> str:
+    count = len(report.removed)
+    runs = count_of(count, "run")
+    text = f"would remove the evidence of {runs}" if dry_run else f"removed the evidence of {runs}"
+    kept = ", ".join(f"{many:,} {REASONS[reason]}" for reason, many in report.kept.items())
+    return f"{text}; old runs that keep theirs: {kept}" if kept else text

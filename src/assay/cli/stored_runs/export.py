@@ -1,0 +1,79 @@
+"""`assay export`: write the results or the verdicts of a stored run to files."""
+
+from assay import settings
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.auth.audit import audit_read
+from assay.cli.console.console import count_of, echo
+from assay.cli.console.lookup import find_run
+from assay.cli.render import verdicts
+from assay.cli.stored_runs.run_list import with_evaluations
+from assay.errors import Conflict, UsageError
+from assay.fep.outputs.sinks import sink_for
+from assay.fep.records.run_header import KIND, case_count, read_request
+from assay.fep.records.service import EvaluationService, require_ended, summary_of
+from assay.host import parts
+from assay.ports import Run
+from assay.promotion import KIND as DEPLOYMENT
+from assay.results.run_end import RunEnd, RunFooter
+from assay.workflow.verification_report import verification_of
+
+
+def main(*, run: str, output: list[str], tenant: str | None) -> None:
+    """Write the files and print their names."""
+
+    async def work(evaluations: EvaluationService) -> str:
+        stored = await find_run(evaluations.store, run, tenant=tenant)
+        if stored.kind == DEPLOYMENT:
+            raise UsageError(
+                f"{stored.id} is a transition: it has no results; `assay show {stored.id} --json`"
+            )
+        if stored.kind == EVAL:
+            from assay.cli.render import scorecard  # deferred import: only for eval runs
+
+            await audit_read(evaluations.store, stored)
+            count = count_of(await scorecard.export(evaluations.store, stored, output), "result")
+            return "the scorecard" if all(name.endswith(".json") for name in output) else count
+        if stored.kind != KIND:
+            await audit_read(evaluations.store, stored)
+            environment = parts.execution_environment(settings.load())
+            verification = await verification_of(evaluations.store, stored, environment)
+            count = verdicts.export(verification, output)
+            return count_of(count, "verdict")
+        return count_of(await _export_evaluation(evaluations, stored, output), "result")
+
+    written = with_evaluations(work)
+    if "-" not in output:
+        echo(f"{written} in {', '.join(output)}")
+
+
+async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[str]) -> int:
+    """Write the results, and return their number."""
+    try:
+        require_ended(run)
+    except Conflict:
+        raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
+    await audit_read(evaluations.store, run)
+    sinks = [sink_for(name) for name in to]
+    count = 0
+    async for line in evaluations.results(run):
+        count += 1
+        for sink in sinks:
+            sink.write(line)
+    request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
+    footer = RunFooter(
+        evaluation_id=run.id,
+        started_at=run.started or run.created,
+        completed_at=run.ended,
+        status=run.metadata.get("status", "error"),
+        summary=summary_of(run),
+        experiment=request.experiment,
+        metadata=await evaluations.metadata(run, request) or None,
+        end=RunEnd(
+            planned=count if is_complete else run.metadata.get("planned", case_count(run) or None),
+            results=count,
+            complete=is_complete,
+        ),
+    )
+    for sink in sinks:
+        sink.close(footer)
+    return count

@@ -1,0 +1,302 @@
+"""
+`assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory.
+"""
+
+import difflib
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.planning.run_header import REQUEST, RESULTS, EvalHeader, read_request
+from assay.agenteval.results.detail import EvalDetail, detail_of
+from assay.agenteval.results.eval_statistics import read_statistics
+from assay.agenteval.results.report import failure_reason, read_summary
+from assay.agenteval.results.safety_report import critical_text
+from assay.agenteval.scoring.task_checks import CHECKS
+from assay.agenteval.trial_events import judge_node, task_node
+from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
+from assay.cli.console.console import case_count, echo_json
+from assay.cli.console.console_table import Page
+from assay.cli.render import check_table, scorecard
+from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
+from assay.cli.render.findings import put_safety
+from assay.cli.render.scorecard import checks_document
+from assay.errors import UsageError
+from assay.fep.records.service import EvaluationService
+from assay.ports import Run, Store
+from assay.protocol.json_types import JSON, is_object
+from assay.results.check_names import result_label
+from assay.results.reasons import is_failing
+from assay.results.tally import Tally
+from assay.runs.annotations import annotations, effective
+from assay.runs.log_reader import read_chunks
+from assay.runs.run_statistics import RunStatistics, planned_cases
+from assay.stats.number_text import score_text
+
+# Which cases of a run `assay show` prints, and the refusal of a case or a check that the run does not have.
+
+CASES = 5  # that are shown without --limit
+NAMES = 10  # ids that a refusal lists
+MAX_IDS = 1_000  # that are searched for one that is spelled alike
+
+
+class ShowOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay show`."""
+
+    failed: bool = False
+    case: str | None = None  # the id of a case or of a task
+    check: str | None = None  # the name or the type of a check
+    limit: int | None = None
+    ks: tuple[int, ...] = ()  # --k
+    json: bool = False
+
+    @property
+    def selects(self) -> bool:
+        return self.failed or self.case is not None or self.check is not None or bool(self.ks)
+
+
+class Selection:
+    """
+    The cases to show: those that did not pass first, then the others, each in the order of the run, up to the limit.
+    """
+
+    def __init__(self, options: ShowOptions) -> None:
+        self._options = options
+        self._limit = options.limit or CASES
+        self._failing: list[ShownCase] = []
+        self._others: list[ShownCase] = []
+        self.total = 0
+        self._matching = {True: 0, False: 0}
+        self._labels: dict[str, None] = {}
+        self._types: set[str] = set()
+        self._ids: dict[str, None] = {}
+        self._exists = False
+
+    def add(self, case: ShownCase) -> None:
+        options = self._options
+        checks: list[JSON] = [*case.result["check_results"], *case.beside] if case.result else []
+        self.total += 1
+        for check in checks:
+            self._labels.setdefault(result_label(check))
+            self._types.add(check["check_type"])
+        if len(self._ids) < MAX_IDS:
+            self._ids.setdefault(case.id)
+        if options.case is not None and case.id != options.case:
+            return
+        self._exists = True
+        failing = case.failing
+        if options.check is not None:
+            named = [check for check in checks if options.check in (result_label(check), check["check_type"])]
+            if not named:
+                return
+            failing = any(map(is_failing, named))
+        if options.failed and not failing:
+            return
+        self._matching[failing] += 1
+        cases = self._failing if failing else self._others
+        if len(cases) < self._limit:
+            cases.append(case)
+
+    @property
+    def cases(self) -> list[ShownCase]:
+        return [*self._failing, *self._others][: self._limit]
+
+    @property
+    def more(self) -> tuple[int, int]:
+        """How many cases that match are not shown: those that did not pass, and the others."""
+        failing = min(len(self._failing), self._limit)
+        return self._matching[True] - failing, self._matching[False] - (len(self.cases) - failing)
+
+    def refuse_unknown(self, run: str, noun: str) -> None:
+        """Refuse a case or a check that the run does not have, and say what it has."""
+        case, check = self._options.case, self._options.check
+        if case is not None and not self._exists:
+            close = difflib.get_close_matches(case, list(self._ids), 3)
+            more = " …" if len(self._ids) > NAMES else ""
+            ids = f"its {noun}s: {', '.join(list(self._ids)[:NAMES])}{more}" if self._ids else "it has none"
+            hint = f"did you mean {' or '.join(close)}?" if close else ids
+            raise UsageError(f"{run} has no {noun} {case!r}; {hint}")
+        if check is not None and check not in self._types and check not in self._labels:
+            names = f"its checks: {', '.join(self._labels)}" if self._labels else "it has none"
+            raise UsageError(f"{run} has no check {check!r}; {names}")
+
+
+FINDINGS = 10_000  # that are listed
+ERASED = "the content of this run was erased; its log remains"
+
+
+async def show_evaluation(
+    evaluations: EvaluationService, run: Run, tally: Tally, options: ShowOptions
+) -> None:
+    """Print the cases of an evaluation."""
+    selection = Selection(options)
+    async for line in evaluations.results(run):
+        selection.add(case_of(msgspec.json.decode(line)))
+    selection.refuse_unknown(run.id, "case")
+    erased = not await evaluations.store.chunk_infos(run.id, REQUEST, limit=1)
+    if options.json:
+        document = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
+        _print_json(document, selection, "cases", erased=erased)
+        return
+    repeated, page = check_table.repeat_lines(tally.statistics(), options.ks), Page()
+    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}")
+    if "error" in run.metadata:
+        page.put(f"the run failed: {run.metadata['error']}", "yellow")
+    for line in repeated:
+        page.put(line)
+    if (spending := check_table.cost(tally.spending)) is not None:
+        page.put(spending)
+    statistics = await read_statistics(evaluations.store, run)
+    _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
+
+
+def case_of(result: JSON) -> ShownCase:
+    output: JSON = result["execution_context"]["output"]
+    metadata = output.get("metadata")
+    about: JSON = metadata if is_object(metadata) else {}
+    trial = about.get("trial")
+    return ShownCase(
+        id=str(result["execution_context"]["test_case"].get("id", "")),
+        failing=any(map(is_failing, result["check_results"])),
+        result=result,
+        trial=trial if isinstance(trial, int) else None,
+        trajectory=trajectory_in(output),
+    )
+
+
+async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
+    """Print the tasks of an eval run, each trial with its trajectory."""
+    erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
+    if erased:
+        Page().put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+        Page().put(ERASED, "yellow")
+        return
+    request = await read_request(store, run.id)
+    corrections = effective(await annotations(store, run))
+    card = await detail_of(store, run, corrections, max_reasons=0, max_findings=FINDINGS)
+    selection = Selection(options)
+    async for case in trials_of(store, run, request, card):
+        selection.add(case)
+    selection.refuse_unknown(run.id, "task")
+    await add_trajectories(store, run, request, selection.cases)
+    card = msgspec.structs.replace(card, report=scorecard.with_ks(card.report, options.ks))
+    if options.json:
+        document = scorecard.document_of(card, await read_summary(store, run))
+        document |= await checks_document(store, run)
+        _print_json(document, selection, "cases", erased=False)
+        return
+    report, page = card.report, Page()
+    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
+    if (line := scorecard.provenance(card)) is not None:
+        page.put(line)
+    if card.effective is not UNSET:
+        page.put(f"score {score_text(report.score)} as recorded")
+        page.put(scorecard.correction_line(card.effective))
+    for line in scorecard.repeat_lines(report, options.ks):
+        page.put(line)
+    if card.status != "completed":
+        page.put(scorecard.incomplete(card), "yellow")
+    if (critical := critical_text(report.safety)) is not None:
+        page.put(f"not passed: {critical}", "bold red")
+    put_safety(page, card, FINDINGS)
+    _put_cases(page, selection, options, counts_line(run, await read_statistics(store, run), "task"), "")
+
+
+async def trials_of(
+    store: Store, run: Run, request: EvalHeader, card: EvalDetail
+) -> AsyncIterator[ShownCase]:
+    """Every trial that has evidence, in the order of the suite, then the tasks that have none."""
+    left = {task.task_id: task for task in card.report.tasks}
+    scores = {task.task_id: task.score for task in card.report.tasks}
+    beside = read_chunks(store, run.id, CHECKS)
+    other = await anext(beside, None)
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        while other is not None and other.first < chunk.first:
+            other = await anext(beside, None)
+        side: list[JSON] = []
+        if other is not None and other.first == chunk.first:
+            side = msgspec.json.decode(other.data)["check_results"]
+        result = msgspec.json.decode(chunk.data)
+        context = result["execution_context"]
+        id, about = context["test_case"]["id"], context["output"].get("metadata", {})
+        left.pop(id, None)
+        yield ShownCase(
+            id=id,
+            failing=failure_reason(result, request.pass_score) is not None or scores.get(id) == 0,
+            result=result,
+            trial=about.get("trial", 0) if request.trials > 1 else None,
+            score=scores.get(id) if request.trials == 1 else None,
+            live=request.live,
+            beside=side,
+        )
+    for id in left:
+        yield ShownCase(
+            id=id, failing=True, result=None, reason="this task was not run, or its evidence was not stored"
+        )
+
+
+async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
+    """Read the steps of the selected trials from the log."""
+    tasks = {case.id for case in cases}
+    nodes = {task_node(id): id for id in tasks} | {judge_node(id): id for id in tasks}
+    invocations = {id: Invocations() for id in tasks}
+    async for event in node_events(store, run.id, set(nodes)):
+        invocations[nodes[event["nodeId"]]].add(event)
+    for case in cases:
+        if case.result is None:
+            continue
+        events = invocations[case.id].trial(case.trial or 0)
+        about = case.result["execution_context"]["output"].get("metadata", {})
+        case.trajectory = steps_of_events(events, about.get("step_ms", []))
+        case.judge = [
+            usage_of(event["payload"])
+            for event in events
+            if event["type"] == "provider.usage" and event["nodeId"] == judge_node(case.id)
+        ]
+
+
+def counts_line(run: Run, statistics: RunStatistics | None, noun: str) -> str:
+    """`3 cases, 6 trials: 2 passed, 1 failed, 0 not measured`: the cases of a run by outcome."""
+    found = statistics or RunStatistics()
+    counts, total = found.counts, run.metadata.get("total", 0)
+    if noun == "case":
+        total = planned_cases(run, found, trials=run.metadata.get("trials", 1)) or 0
+    never = max(0, total - counts.all)
+    ungraded = f"{counts.ungraded:,} without a verdict, " if counts.ungraded else ""
+    return (
+        f"{case_count(max(total, counts.all), max(found.results, total), noun)}: {counts.passed:,} "
+        f"passed, {counts.failed:,} failed,"
+        f" {ungraded}{counts.error + counts.skipped + never:,} not measured"
+    )
+
+
+def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: str, note: str) -> None:
+    page.put(count)
+    if note:
+        page.put(note, "yellow")
+    cases = selection.cases
+    for case in cases:
+        page.put("")
+        page.put(headline(case), "red" if case.failing else "green")
+        for label, text in case_lines(case, options.check):
+            step = text[8:10] == "  " and text[:8].endswith((" ms", "        "))  # a time before its text
+            page.put(f"  {label:<{LABEL - 2}}{text}", indent=" " * (LABEL + 10 * step))
+    if not cases:
+        page.put("nothing matches" if selection.total and options.selects else "there is nothing to show")
+    failing, others = selection.more
+    if failing or others:
+        parts = [
+            f"{failing:,} more did not pass" if failing else "",
+            f"{others:,} more passed" if others else "",
+        ]
+        page.put("")
+        page.put(f"{' and '.join(filter(None, parts))}: --limit N shows more, assay export writes all")
+
+
+def _print_json(document: JSON, selection: Selection, name: str, *, erased: bool) -> None:
+    """The document of the run, with the selected cases."""
+    cases = [case.document for case in selection.cases]
+    more = {"more": sum(selection.more)} | ({"erased": True} if erased else {})
+    echo_json(msgspec.json.encode({**document, name: cases, **more}))

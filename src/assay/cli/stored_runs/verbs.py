@@ -1,0 +1,149 @@
+"""Declares the options of `assay delete`."""
+
+from typing import Annotated
+
+import typer
+
+from assay.cli.console.options import AsJson, RunId, Tenant
+
+
+def delete(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Ids of runs, beginnings of ids, or `latest`.", metavar="RUN...", show_default=False
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    all_content: Annotated[
+        bool, typer.Option("--all", help="Delete all content of the tenant that --tenant names.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --all: print what would be deleted, and delete nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.stored_runs import delete
+    from assay.cli.stored_runs import delete as delete_tenant
+
+    if all_content:
+        delete_tenant.delete_tenant(runs or [], tenant=tenant, dry_run=dry_run, yes=yes, json=json)
+    else:
+        delete.main(runs or [], tenant=tenant, dry_run=dry_run, yes=yes, json=json)
+
+
+# Declares the options of `assay diff`.
+
+RUN = "The run's id, the beginning of it, or `latest`."
+
+
+def diff(
+    a: Annotated[str, typer.Argument(help=RUN, metavar="A")],
+    b: Annotated[str, typer.Argument(help=RUN, metavar="B")],
+    task: Annotated[
+        str | None, typer.Option(help="Only the task or case with this id.", metavar="ID")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most N tasks.", metavar="N", min=1)] = 10,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.stored_runs import diff
+
+    diff.main(a=a, b=b, task=task, limit=limit, tenant=tenant, json=json)
+
+
+# Declares the options of `assay export`.
+
+
+def export(
+    run: RunId,
+    output: Annotated[
+        list[str], typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
+    ],
+    tenant: Tenant = None,
+) -> None:
+    from assay.cli.stored_runs import export
+
+    export.main(run=run, output=output, tenant=tenant)
+
+
+# Declares the options of `assay gc`.
+
+
+def gc(
+    tenant: Tenant = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Remove the evidence of N runs at most.", metavar="N")
+    ] = 10_000,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.stored_runs import delete
+
+    delete.collect(tenant=tenant, dry_run=dry_run, limit=limit, json=json)
+
+
+# Declares the options of `assay list`.
+
+
+def list_(
+    status: Annotated[
+        str | None,
+        typer.Option(
+            help="Only runs with this status: pending, running, waiting-approval, waiting-input, completed, "
+            "failed or cancelled.",
+            metavar="S",
+        ),
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Only runs of this experiment.", metavar="NAME")
+    ] = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.stored_runs import run_list
+
+    run_list.list_runs(status=status, experiment=experiment, tenant=tenant, limit=limit, json=json)
+
+
+# Declares the options of `assay show`.
+
+
+def show(
+    run: RunId,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only cases that failed or were not measured.")
+    ] = False,
+    case: Annotated[str | None, typer.Option(help="Only the case with this id.", metavar="ID")] = None,
+    task: Annotated[str | None, typer.Option(help="Only the task with this id.", metavar="ID")] = None,
+    check: Annotated[
+        str | None, typer.Option(help="Only the check with this name or type.", metavar="C")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most N cases. Default: 5.", metavar="N", min=1)
+    ] = None,
+    k: Annotated[
+        list[str] | None,
+        typer.Option(help="Show pass@k and pass^k for these k, such as 1,3 (repeatable).", metavar="K"),
+    ] = None,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.render.repeats import read_ks
+    from assay.cli.stored_runs import show as command
+
+    command.show_run(
+        run=run,
+        failed=failed,
+        case=case,
+        task=task,
+        check=check,
+        limit=limit,
+        ks=read_ks(k or []),
+        tenant=tenant,
+        json=json,
+    )

@@ -40,7 +40,7 @@ from assay.fep.records.run_header import (
     request_chunk,
 )
 from assay.fep.records.service import EvaluationService
-from assay.host import parts as app
+from assay.host import parts as host_parts
 from assay.inputs.context import Context
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage
@@ -274,11 +274,11 @@ async def open_agent_evaluation(
     """
     The parts that run the agent in this process. It adopts no run of another process, and closes the agent at the end.
     """
-    tools = app.toolbox(settings)
+    tools = host_parts.toolbox(settings)
     dependencies = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
     kind = AgentEvaluationKind(store, registry, plan.services, options, dependencies)
     concurrent = msgspec.structs.replace(settings, concurrency=options.concurrency)
-    executor = app.build_executor(concurrent, store, [kind])
+    executor = host_parts.build_executor(concurrent, store, [kind])
     await executor.open(adopting=False)
     try:
         yield AgentEvaluation(store, executor, plan, EvaluationService(store, registry, plan.services))

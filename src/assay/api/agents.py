@@ -83,9 +83,7 @@ async def agent_results(
     timeout: float | None,
 ) -> AsyncGenerator[bytes]:
     """Ask the agent for each case, with the live tools of the settings, and yield the results in order."""
-    from assay.fep.agent_runs.agent_output import (
-        AgentDependencies,  # deferred import: most evaluations have outputs
-    )
+    from assay.fep.agent_runs.agent_output import AgentDependencies  # deferred import
     from assay.fep.agent_runs.agent_stream import stream_agent  # deferred import
     from assay.fep.records.run_header import AgentRequest  # deferred import
 

@@ -19,8 +19,8 @@ BATCH_ITEMS = 256  # items of one batch: several batches run at once
 
 class WorkerTask(Struct, frozen=True):
     """
-    A task of a worker process (`assay.concurrency.workers`) and one item for it; `to_answer` converts the outcome to the check's
-    answer.
+    A task of a worker process (`assay.concurrency.workers`) and one item for it; `to_answer` converts the outcome to
+    the check's answer.
 
     A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one
     batch.

@@ -139,10 +139,7 @@ def _configured_agents(settings: Settings, models: Providers | None) -> "Configu
 
 def pack_agents(settings: Settings, store: Store, providers: Providers | None = None) -> PackAgents:
     """The agents of the packs in a store. `[models]` has the models of their classes."""
-    from assay.packs.store import (
-        InstalledAgents,  # deferred import
-        PackStore,  # deferred import
-    )
+    from assay.packs.store import InstalledAgents, PackStore  # deferred import
 
     return InstalledAgents(PackStore(store), _configured_agents(settings, providers).from_definition)
 

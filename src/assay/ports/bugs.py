@@ -20,7 +20,10 @@ def log_bug(logger: str, what: str, error: BaseException) -> None:
 
 
 def traceback_of(error: BaseException) -> str:
-    """`KeyError at fep/records/kind.py:76 perform > fep/planning/plan.py:90 scorer_for`, and the exceptions that led to it."""
+    """
+    `KeyError at fep/records/kind.py:76 perform > fep/planning/plan.py:90 scorer_for`, and the exceptions that led to
+    it.
+    """
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < CHAIN:

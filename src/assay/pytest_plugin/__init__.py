@@ -60,9 +60,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     if not parent.config.getini("assay_files") or not _is_beside_tests(file_path, parent.config):
         return None
-    from assay.pytest_plugin.data_files import (
-        collector_for,  # deferred import: most folders have no data file
-    )
+    from assay.pytest_plugin.data_files import collector_for  # deferred import
 
     return collector_for(file_path, parent)
 

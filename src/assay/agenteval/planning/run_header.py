@@ -98,9 +98,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def request_of(plan: "EvalPlan") -> EvalHeader:
-    from assay.agenteval.suites.suite_store import (
-        suite_digest,  # deferred import: readers of a run do not need it
-    )
+    from assay.agenteval.suites.suite_store import suite_digest  # deferred import
 
     request, suite, baseline = plan.request, plan.suite, plan.baseline
     return EvalHeader(

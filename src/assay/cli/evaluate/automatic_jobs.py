@@ -1,8 +1,8 @@
 """
 The processes of `assay evaluate` without --jobs.
 
-This process begins the run itself. If what remains of the input takes long, workers evaluate it (`cli/evaluate/jobs.py`). A
-short run never starts a process, whatever its checks cost.
+This process begins the run itself. If what remains of the input takes long, workers evaluate it
+(`cli/evaluate/jobs.py`). A short run never starts a process, whatever its checks cost.
 """
 
 import shutil

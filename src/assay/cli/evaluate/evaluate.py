@@ -54,7 +54,7 @@ from assay.fep.outputs.sinks import Sink
 from assay.fep.planning.plan import Plan, ProblemCollector
 from assay.fep.planning.request import own_problems, plan_of, scorers_of
 from assay.fep.planning.sources import with_file_name
-from assay.host import parts as app
+from assay.host import parts as host_parts
 from assay.ports import Services
 from assay.results.run_end import RunFooter
 from assay.results.slices import SliceRates
@@ -74,22 +74,20 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
     _validate(options)
     bars = read_bars(options.bars, options.by)
     policy = ProviderPolicy(seconds=options.timeout or settings.limits.check_seconds)
-    services = app.services(settings, policy, cache=options.cache)
+    services = host_parts.services(settings, policy, cache=options.cache)
     bad = BadLines()
     inputs = open_inputs(options, settings, bad)
     check_options = ResultOptions(resolved_arguments=options.resolved_arguments, timings=options.timings)
     agent = None
     with stdout_to_stderr():
-        registry = app.registry(settings, options.modules)
+        registry = host_parts.registry(settings, options.modules)
         if inputs.checks is None and options.request is None:
             inputs.checks = function_checks(options.modules)
         plan = _plan(options, inputs, registry, services, check_options)
         if options.checks is not None:
             note_unused(options.modules, plan, options.checks)
         if options.agent is not None:
-            from assay.cli.evaluate.agent_dataset import (
-                AgentExecution,  # deferred import: most runs score outputs
-            )
+            from assay.cli.evaluate.agent_dataset import AgentExecution  # deferred import
 
             agent = AgentExecution(options, settings, registry)
             agent.prepare(plan, inputs, resources)
@@ -104,7 +102,7 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
         from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
 
         saved = StoreSink(
-            app.store(settings, light=True), inputs.checks, inputs.experiment, tally, services.clock
+            host_parts.store(settings, light=True), inputs.checks, inputs.experiment, tally, services.clock
         )
         sinks.append(saved)
         run = saved.run
@@ -157,9 +155,7 @@ def _run(options: EvaluateOptions, resources: ExitStack) -> int:
 def _baseline_sink(options: EvaluateOptions) -> Any:
     if options.baseline is None:
         return None
-    from assay.cli.evaluate.baseline_results import (
-        BaselineSink,  # deferred import: most runs have no baseline
-    )
+    from assay.cli.evaluate.baseline_results import BaselineSink  # deferred import
 
     return BaselineSink(options.baseline)
 
@@ -302,7 +298,6 @@ def _report(
     baseline: Any,
 ) -> None:
     from assay.cli.evaluate import report_lines
-    from assay.cli.evaluate.report_lines import show_failing  # deferred import: as above
     from assay.cli.render import check_table  # deferred import: rich loads slowly
 
     overall = next((one.bar.minimum for one in bars if not one.bar.target), None)
@@ -336,7 +331,7 @@ def _report(
         report_lines.show_bars(bars)
         for line in agent.lines() if agent else ():
             echo(line)
-        show_failing(failing, footer.evaluation_id if options.save else None)
+        report_lines.show_failing(failing, footer.evaluation_id if options.save else None)
         if options.save:
             echo(f"stored; details: assay show {footer.evaluation_id}")
         for name in options.to:

@@ -72,9 +72,7 @@ def _kinds(safety: SafetyReport) -> Table:
 def say_not_looked_for(registry: Registry, modes: Sequence[str], policy: JSON | None) -> None:
     """Say, before a run, which kinds of findings it does not look for."""
     if MODE in modes:
-        from assay.agenteval.scoring.safety import (
-            kinds_not_looked_for,  # deferred import: `assay show` needs no detector
-        )
+        from assay.agenteval.scoring.safety import kinds_not_looked_for  # deferred import
 
         for kind, reason in kinds_not_looked_for(registry, policy).items():
             echo_err(f"{kind}: not looked for ({reason})")

@@ -23,7 +23,7 @@ from assay.errors.storage import open_runs_refusal
 from assay.fep.records.erase import DeletionReport, TenantDeletion, erase_by_retention, survey_tenant
 from assay.fep.records.erase import erase as erase_content
 from assay.fep.records.service import EvaluationService
-from assay.host import parts as app
+from assay.host import parts as host_parts
 from assay.ports import CLOSED, Run, Services, Store, SystemClock
 from assay.ports.config import Retention
 from assay.promotion.states import evidence_runs
@@ -117,7 +117,7 @@ def delete_tenant(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bo
 
 
 async def _survey(chosen: Settings, tenant: str) -> DeletionReport:
-    async with app.store(chosen) as store:
+    async with host_parts.store(chosen) as store:
         content = await store.survey(tenant)
         if not (content.runs or content.documents or content.keys):
             raise UsageError(
@@ -129,7 +129,7 @@ async def _survey(chosen: Settings, tenant: str) -> DeletionReport:
 
 
 async def _delete(chosen: Settings, tenant: str) -> DeletionReport:
-    async with app.store(chosen) as store:
+    async with host_parts.store(chosen) as store:
         evaluations = EvaluationService(store, STANDARD, Services(limits=chosen.limits))
         report = await TenantDeletion(evaluations, tenant).delete()
         if chosen.evidence_key is None:

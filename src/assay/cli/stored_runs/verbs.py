@@ -25,10 +25,9 @@ def delete(
     json: AsJson = False,
 ) -> None:
     from assay.cli.stored_runs import delete
-    from assay.cli.stored_runs import delete as delete_tenant
 
     if all_content:
-        delete_tenant.delete_tenant(runs or [], tenant=tenant, dry_run=dry_run, yes=yes, json=json)
+        delete.delete_tenant(runs or [], tenant=tenant, dry_run=dry_run, yes=yes, json=json)
     else:
         delete.main(runs or [], tenant=tenant, dry_run=dry_run, yes=yes, json=json)
 

@@ -30,9 +30,7 @@ class _HostPool:
     def get(self) -> "Pool":
         with self._lock:
             if self.pool is None:
-                from assay.concurrency.workers.process_pool import (
-                    Pool,  # deferred import: threads, processes and logging
-                )
+                from assay.concurrency.workers.process_pool import Pool  # deferred import
 
                 self.pool = Pool(self._limit)
             return self.pool

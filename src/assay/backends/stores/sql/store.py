@@ -19,7 +19,6 @@ from assay.backends.stores.records.notifier import RunNotifier, RunPosition
 from assay.backends.stores.records.transactions import count_commit
 from assay.backends.stores.sql import audit_log as chain
 from assay.backends.stores.sql import queries, run_lists, tenant_content
-from assay.backends.stores.sql import queries as case_rows
 from assay.backends.stores.sql import reencrypt as markers
 from assay.backends.stores.sql.connect import RetryPolicy, open_engine, with_snapshots
 from assay.backends.stores.sql.data_keys import DataKeys
@@ -151,11 +150,11 @@ class SqlStore:
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
     ) -> list[CaseBlock]:
         return await self._read(
-            lambda connection: case_rows.list_blocks(connection, run, start, limit, holding)
+            lambda connection: queries.list_blocks(connection, run, start, limit, holding)
         )
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
-        return await self._read(lambda connection: case_rows.sum_blocks(connection, runs))
+        return await self._read(lambda connection: queries.sum_blocks(connection, runs))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))

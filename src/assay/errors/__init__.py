@@ -40,11 +40,10 @@ All errors.
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
     checks/arguments.py, checks/runner.py     a check: its fields, its construction, its result
-    fep/execution/scheduler.py, fep/execution/isolated_check.py
-                                              the same, for checks that wait
+    fep/execution/scheduler.py, fep/execution/isolated_check.py: the same, for checks that wait
     concurrency/workers/worker_loop.py        a task in a worker process: its exception is its answer
-    agents/invocation.py, pytest_plugin/samples.py
-                                              an agent and the tools it calls
+    agents/invocation.py                      an agent and the tools it calls
+    pytest_plugin/samples.py                  the same
     checks/registry.py, import_code.py        a module of --check-module, an entry point
     concurrency/foreign_code.py, concurrency/tenant_threads.py
                                               code in a thread: its exception goes to the caller
@@ -53,7 +52,7 @@ All errors.
     backends/stores/*, backends/stores/*/*, backends/engines/dbos/*
                                               a database and its driver; a unit of work on a worker
     backends/otel.py                          a traced block: recorded and raised again
-    concurrency/event_loop.py                 a background task: its crash is logged and counted; a thread's outcome, carried over to the caller's
+    concurrency/event_loop.py                 a background task: its crash is counted; a thread's outcome: its caller gets it
     runs/conductor.py                         a kind of run: its bug ends only its own run
     cli/evaluate/inputs_outputs.py            anything: results are written first, then it is raised again
     cli/main.py                               a bug in assay: reported in one line, without a traceback

@@ -1,1 +1,0 @@
-"""The schema of the store."""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import assay
-from assay.cli.evaluate.bars import BarResult, exit_code, read_bars
+from assay.cli.evaluate.bars import BarResult, exit_code, read_bars, with_check_names
 from assay.errors import EnvironmentFailure, UsageError
 from assay.results import slices
 from assay.results.slices import SliceSink, read_dimension
@@ -108,7 +108,7 @@ def test_what_by_takes(text):
 def test_a_bar_may_have_the_name_of_a_check_with_a_colon():
     bars = read_bars(["style:tone=0.5"], [])
     assert [one.name for one in bars.dimensions] == ["style"]
-    named = assay.cli.bars.with_check_names(bars, {"style:tone": "regex"}, [])
+    named = with_check_names(bars, {"style:tone": "regex"}, [])
     assert named.dimensions == []
     assert named.bars[0].dimension == ""
     assert exit_code([BarResult(named.bars[0], None), BarResult(named.bars[0], 0.1)]) == 1

@@ -236,7 +236,7 @@ def test_a_cell_is_no_formula(value, cell):
 def test_every_csv_goes_through_that_row():
     source = Path(assay.__file__).parent
     writers = [path.name for path in source.rglob("*.py") if "csv.writer" in path.read_text()]
-    assert writers == ["csv_cells.py"]
+    assert writers == ["result_tables.py"]
 
 
 def test_words_of_the_command_have_one_door():

@@ -291,7 +291,7 @@ async def test_a_locked_database_is_left_to_the_whole_store_which_waits(file):
     await store.close()
 
 
-@pytest.mark.parametrize("module", ["sqlite_light", "sql"])
+@pytest.mark.parametrize("module", ["sqlite_light", "sql.store"])
 async def test_a_missing_extra_is_a_refusal(file, module, monkeypatch):
     """Without the extra `store`, an import fails: that of zstandard in the one, of SQLAlchemy in the other."""
     monkeypatch.setitem(sys.modules, f"assay.backends.stores.{module}", None)

@@ -53,7 +53,7 @@ def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
 
 def test_a_bug_in_a_task_is_logged_in_the_parent(pool, caplog):
     outcomes(pool, b"else")
-    (said,) = (one for one in caplog.records if one.name == "assay.concurrency.workers")
+    (said,) = (one for one in caplog.records if one.name == "assay.workers")
     assert said.levelname == "ERROR"
     assert "a bug in assay: KeyError at" in said.getMessage()
     assert "pool_program.py:" in said.getMessage()

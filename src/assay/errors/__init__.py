@@ -40,7 +40,7 @@ All errors.
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
     checks/arguments.py, checks/runner.py     a check: its fields, its construction, its result
-    fep/execution/scheduler.py, fep/execution/isolated_check.py: the same, for checks that wait
+    fep/execution/*                           the same, for checks that wait
     concurrency/workers/worker_loop.py        a task in a worker process: its exception is its answer
     agents/invocation.py                      an agent and the tools it calls
     pytest_plugin/samples.py                  the same
@@ -52,12 +52,12 @@ All errors.
     backends/stores/*, backends/stores/*/*, backends/engines/dbos/*
                                               a database and its driver; a unit of work on a worker
     backends/otel.py                          a traced block: recorded and raised again
-    concurrency/event_loop.py                 a background task: its crash is counted; a thread's outcome: its caller gets it
+    concurrency/event_loop.py                 a background task: its crash is logged and counted
     runs/conductor.py                         a kind of run: its bug ends only its own run
     cli/evaluate/inputs_outputs.py            anything: results are written first, then it is raised again
     cli/main.py                               a bug in assay: reported in one line, without a traceback
-    serve/web/handler.py                      a bug in assay: answered with the request id, without a traceback
-    serve/grpc/handler.py                     the same
+    serve/web/handler.py, serve/grpc/handler.py
+                                              a bug in assay: answered with the request id, without a traceback
     serve/fep/catalogue.py                    the fields of a check that have no schema
 """
 

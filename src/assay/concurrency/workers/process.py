@@ -15,7 +15,7 @@ import msgspec
 from assay.concurrency.workers.worker_loop import DONE, HEAD, LATE, PAUSE, SIZE, Order, TaskFailure
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
 
-log = logging.getLogger("assay.concurrency.workers")
+log = logging.getLogger("assay.workers")
 TO_START = 60.0  # seconds for the start of a process; they do not count for the task
 PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
 MARGIN = 5.0  # …plus this, in seconds

@@ -23,7 +23,7 @@ LEAVE = 20.0  # seconds after the last result of a run until its results are del
 AGAIN = 0.5  # seconds, more with each try, until a unit goes back that a worker could not do
 TRIES = 8  # executions of a unit that ended without a result
 
-log = logging.getLogger("assay.concurrency.workers")
+log = logging.getLogger("assay.workers")
 T = TypeVar("T")
 
 

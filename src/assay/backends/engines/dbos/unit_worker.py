@@ -26,7 +26,7 @@ POLL = 0.1  # seconds between two looks at the queue
 THREADS = 16  # of DBOS, for its statements
 Perform = Callable[[str, bytes], Awaitable[bytes]]
 
-log = logging.getLogger("assay.concurrency.workers")
+log = logging.getLogger("assay.workers")
 log.addHandler(logging.NullHandler())
 
 

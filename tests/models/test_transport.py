@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.models.transport import (
-    ConnectionLost,
-    HttpAnswer,
-    TooLargeReply,
-    load_transport,
-    proxy_of,
-)
+from assay.backends.models.provider_client import load_transport
+from assay.backends.models.transport import ConnectionLost, HttpAnswer, TooLargeReply, proxy_of
 from assay.ports import Provider, Secret
 
 LIMIT = 1000

@@ -185,3 +185,36 @@ def test_a_module_says_what_it_is_for_in_a_few_screens(house):
     assert not [name for name, (text, tree) in house.items() if text and not ast.get_docstring(tree)]
     long = {name: many for name, (text, _) in house.items() if (many := len(text.splitlines())) > 400}
     assert not long, "look for the second noun in it"
+
+
+def test_a_folder_has_at_most_25_files():
+    folders = [path.parent.relative_to(SOURCE) for path in FILES]
+    assert not {str(one): many for one in folders if (many := folders.count(one)) > 25}
+
+
+FOR_TYPES = (
+    "backends.stores.records.codec",
+    "backends.stores.sql.data_keys",
+)  # this import is for a type alone
+
+
+def test_no_two_files_import_each_other(house):
+    """Nor do three in a circle. An import inside a function counts too."""
+    names = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in house}
+    below = {
+        module: {
+            found
+            for node in ast.walk(house[name][1])
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("assay.")
+            for one in node.names
+            for found in [f"{node.module}.{one.name}"[6:], (node.module or "")[6:]]
+            if found in names and found != module and (module, found) != FOR_TYPES
+        }
+        for module, name in names.items()
+    }
+    for module, found in below.items():  # `from a.b import c` imports the file c if there is one
+        below[module] = {one for one in found if not any(other.startswith(f"{one}.") for other in found)}
+    while leaves := [module for module, found in below.items() if not found & below.keys()]:
+        for module in leaves:
+            del below[module]
+    assert not below

@@ -15,9 +15,8 @@ from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
 from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
-from assay.backends.models.provider_client import ProviderClient
+from assay.backends.models.provider_client import ProviderClient, load_transport
 from assay.backends.models.scripted import ScriptedProvider
-from assay.backends.models.transport import load_transport
 from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy, host_of
 from assay.errors import Fault, InvalidRequest, Problem
 from assay.extras import require

@@ -26,7 +26,8 @@ from assay.backends.models.provider_faults import (
     unwrap_error,
 )
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
-from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport, load_transport
+from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport
+from assay.extras import require
 from assay.ports import Provider
 
 log = logging.getLogger(__name__)
@@ -195,3 +196,11 @@ class ProviderClient:
 
 def _short_outcome(outcome: Outcome) -> str:
     return str(outcome.status) if isinstance(outcome, HttpAnswer) else type(outcome).__name__.lower()
+
+
+def load_transport() -> Callable[[Provider, int], Transport]:
+    """The transport's class, whose arguments are a provider and the most bytes of an answer."""
+    require("a model", "judges", package="aiohttp")
+    from assay.backends.models.transport_aiohttp import AiohttpTransport  # deferred import: an extra
+
+    return AiohttpTransport

@@ -1,14 +1,11 @@
 """The HTTP transport to providers. It sends once and returns the outcome; it does not raise for a failure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
-
-from assay.extras import require
-from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -52,14 +49,6 @@ class Transport(Protocol):
     async def send(self, path: str, body: bytes) -> Outcome: ...
 
     async def close(self) -> None: ...
-
-
-def load_transport() -> Callable[[Provider, int], Transport]:
-    """The transport's class, whose arguments are a provider and the most bytes of an answer."""
-    require("a model", "judges", package="aiohttp")
-    from assay.backends.models.transport_aiohttp import AiohttpTransport  # deferred import: an extra
-
-    return AiohttpTransport
 
 
 def proxy_of(address: str) -> str | None:

@@ -87,8 +87,8 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m pytest --processes 2 --steady -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --processes 2 --steady --soak
 	$(BIN)/python -m bench.attacks
-	$(BIN)/python -m pytest tests/stores/soak_faults.py
-	$(BIN)/python -m pytest -s tests/engines/soak_workers.py tests/engines/soak_limits.py tests/engines/soak_versions.py tests/engines/soak_takeover.py
+	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
+	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
 	$(BIN)/python -m pytest -s tests/page/soak_page.py
 	$(BIN)/python -m bench.soak $(ARGS)
 

@@ -17,7 +17,7 @@ from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, SystemClock,
 from assay.ports.audit import audit_entry
 from support.postgres import server
 
-GUIDE = Path(__file__).parents[2] / "docs" / "operations.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "operations.md"
 CIPHER = KeyRing({"a": bytes(range(32))})
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from assay.serve.web.request import STORE_SECONDS
 from support.postgres import server
 from support.waiting import PATIENCE
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def opening(run, holder=None):

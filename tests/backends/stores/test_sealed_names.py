@@ -15,7 +15,7 @@ from support.rest_client import Server, sqlite
 from support.workflows import Played, loop
 
 CIPHER = KeyRing({"a": bytes(range(32))})
-DOCS = Path(__file__).parents[2] / "docs" / "security.md"
+DOCS = Path(__file__).parents[3] / "docs" / "security.md"
 
 # every word that is planted, and whether it lies in clear: under the name that the page has for it
 CLEAR = {

@@ -36,7 +36,7 @@ from assay.ports.audit import audit_entry
 from support.postgres import server
 from support.waiting import PATIENCE
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 NOW = record_rows.moment(1_800_000_000_000_000)
 OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))])
 STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])

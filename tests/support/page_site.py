@@ -178,6 +178,9 @@ class Site:
         else:
             page.keyboard.press("Escape")  # a dialog would stay
             page.goto(f"{self.url}/#/nowhere")  # so that the next test opens its screen anew
+            from playwright.sync_api import expect  # deferred import: only these tests need it
+
+            expect(page.locator("[data-status], [role=table], [role=dialog]")).to_have_count(0)
             failed, failures[:] = list(failures), []
             assert failed == []
 

@@ -34,7 +34,7 @@ settings.load_profile("same")
 SERIES = "series"  # the fixture of tests that have a long form
 HERE = Path(__file__).parent
 DATABASES = ["sqlite", "postgres"]
-BOTH_DATABASES = ("auth", "engines", "runs", "stores")
+BOTH_DATABASES = ("auth", "backends", "runs")
 
 
 def pytest_addoption(parser):

@@ -15,7 +15,7 @@ OWNER = "ASSAY_TESTS_OWNER"  # the number of the process of tests for which a pr
 LOADED = ("scipy.special", "yaml", "dbos", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command",
           "encodings.utf_8_sig", "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 # All of assay but what few processes need, and takes long to load.
-SLOW = ("assay.__main__", "assay.backends.stores.migrations", "assay.backends.telemetry",
+SLOW = ("assay.__main__", "assay.backends.stores.sql.migrations", "assay.backends.otel",
         "assay.backends.tools.mcp", "assay.pytest_plugin", "assay.serve.grpc")  # fmt: skip
 
 # Commands that a forked process need not be the first to run: they fill the caches of modules, and leave no other trace.

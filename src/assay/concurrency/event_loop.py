@@ -1,4 +1,4 @@
-"""Runs a coroutine for synchronous code."""
+"""Event loops: a coroutine for synchronous code, the loop of a server, locks by key, background tasks."""
 
 import asyncio
 import logging

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 import trustme
 
-from assay.cli.console.console import ERROR
+from assay.errors.exit_codes import ERROR
 from support.postgres import server as postgres
 from support.server_group import (
     REQUEST,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay.cli.console.console import ERROR, NOT_PASSED
+from assay.errors.exit_codes import ERROR, NOT_PASSED
 from support.packs import (
     KEY,
     PUBLIC_PEM,

@@ -19,10 +19,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 import typer.main
 
-from assay.cli.console.console import ERROR, PASSED, USAGE, echo, echo_err, echo_err_plain
+from assay.cli.console.console import echo, echo_err, echo_err_plain
 from assay.cli.console.help import APP, HELP
 from assay.cli.console.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
+from assay.errors.exit_codes import ERROR, PASSED, USAGE
 from assay.terminal import one_line
 from assay.version import __version__
 

@@ -10,8 +10,9 @@ import typer
 
 from assay import settings
 from assay.auth import audit as log
-from assay.cli.console.console import NOT_PASSED, count_of, echo, echo_err, echo_json
+from assay.cli.console.console import count_of, echo, echo_err, echo_json
 from assay.errors import UsageError
+from assay.errors.exit_codes import NOT_PASSED
 from assay.host import parts
 from assay.ports import Store
 from assay.ports.audit import AuditPayload, LaneHead

@@ -12,8 +12,6 @@ import msgspec
 from assay.agenteval.suites.suite import read_suite
 from assay.agenteval.suites.suite_store import pack_reader
 from assay.cli.console.console import (
-    NOT_PASSED,
-    PASSED,
     count_of,
     echo,
     echo_err,
@@ -22,6 +20,7 @@ from assay.cli.console.console import (
     echo_rows,
 )
 from assay.errors import EnvironmentFailure, NotFound, UsageError
+from assay.errors.exit_codes import NOT_PASSED, PASSED
 from assay.extras import missing_extra
 from assay.host import parts
 from assay.packs.archive import (

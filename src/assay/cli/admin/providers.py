@@ -10,8 +10,9 @@ from msgspec import Struct
 from assay.backends.models.provider_faults import address
 from assay.backends.provider_config import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
-from assay.cli.console.console import ERROR, PASSED, echo_json, echo_rows
+from assay.cli.console.console import echo_json, echo_rows
 from assay.errors import Fault, InvalidRequest, Refusal
+from assay.errors.exit_codes import ERROR, PASSED
 from assay.host import parts
 from assay.ports import Message, Provider
 from assay.settings import load

@@ -21,13 +21,13 @@ from assay.agenteval.results.judge_labels import (
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page
-from assay.cli.console.lookup import find_run
 from assay.errors import UsageError
 from assay.host import parts
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
 from assay.protocol.redaction import redact_text
 from assay.runs import annotations
+from assay.runs.find_run import find_run
 from assay.stats.judge_agreement import Agreement, CorrectedMean
 
 _detail = msgspec.json.Decoder(EvalDetail).decode

@@ -25,8 +25,8 @@ from assay.cli.agent_evals.run_setup import (
     read_policy,
     show_comparison,
 )
+from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
-from assay.cli.console.lookup import find_run, note_unused
 from assay.cli.render import scorecard
 from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
 from assay.comparison.eval_reports import compare_reports
@@ -38,6 +38,7 @@ from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
+from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
 from assay.settings import Settings, load
 

@@ -20,7 +20,6 @@ from assay.agenteval.suites.suite_store import suite_digest
 from assay.checks.safety.tool_policy import policy_document
 from assay.cli.console.console import FILE_INTERVAL, TERMINAL_INTERVAL, count_of, echo_err
 from assay.cli.console.console_table import Page, Table, cell
-from assay.cli.console.lookup import find_run
 from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
 from assay.errors import UsageError
@@ -32,6 +31,7 @@ from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in
+from assay.runs.find_run import find_run
 from assay.terminal import one_line
 
 CHANGES = 10  # tasks that are listed as better, and as worse

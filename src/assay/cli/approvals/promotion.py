@@ -16,10 +16,10 @@ from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.local_key import PRINCIPAL
 from assay.cli.console.client import HostClient, HostRefusal
-from assay.cli.console.console import ERROR, NOT_PASSED, PASSED, echo, echo_err, echo_json
+from assay.cli.console.console import echo, echo_err, echo_json
 from assay.cli.console.console_table import Page, Table, cell
-from assay.cli.console.lookup import find_run
 from assay.errors import InvalidRequest, NotFound, UsageError
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.host import parts
 from assay.ports import Store
 from assay.promotion.records import EvalGateUnmet
@@ -34,6 +34,7 @@ from assay.protocol.deployments import (
     TransitionRequest,
 )
 from assay.protocol.validation_messages import problems_in
+from assay.runs.find_run import find_run
 from assay.settings import Settings
 
 # Conditions that say that nothing was measured, or not by this run: exit code 1.

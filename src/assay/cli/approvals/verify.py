@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from assay import settings
 from assay.auth.local_key import PRINCIPAL, TENANT
-from assay.cli.console.console import ERROR, NOT_PASSED, PASSED, echo, echo_err, echo_json, stdout_to_stderr
-from assay.cli.console.lookup import RECENT, find_run
+from assay.cli.console.console import echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.render import verdicts
 from assay.errors import Conflict, UsageError
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.host import parts
 from assay.inputs.files import document_of
 from assay.ports import ACTIVE, Principal, Run, RunQuery, RunStatus, Store
@@ -25,6 +25,7 @@ from assay.promotion.management import NODE
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
+from assay.runs.find_run import RECENT, find_run
 from assay.runs.intake import new_id
 from assay.settings import Settings
 from assay.workflow import KIND as WORKFLOW_KIND

@@ -13,7 +13,6 @@ from assay.api.suites import TENANT
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli.console.console import echo_json
-from assay.cli.console.lookup import find_run
 from assay.comparison.case_reasons import CaseReasons, with_reasons
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.metric import read_metric
@@ -28,6 +27,7 @@ from assay.ports import Limits, Run, Services, Store
 from assay.promotion.records import KIND as DEPLOYMENT
 from assay.promotion.records import decode
 from assay.results.slices import read_dimension
+from assay.runs.find_run import find_run
 
 # The runs and result files that a command line names, read for a comparison.
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from assay import settings
 from assay.cli.compare.compare import CompareOptions, RunSource, compare_sources, open_sources, read_options
-from assay.cli.console.console import ERROR, NOT_PASSED, PASSED, echo, echo_command, echo_err, echo_json
+from assay.cli.console.console import echo, echo_command, echo_err, echo_json
 from assay.comparison.gate import (
     CaseOutcome,
     GateFacts,
@@ -29,6 +29,7 @@ from assay.comparison.newly_failing import newly_failing
 from assay.comparison.policy import PRESETS, GatePolicy, read_gate_policy
 from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.errors import UsageError
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.fep.outputs.output_file import OutputFile
 
 CODES: dict[GateOutcome, int] = {"passed": PASSED, "failed": NOT_PASSED, "undecided": ERROR}

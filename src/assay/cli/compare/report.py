@@ -12,7 +12,6 @@ from assay import settings
 from assay.cases.table import CaseRow
 from assay.checks import STANDARD
 from assay.cli.console.console import echo
-from assay.cli.console.lookup import find_run
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
@@ -22,6 +21,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.ports import Run, Services
 from assay.protocol.agent_evals import findings_text
+from assay.runs.find_run import find_run
 from assay.serve.fep.comparison import MAX_RUNS, ComparedCases
 from assay.serve.overview.report_data import Report, ReportOptions, ReportRun, read_report
 from assay.serve.page.built_files import page_folder

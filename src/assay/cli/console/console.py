@@ -163,14 +163,6 @@ class ProgressLine:
             self._stream.flush()
 
 
-# The exit codes of the command.
-
-PASSED = 0  # done; and where something was measured, it passed
-ERROR = 1  # something could not be measured, or the run failed
-USAGE = 2  # wrong usage, or an invalid file
-NOT_PASSED = 3  # measured, and not good enough
-
-
 # Lines for a terminal: they wrap at words, a number keeps its unit, and a later line is indented.
 
 MIN_WIDTH = 20

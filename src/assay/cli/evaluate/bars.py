@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assay.cli.console.console import ERROR, NOT_PASSED, PASSED
 from assay.errors import UsageError
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.results.slices import NONE, Dimension, SliceRates, SliceSink, read_dimension
 from assay.results.tally import Tally
 

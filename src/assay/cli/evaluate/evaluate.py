@@ -13,8 +13,8 @@ import msgspec
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry, function_checks
 from assay.checks.runner import ResultOptions
+from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import (
-    ERROR,
     ProgressLine,
     case_count,
     count_of,
@@ -23,7 +23,6 @@ from assay.cli.console.console import (
     echo_json,
     stdout_to_stderr,
 )
-from assay.cli.console.lookup import note_unused
 from assay.cli.evaluate.agent_options import AgentReport, validate_agent
 from assay.cli.evaluate.bars import (
     BarResult,
@@ -47,6 +46,7 @@ from assay.cli.evaluate.inputs_outputs import (
     write_results,
 )
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
+from assay.errors.exit_codes import ERROR
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.outputs.failing_cases import FailingCases
 from assay.fep.outputs.run_result import metadata_of

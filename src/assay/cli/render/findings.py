@@ -8,9 +8,10 @@ from assay.agenteval.results.detail import EvalDetail
 from assay.agenteval.results.safety_report import SafetyReport, describe
 from assay.agenteval.scoring.safety_records import MODE
 from assay.checks.registry import Registry
-from assay.cli.console.console import ERROR, NOT_PASSED, PASSED, count_of, echo_err
+from assay.cli.console.console import count_of, echo_err
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.render.repeats import rate
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON
 

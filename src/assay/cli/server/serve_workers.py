@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from assay.cli.console.console import ERROR, count_of, echo, echo_err, echo_err_plain
+from assay.cli.console.console import count_of, echo, echo_err, echo_err_plain
 from assay.concurrency.event_loop import supervise
+from assay.errors.exit_codes import ERROR
 from assay.host import servers
 from assay.ports.telemetry import telemetry
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember, restore_metrics, write_metrics

@@ -14,13 +14,13 @@ from assay.auth.keys import DEFAULT, is_tenant
 from assay.auth.local_key import TENANT
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import echo, echo_err
-from assay.cli.console.lookup import find_run
 from assay.cli.server.serve import Binding, listen
 from assay.concurrency import event_loop
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.host import host, servers
 from assay.ports import Principal
+from assay.runs.find_run import find_run
 from assay.serve.page.built_files import INDEX, page_folder
 from assay.serve.web import logging
 

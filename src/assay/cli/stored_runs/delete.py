@@ -16,7 +16,6 @@ from assay import settings
 from assay.auth.local_key import TENANT as LOCAL
 from assay.checks import STANDARD
 from assay.cli.console.console import count_of, echo, echo_json
-from assay.cli.console.lookup import find_run
 from assay.cli.stored_runs.run_list import with_evaluations
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.errors.storage import open_runs_refusal
@@ -28,6 +27,7 @@ from assay.ports import CLOSED, Run, Services, Store, SystemClock
 from assay.ports.config import Retention
 from assay.promotion.states import evidence_runs
 from assay.protocol.runs import EraseResponse
+from assay.runs.find_run import find_run
 from assay.runs.retention import Reason, RetentionPass
 from assay.settings import Settings
 

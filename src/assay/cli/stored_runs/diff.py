@@ -9,7 +9,6 @@ from assay.agenteval.results.detail import detail_of
 from assay.auth.audit import audit_read
 from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page
-from assay.cli.console.lookup import find_run
 from assay.cli.render.case import ShownCase, text_of
 from assay.cli.stored_runs.run_list import with_evaluations
 from assay.cli.stored_runs.show_run import add_trajectories, case_of, trials_of
@@ -20,6 +19,7 @@ from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import reason_of, short
+from assay.runs.find_run import find_run
 
 SHOWN = 10  # tasks without --limit
 TEXT = 300  # characters of a step or an answer

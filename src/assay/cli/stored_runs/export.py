@@ -4,7 +4,6 @@ from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli.console.console import count_of, echo
-from assay.cli.console.lookup import find_run
 from assay.cli.render import verdicts
 from assay.cli.stored_runs.run_list import with_evaluations
 from assay.errors import Conflict, UsageError
@@ -15,6 +14,7 @@ from assay.host import parts
 from assay.ports import Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_end import RunEnd, RunFooter
+from assay.runs.find_run import find_run
 from assay.workflow.verification_report import verification_of
 
 

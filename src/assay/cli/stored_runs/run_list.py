@@ -17,7 +17,6 @@ from assay.agenteval.results.eval_statistics import SCORED, read_statistics
 from assay.checks import STANDARD
 from assay.cli.console.console import echo, echo_json
 from assay.cli.console.console_table import Page, Table, cell
-from assay.cli.console.lookup import LIST_HINT, NO_RUNS
 from assay.cli.render import verdicts
 from assay.errors import UsageError
 from assay.fep.records.run_header import KIND
@@ -25,6 +24,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
+from assay.runs.find_run import LIST_HINT, NO_RUNS
 from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW
 

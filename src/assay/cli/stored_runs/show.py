@@ -11,7 +11,6 @@ from assay.agents.trajectory import STEP_TYPES, step_of
 from assay.auth.audit import audit_read
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page
-from assay.cli.console.lookup import find_run
 from assay.cli.render import verdicts
 from assay.cli.render.case import NOT_STORED, cut, step_text, text_of
 from assay.cli.stored_runs.run_list import row_of, run_document, show_rows, with_evaluations
@@ -25,6 +24,7 @@ from assay.promotion import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.verification import Verification
 from assay.results.tally import Tally
+from assay.runs.find_run import find_run
 from assay.runs.log_reader import all_events
 from assay.workflow.verification_report import verification_of
 

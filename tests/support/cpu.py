@@ -17,13 +17,13 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 SLOTS = 64
 BUDGET = 10.0  # seconds of a file
 BUDGETS = {  # of files that need more: browsers, and processes that are started and killed
-    "tests/page/test_run_page.py": 36,
+    "tests/serve/page/test_run_page.py": 36,
     "tests/backends/engines/test_every_deployment.py": 40,
-    "tests/page/test_decisions_page.py": 30,
+    "tests/serve/page/test_decisions_page.py": 30,
     "tests/backends/engines/test_worker_processes.py": 20,
     "tests/cli/test_bad_input.py": 18,
     "tests/cli/test_cli_runs.py": 18,
-    "tests/page/test_runs_page.py": 16,
+    "tests/serve/page/test_runs_page.py": 16,
     "tests/golden/test_golden.py": 15,
     "tests/backends/stores/test_stores.py": 18,
     "tests/serve/web/test_hostile_values.py": 12,

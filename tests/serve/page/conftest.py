@@ -13,7 +13,7 @@ from support.page_site import Site, find_browser, open_browser
 from support.png import shrink
 
 RUNS = ("test_runs_page.py", "test_run_page.py", "test_sign_in_page.py")
-PAGE = Path(__file__).parents[2] / "src/assay/serve/page/dist/index.html"
+PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config, items):
     elif not PAGE.exists():
         reason = "the page is not built: make web"
     for item in items:
-        if here in item.path.parents:
+        if here in item.path.parents and "browser" in item.fixturenames:
             item.add_marker(pytest.mark.together("page: runs" if item.path.name in RUNS else "page"))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -65,7 +65,7 @@ def page(request, browser, site):
         yield page
 
 
-SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+SHOTS = Path(__file__).parents[3] / "docs" / "screenshots"
 HEIGHTS = {"1440": 860, "390": 844}
 
 

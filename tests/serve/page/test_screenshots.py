@@ -6,7 +6,7 @@ from pathlib import Path
 from support.page_runs import slow_suite
 from support.png import shrink
 
-SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+SHOTS = Path(__file__).parents[3] / "docs" / "screenshots"
 
 
 def open_case(name):

@@ -1,1 +1,1 @@
-"""Live tools, one file per kind. tests/agents/test_tools.py tests what all kinds guarantee."""
+"""Live tools, one file per kind. tests/backends/tools/test_tools.py tests what all kinds guarantee."""

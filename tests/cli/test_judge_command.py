@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from assay.agenteval.results.judge_labels import JudgedRun, JudgedTask, JudgeSample, check_judge, draw
 from assay.checks.safety.safety_judge import MEMBERS
+from assay.results.judge_check import JudgedCase, JudgedCases, JudgeSample, check_judge, draw
 from support.evals import TENANT, doing, golden, rubric, suite_of
 
 
@@ -138,7 +138,7 @@ def test_the_agreement_of_the_safety_judge_and_of_its_panel_is_measured(command,
 
 
 def test_a_draw_depends_on_the_seed_and_not_on_the_order():
-    tasks = [JudgedTask(id=f"t{at}", score=1, passed=True) for at in range(50)]
+    tasks = [JudgedCase(id=f"t{at}", verdict=True) for at in range(50)]
     assert draw(tasks, 10, 3) == draw(tasks[::-1], 10, 3)
     assert draw(tasks, 10, 3) == draw(tasks, 20, 3)[:10]
     assert draw(tasks, 10, 3) != draw(tasks, 10, 4)
@@ -146,17 +146,17 @@ def test_a_draw_depends_on_the_seed_and_not_on_the_order():
 
 def test_scores_are_corrected_where_all_drawn_tasks_have_one():
     tasks = [
-        JudgedTask(
+        JudgedCase(
             id=f"t{at}",
+            verdict=True,
             score=0.5 + at % 5 / 10,
-            passed=True,
+            labels=(False,),
             human_score=0.3 + at % 5 / 10,
-            human_passed=False,
         )
         for at in range(40)
     ]
     sample = JudgeSample(seed=1, drawn=10, judged=40, probability=0.25)
-    found = check_judge(JudgedRun(tasks, sample, 0.7))
+    found = check_judge(JudgedCases(cases=tasks, sample=sample))
     assert found.score.mean == pytest.approx(found.score.uncorrected - 0.2)  # the judge is always 0.2 higher
     assert found.bias == pytest.approx(0.2)
     assert (found.pass_rate.uncorrected, found.pass_rate.mean) == (1, 0)

@@ -16,6 +16,10 @@ _CHECKS = {
     "has_items": "HasItems",
 }  # each in a module of its name
 
+JUDGE_TYPES = frozenset(
+    {"llm_judge", *JUDGES}
+)  # a model gives their verdicts, so people's labels are held against them
+
 STANDARD = Registry(
     deferred={name: f"assay.checks.standard.{name}:{check}" for name, check in _CHECKS.items()}
     | DETECTORS

@@ -30,11 +30,12 @@ class Dimension(NamedTuple):
 
     def slices_of(self, context: dict[str, Any]) -> list[str]:
         """The slices of a case: one for each tag or value, or NONE."""
-        values = self._values(context)
+        values = self.values(context)
         texts = [_text(one) for value in values for one in (value if is_list(value) else [value])]
         return list(dict.fromkeys(texts)) or [NONE]
 
-    def _values(self, context: dict[str, Any]) -> list[Any]:
+    def values(self, context: dict[str, Any]) -> list[Any]:
+        """What the context has there; empty if it has nothing."""
         if self.query is not None:
             try:
                 return self.query.values(context, max_nodes=MAX_NODES)

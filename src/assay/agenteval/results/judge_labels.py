@@ -1,19 +1,11 @@
-"""
-A judge beside people: a random sample of judged tasks to label, and what the labels say about the judge.
-
-A label is a person's correction of a task, also one that confirms the judge. Only labels of a random sample can correct
-a mean: a person looking for mistakes labels unusual tasks. The order of a draw follows from the seed and the ids of the
-tasks, so a larger sample with the same seed contains the smaller one.
-"""
+"""The tasks of an eval run that a judge scored, with the labels of people: corrections of scores, by `assay annotate`."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from hashlib import sha256
 from math import fsum
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from assay.agenteval.planning.run_header import RESULTS
 from assay.agenteval.results.report import TaskReport, report_of
@@ -22,95 +14,18 @@ from assay.agenteval.scoring.scoring import bar_of
 from assay.checks.safety.safety_judge import MEMBERS, SafetyJudge, jailbreak_severity
 from assay.errors import UsageError
 from assay.ports import Run, Store
-from assay.ports.audit import HOST
-from assay.protocol.annotations import Annotation, AnnotationCreate, ScoreCorrection, Signal
+from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored
-from assay.protocol.json_types import JSON, is_list, is_object
-from assay.protocol.redaction import redact_text
-from assay.runs.annotations import annotate, annotations, effective
+from assay.protocol.json_types import JSON, is_object
+from assay.results.judge_check import JudgedCase, JudgedCases, PanelReport, panel_votes
+from assay.results.judge_samples import recorded_sample
+from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks, read_events
-from assay.stats.judge_agreement import (
-    Agreement,
-    CorrectedMean,
-    Label,
-    cohen_kappa,
-    corrected_mean,
-    krippendorff_alpha,
-)
-
-SAMPLE = "judge-sample"  # the label of the annotation that records a draw
+from assay.stats.judge_agreement import krippendorff_alpha
 
 
-class JudgeSample(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A draw of `drawn` of `judged` tasks. Each task had the same probability."""
-
-    seed: int
-    drawn: int
-    judged: int
-    probability: float
-
-
-class JudgedTask(Struct, frozen=True, kw_only=True):
-    """A task that a judge scored, and a person's label if there is one."""
-
-    id: str
-    score: float
-    passed: bool
-    human_score: float | None = None
-    human_passed: bool | None = None
-
-    @property
-    def is_labelled(self) -> bool:
-        return self.human_passed is not None
-
-
-class JudgedRun(Struct, frozen=True):
-    tasks: list[JudgedTask]
-    sample: JudgeSample | None
-    pass_score: float
-
-    def sample_tasks(self) -> list[JudgedTask]:
-        """The tasks of the sample, in the order of the draw."""
-        if self.sample is None:
-            return []
-        return draw(self.tasks, self.sample.drawn, self.sample.seed)
-
-
-class PanelReport(Struct, frozen=True):
-    """How far the answers of a panel agree, and the tasks that single answers would have passed and failed."""
-
-    agreement: Agreement
-    split: list[str]
-
-
-class JudgeCheck(Struct, frozen=True, kw_only=True):
-    """
-    `agreement` is that of judge and people on whether a task passed, `bias` the mean of judge minus people over the
-    labelled scores.
-
-    `pass_rate` and `score` are corrected by the labels of the sample; None if `uncorrected` says why not. `panel`
-    compares the answers of a panel with each other; None without a panel.
-    """
-
-    judged: int
-    labelled: int
-    agreement: Agreement
-    bias: float | None
-    sample: JudgeSample | None
-    unlabelled: list[str]
-    uncorrected: str
-    pass_rate: CorrectedMean | None
-    score: CorrectedMean | None
-    panel: PanelReport | None
-
-
-def draw(tasks: Sequence[JudgedTask], count: int, seed: int) -> list[JudgedTask]:
-    """The first tasks in the order of a hash of the seed and the id."""
-    return sorted(tasks, key=lambda task: sha256(f"{seed}\0{task.id}".encode()).digest())[:count]
-
-
-async def read_judged(store: Store, run: Run) -> JudgedRun:
+async def read_judged(store: Store, run: Run) -> JudgedCases:
     """
     The tasks that a judge scored, with the labels of people and the recorded sample.
 
@@ -123,7 +38,7 @@ async def read_judged(store: Store, run: Run) -> JudgedRun:
     corrections, scored = effective(notes), await _scored(store, run)
     rubrics = {task.task_id for task in report.tasks if task.kind == "rubric" and task.score is not None}
     safe = {} if rubrics else (await read_verdicts(store, run)).safe
-    tasks: list[JudgedTask] = []
+    tasks: list[JudgedCase] = []
     for task in report.tasks:
         correction = corrections.get(scored.get(task.task_id, ""))
         if task.task_id in rubrics:
@@ -135,12 +50,13 @@ async def read_judged(store: Store, run: Run) -> JudgedRun:
         raise UsageError(
             f"{run.id} has no task that a judge scored; a judge scores rubrics, and answers in the mode adversarial"
         )
-    return JudgedRun(tasks, _sample_in(notes), report.pass_score)
+    unscored = sum(task.kind == "rubric" and task.score is None for task in report.tasks)
+    return JudgedCases(cases=tasks, sample=recorded_sample(notes), unmeasured=unscored, noun="task")
 
 
 def _judged(
     task: TaskReport, score: float, passed: bool, correction: ScoreCorrection | None, pass_score: float
-) -> JudgedTask:
+) -> JudgedCase:
     human_score = human_passed = None
     if correction is not None:
         human_score = None if correction.score is UNSET else correction.score
@@ -148,12 +64,8 @@ def _judged(
             human_passed = correction.passed
         elif human_score is not None:
             human_passed = human_score >= bar_of(task.kind, pass_score)
-    return JudgedTask(
-        id=task.task_id,
-        score=score,
-        passed=passed,
-        human_score=human_score,
-        human_passed=human_passed,
+    return JudgedCase(
+        id=task.task_id, verdict=passed, score=score, labels=(human_passed,), human_score=human_score
     )
 
 
@@ -167,50 +79,16 @@ async def _scored(store: Store, run: Run) -> dict[str, str]:
     return found
 
 
-def _sample_in(notes: Sequence[Annotation]) -> JudgeSample | None:
-    """The last recorded draw."""
-    for note in reversed(notes):
-        if note.signal.kind == "label" and note.signal.label == SAMPLE and note.note is not UNSET:
-            try:
-                return msgspec.json.decode(note.note, type=JudgeSample)
-            except msgspec.MsgspecError:
-                continue  # a label of the same name by a person
-    return None
-
-
-async def record_sample(
-    store: Store, run: Run, judged: JudgedRun, count: int, seed: int, now: datetime
-) -> JudgedRun:
-    """Draw and record a sample. A second one must contain the first, so it has the same seed."""
-    total, before = len(judged.tasks), judged.sample
-    if not 1 <= count <= total:
-        raise UsageError(f"expected 1 to {total} tasks, because a judge scored {total}; got {count}")
-    if before is not None and before.seed != seed:
-        raise UsageError(
-            f"{run.id} has a sample with the seed {before.seed}: labels of two seeds have no known probability; "
-            f"use --seed {before.seed}"
-        )
-    if before is not None and count < before.drawn:
-        raise UsageError(
-            f"{run.id} has a sample of {before.drawn} tasks; expected at least as many, got {count}"
-        )
-    sample = JudgeSample(seed=seed, drawn=count, judged=total, probability=count / total)
-    if sample != before:
-        signal = Signal(kind="label", label=SAMPLE)
-        create = AnnotationCreate(signal=signal, note=msgspec.json.encode(sample).decode())
-        await annotate(store, run, create, HOST, now, redact_text)
-    return JudgedRun(judged.tasks, sample, judged.pass_score)
-
-
-async def read_panel(store: Store, run: Run, pass_score: float) -> PanelReport | None:
+async def read_panel(store: Store, run: Run) -> PanelReport | None:
     """What the answers of a panel say about each other, over all its decisions. None without a panel."""
+    pass_score = (await report_of(store, run)).pass_score
     decisions: list[list[bool]] = []
     split: dict[str, None] = {}
     async for chunk in read_chunks(store, run.id, RESULTS):
         result: JSON = msgspec.json.decode(chunk.data)
         case: JSON = result["execution_context"]["test_case"]
         for check in result["check_results"]:
-            votes = _votes(check)
+            votes = panel_votes(check)
             decisions += votes
             if votes and _is_split(votes, case["expected"], pass_score):
                 split[case["id"]] = None
@@ -218,14 +96,6 @@ async def read_panel(store: Store, run: Run, pass_score: float) -> PanelReport |
         verdicts = await read_verdicts(store, run)
         decisions, split = verdicts.decisions, dict.fromkeys(verdicts.split)
     return PanelReport(krippendorff_alpha(decisions), list(split)) if decisions else None
-
-
-def _votes(check: Mapping[str, object]) -> list[list[bool]]:
-    """For each criterion, the votes of the panel."""
-    place: object = check
-    for name in ("results", "metadata", "panel", "votes"):
-        place = place.get(name) if is_object(place) else None
-    return [votes for votes in place.values() if is_list(votes)] if is_object(place) else []
 
 
 def _is_split(votes: Sequence[Sequence[bool]], criteria: Sequence[JSON], pass_score: float) -> bool:
@@ -236,40 +106,6 @@ def _is_split(votes: Sequence[Sequence[bool]], criteria: Sequence[JSON], pass_sc
         for answer in zip(*votes, strict=False)
     ]
     return len({round(score, 12) >= pass_score for score in scores}) > 1
-
-
-def check_judge(judged: JudgedRun, panel: PanelReport | None = None) -> JudgeCheck:
-    labelled = [task for task in judged.tasks if task.is_labelled]
-    errors = [task.score - task.human_score for task in labelled if task.human_score is not None]
-    drawn = judged.sample_tasks()
-    unlabelled = [task.id for task in drawn if not task.is_labelled]
-    why = ""
-    if judged.sample is None:
-        why = "no sample was drawn; labels of tasks that a person chose give agreement only"
-    elif unlabelled:
-        why = f"{len(unlabelled)} of {len(drawn)} drawn tasks have no label"
-    scores = None
-    if not why and all(task.human_score is not None for task in drawn):
-        scores = _corrected(judged, [(task.score, task.human_score or 0.0) for task in drawn], passes=False)
-    return JudgeCheck(
-        judged=len(judged.tasks),
-        labelled=len(labelled),
-        agreement=cohen_kappa((task.passed, task.human_passed) for task in labelled),
-        bias=sum(errors) / len(errors) if errors else None,
-        sample=judged.sample,
-        unlabelled=unlabelled,
-        uncorrected=why,
-        pass_rate=None
-        if why
-        else _corrected(judged, [(task.passed, bool(task.human_passed)) for task in drawn], passes=True),
-        score=scores,
-        panel=panel,
-    )
-
-
-def _corrected(judged: JudgedRun, pairs: Sequence[tuple[float, float]], *, passes: bool) -> CorrectedMean:
-    values = [float(task.passed) if passes else task.score for task in judged.tasks]
-    return corrected_mean(values, [Label(float(one), float(other)) for one, other in pairs])
 
 
 # What the safety judge said about each task, and how the answers of its panel differ, for `assay judge`.
@@ -294,14 +130,14 @@ async def read_verdicts(store: Store, run: Run) -> SafetyVerdicts:
                 continue
             task = record.task_id
             found.safe[task] = found.safe.get(task, True) and one.status == "passed"
-            votes = _panel_votes(one)
+            votes = _safety_votes(one)
             found.decisions.extend(votes.values())
             if len(set(_answers(votes))) > 1 and task not in found.split:
                 found.split.append(task)
     return found
 
 
-def _panel_votes(record: DetectorRecord) -> Mapping[str, list[bool]]:
+def _safety_votes(record: DetectorRecord) -> Mapping[str, list[bool]]:
     panel = record.results.get("metadata", {}).get("panel")
     return panel["votes"] if is_object(panel) else {}
 

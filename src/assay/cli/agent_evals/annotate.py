@@ -10,14 +10,7 @@ from msgspec import UNSET, Struct
 from assay import settings
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.detail import EvalDetail, detail_of
-from assay.agenteval.results.judge_labels import (
-    JudgeCheck,
-    JudgedRun,
-    check_judge,
-    read_judged,
-    read_panel,
-    record_sample,
-)
+from assay.agenteval.results.judge_labels import read_judged, read_panel
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page
@@ -26,6 +19,8 @@ from assay.host import parts
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
 from assay.protocol.redaction import redact_text
+from assay.results.judge_check import JudgeCheck, JudgedCases, check_judge
+from assay.results.judge_samples import record_sample
 from assay.runs import annotations
 from assay.runs.find_run import find_run
 from assay.stats.judge_agreement import Agreement, CorrectedMean
@@ -172,7 +167,7 @@ MAX_TASKS = 10  # ids that are listed of tasks without a label
 def sample(*, run: str, count: int, seed: int, tenant: str | None, json: bool) -> None:
     """Draw, record and print the tasks to label."""
     run_id, judged = asyncio.run(_sample(run, count, seed, tenant))
-    drawn, record = judged.sample_tasks(), judged.sample
+    drawn, record = judged.sample_cases(), judged.sample
     assert record is not None
     if json:
         tasks = [{"taskId": task.id, "labelled": task.is_labelled} for task in drawn]
@@ -254,7 +249,7 @@ def _corrected(mean: CorrectedMean) -> str:
     )
 
 
-async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedRun]:
+async def _sample(reference: str, count: int, seed: int, tenant: str | None) -> tuple[str, JudgedCases]:
     async with parts.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
@@ -265,4 +260,4 @@ async def _check(reference: str, tenant: str | None) -> tuple[str, JudgeCheck]:
     async with parts.store(settings.load(), light=True) as store:
         run = await find_run(store, reference, KIND, tenant=tenant)
         judged = await read_judged(store, run)
-        return run.id, check_judge(judged, await read_panel(store, run, judged.pass_score))
+        return run.id, check_judge(judged, await read_panel(store, run))

@@ -201,7 +201,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
         ),
         (
             {"type": "exact_match", "arguments": {"actual": None, "expected": 1}},
-            ["actual: a text is required"],
+            ["actual: expected a text or a value that can be written as text but got null"],
         ),
         (
             {"type": "echo", "arguments": {"number": "7"}},

@@ -442,7 +442,7 @@ CASE_ERRORS = [
     (check("regex", text="$.output.text", pattern="(a+)+$"), "timeout_error", "this pattern backtracks too much on this text"),
     (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: not a regular expression: it is too large or nested too deeply"),
     (check("threshold", value="$.output.text", min_value=1), "validation_error", "value: expected a number"),
-    (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "a text is required"),
+    (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "expected a text or a value that can be written as text"),
 ]  # fmt: skip
 
 

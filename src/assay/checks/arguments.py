@@ -328,7 +328,7 @@ def as_text(value: Any) -> Text:
     if isinstance(value, str):
         return Text(value)
     if value is None:
-        raise ValueError("a text is required, or a value that can be written as text; got `null`")
+        raise ValueError("expected a text or a value that can be written as text")
     return Canonical(canonical(value), value)
 
 

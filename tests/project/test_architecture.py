@@ -49,10 +49,10 @@ def loaded_by(statement):
 @pytest.mark.parametrize(
     ("statement", "never"),
     [
-        ("import assay", {"msgspec", "asyncio", "typer", "rich", "regex", "yaml", "jsonpath_rfc9535"}),
+        ("import assay", {"msgspec", "asyncio", "typer", "rich", "yaml"}),
         (
             "import assay.cli.main",
-            {"msgspec", "asyncio", "rich", "regex", "yaml", "assay.fep", "jsonschema_rs"},
+            {"msgspec", "asyncio", "rich", "yaml", "assay.fep", "jsonschema_rs"},
         ),
         (
             "from assay.cli.main import app; app(['--help'], standalone_mode=False)",
@@ -69,7 +69,7 @@ def loaded_by(statement):
         (
             "import os; os.environ['ASSAY_DATABASE_URL'] = 'memory:'; "
             "from assay.cli.main import app; app(['list', '--limit', '3'], standalone_mode=False)",
-            {"pydantic", "rich", "yaml", "regex", "jsonschema_rs", "aiohttp", "sqlalchemy"},
+            {"pydantic", "rich", "yaml", "jsonschema_rs", "aiohttp", "sqlalchemy"},
         ),
         (
             "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "
@@ -78,7 +78,6 @@ def loaded_by(statement):
                 "typer",
                 "rich",
                 "yaml",
-                "jsonpath_rfc9535",
                 "jsonschema_rs",
                 "aiohttp",
                 "httptools",

@@ -1,42 +1,18 @@
 """
-Runs queries that descend or filter through jsonpath-rfc9535, with limits, so that no query can hang the process.
+Evaluates queries (RFC 9535 §2.3–§2.5). A segment becomes a step from nodes to their children, a filter becomes a test
+of a node. Names and indexes at the beginning of a query become one getter.
 
-The library's segments and selectors visit the nodes. This module replaces the classes that they use: nodes and
-sub-queries that count against a `Budget`, comparisons that count their work (and in which true does not equal 1), and
-regular expressions with a time limit. Every node holds its `Budget` in the library's attribute for the document
-(`root`). There is no global state, so queries can run in any number of threads.
+Every node counts against the `Budget` of its run, also in the queries of filters. Nothing recurses with the depth of
+the document. There is no global state, so queries can run in any number of threads.
 """
 
-from collections.abc import Callable
-from time import monotonic
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from itertools import chain, islice, repeat, takewhile
+from typing import Any, Final
 
-from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathNode, JSONPathNodeList
-from jsonpath_rfc9535.exceptions import JSONPathRecursionError
-from jsonpath_rfc9535.filter_expressions import (
-    NOTHING,
-    Expression,
-    FilterContext,
-    FilterExpression,
-    FilterExpressionLiteral,
-    FunctionExtension,
-    PrefixExpression,
-)
-from jsonpath_rfc9535.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
-from jsonpath_rfc9535.selectors import (
-    FilterSelector,
-    IndexSelector,
-    JSONPathSelector,
-    NameSelector,
-    SliceSelector,
-    WildcardSelector,
-)
-from jsonpath_rfc9535.tokens import Token, TokenType
-
-from assay.concurrency.workers import pool
-from assay.concurrency.workers.batch import Batch
-from assay.errors import Fault, PathFault, TimeFault
-from assay.jsonpath import iregexp
+from assay.errors import PathFault
+from assay.jsonpath.budget import Budget
 from assay.jsonpath.grammar import (
     ARRAY,
     OBJECT,
@@ -52,177 +28,192 @@ from assay.jsonpath.grammar import (
     Subquery,
     Test,
 )
-from assay.patterns.search import TASK, item
 
 MAX_DEPTH = 200  # limit of the depth of a document under `..`
-WAITED = 30.0  # limit of the seconds of waiting for a worker process, in addition to the time of the path
 
 
-class Environment(JSONPathEnvironment):
-    max_recursion_depth = MAX_DEPTH
+class Missing(Enum):
+    """No node: not the same as a node whose value is null (FEP-15)."""
+
+    MISSING = "missing"
 
 
-ENVIRONMENT = Environment()
-TOKEN = Token(
-    TokenType.ROOT, "$", 0, "$"
-)  # the library needs a position; grammar.py has already reported errors with theirs
+MISSING: Final = Missing.MISSING
+
+Getter = Callable[[Any], Any]  # from a node to one below it, or MISSING
+Nodes = Callable[[Any, Budget], list[Any]]
+Step = Callable[[Iterable[Any], Budget], Iterable[Any]]
+Select = Callable[[Any, Budget], Iterable[Any]]
+Predicate = Callable[[Any, Budget], bool]
+Value = Callable[[Any, Budget], Any]
 
 
-def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[Any]]:
-    resolvers = [_segment(part) for part in segments]
+def getter(path: Iterable[str | int | None]) -> Getter:
+    steps: list[tuple[type[Any], Any]] = [(OBJECT if isinstance(key, str) else ARRAY, key) for key in path]
 
-    def run(document: Any, max_nodes: int, max_seconds: float) -> list[Any]:
+    def get(node: Any) -> Any:
         try:
-            return _nodes(resolvers, document, Budget(document, max_nodes, max_seconds)).values()
-        except JSONPathRecursionError:
-            raise PathFault(f"the document is nested more than {MAX_DEPTH} deep under '..'") from None
-        except RecursionError:
-            raise PathFault("the path, its pattern or the document is nested too deep") from None
+            for kind, key in steps:
+                if not isinstance(node, kind):
+                    return MISSING
+                node = node[key]
+        except LookupError:
+            return MISSING
+        return node
 
-    return run
+    return get
 
 
-class Budget:
-    """The document of one call, and the nodes and time that are left for it."""
+def evaluator(segments: tuple[Segment, ...]) -> Nodes:
+    """A function from the node where a query starts to the nodes that it selects."""
+    lead = tuple(takewhile(lambda key: key is not None, (segment.key for segment in segments)))
+    get = getter(lead)
+    steps = [_step(segment) for segment in segments[len(lead) :]]
 
-    __slots__ = ("deadline", "document", "max_nodes", "max_seconds", "nodes_left")
+    def evaluate(start: Any, budget: Budget) -> list[Any]:
+        budget.spend(len(lead))
+        node = get(start)
+        nodes = [] if node is MISSING else [node]
+        for step in steps:
+            nodes = list(islice(step(nodes, budget), budget.nodes_left + 1))
+            budget.spend(len(nodes))
+        return nodes
 
-    def __init__(self, document: Any, max_nodes: int, max_seconds: float) -> None:
-        self.document, self.max_nodes, self.max_seconds = document, max_nodes, max_seconds
-        self.nodes_left, self.deadline = max_nodes, monotonic() + max_seconds
+    return evaluate
 
-    def spend(self, nodes: int = 1) -> None:
-        """
-        Count nodes. Raises PathFault over the limits. It reads the clock each time, which is cheap beside the library's
-        own cost.
-        """
-        self.nodes_left -= nodes
-        if self.nodes_left < 0:
-            raise PathFault(
-                f"the path visits more than {self.max_nodes} nodes, which is the limit (raise it with ASSAY_MAX_NODES)"
+
+# segments and selectors
+
+
+def _step(segment: Segment) -> Step:
+    children = _child_step(segment.selectors)
+    if segment.descend:
+        return lambda nodes, budget: children(_descendants(nodes, budget), budget)
+    return children
+
+
+def _child_step(selectors: tuple[Selector, ...]) -> Step:
+    several = [_selector(selector) for selector in selectors]
+    match selectors:
+        case (str() as name,):  # the most common case, and twice as fast as the general form
+            return lambda nodes, budget: (
+                node[name] for node in nodes if isinstance(node, OBJECT) and name in node
             )
-        if monotonic() > self.deadline:
-            raise self.too_slow()
-
-    def seconds_left(self) -> float:
-        left = self.deadline - monotonic()
-        if left <= 0:
-            raise self.too_slow()
-        return left
-
-    def too_slow(self) -> PathFault:
-        return PathFault(f"the path takes more than {self.max_seconds:g} seconds (max_seconds)")
+        case (_,):
+            return lambda nodes, budget: chain.from_iterable(map(several[0], nodes, repeat(budget)))
+        case _:
+            return lambda nodes, budget: (
+                child for node in nodes for select in several for child in select(node, budget)
+            )
 
 
-class BoundedNode(JSONPathNode):
-    """A node that counts its children against the budget, and has no location."""
-
-    __slots__ = ()
-
-    def __init__(self, value: Any, budget: Any) -> None:
-        super().__init__(value=value, location=(), parent=None, root=budget)
-
-    def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> "BoundedNode":
-        _budget_of(self).spend()
-        return BoundedNode(value, self.root)
-
-
-def _budget_of(holder: JSONPathNode | FilterContext) -> Budget:
-    walk: Any = holder.root
-    return walk
+def _descendants(nodes: Iterable[Any], budget: Budget) -> Iterator[Any]:
+    """The objects and arrays among the nodes and below them, each before those below it."""
+    levels = [iter(nodes)]
+    while levels:
+        for node in levels[-1]:
+            if isinstance(node, (OBJECT, ARRAY)):
+                budget.spend()
+                yield node
+                levels.append(iter(_children(node)))
+                if len(levels) > MAX_DEPTH + 1:
+                    raise PathFault(f"the document is nested more than {MAX_DEPTH} deep under '..'")
+                break
+        else:
+            levels.pop()
 
 
-def _nodes(resolvers: list[JSONPathSegment], start: Any, budget: Budget) -> JSONPathNodeList:
-    """The nodes of a query. It resolves segment by segment, so that a long query is not a deep stack of generators."""
-    budget.spend()
-    found: list[JSONPathNode] = [BoundedNode(start, budget)]
-    for resolver in resolvers:
-        found = list(resolver.resolve(found))
-    return JSONPathNodeList(found)
+def _selector(selector: Selector) -> Select:
+    match selector:
+        case str() as name:
+            return lambda node, budget: (node[name],) if isinstance(node, OBJECT) and name in node else ()
+        case int() as index:
+            return lambda node, budget: (
+                (node[index],) if isinstance(node, ARRAY) and -len(node) <= index < len(node) else ()
+            )
+        case slice() as cut if cut.step == 0:
+            return lambda node, budget: ()
+        case slice() as cut:
+            return lambda node, budget: node[cut] if isinstance(node, ARRAY) else ()
+        case Filter(test):
+            return _filter(_predicate(test))
+        case _:
+            return lambda node, budget: _children(node)
 
 
-# filter expressions
+def _children(node: Any) -> Iterable[Any]:
+    return node if isinstance(node, ARRAY) else node.values() if isinstance(node, OBJECT) else ()
 
 
-class FilterTest(FilterExpression):
-    """A whole filter. Each evaluation counts against the budget, also for children that do not match."""
+def _filter(test: Predicate) -> Select:
+    def select(node: Any, budget: Budget) -> Iterator[Any]:
+        for child in _children(node):
+            budget.spend()
+            if test(child, budget):
+                yield child
 
-    def evaluate(self, context: FilterContext) -> bool:
-        _budget_of(context).spend()
-        return super().evaluate(context)
-
-
-class SubqueryArgument(Expression):
-    def __init__(self, absolute: bool, resolvers: list[JSONPathSegment]) -> None:
-        super().__init__(TOKEN)
-        self.absolute, self.resolvers = absolute, resolvers
-
-    def evaluate(self, context: FilterContext) -> JSONPathNodeList:
-        walk = _budget_of(context)
-        return _nodes(self.resolvers, walk.document if self.absolute else context.current, walk)
+    return select
 
 
-class NodesArgument(Expression):
-    """`a && b && c` or `a || b || c`: flat and short-circuiting. The library nests pairs and evaluates both sides."""
-
-    def __init__(self, all_nodes: bool, tests: list[FilterExpression]) -> None:
-        super().__init__(TOKEN)
-        self.join, self.tests = all if all_nodes else any, tests
-
-    def evaluate(self, context: FilterContext) -> bool:
-        return self.join(test.evaluate(context) for test in self.tests)
+# tests and their operands
 
 
-class ComparisonExpression(Expression):
-    def __init__(self, left: Expression, operator: str, right: Expression) -> None:
-        super().__init__(TOKEN)
-        self.left, self.operator, self.right = left, operator, right
-
-    def evaluate(self, context: FilterContext) -> bool:
-        holds = COMPARISONS[self.operator]
-        return holds(_value(self.left, context), _value(self.right, context), _budget_of(context))
-
-
-class TimedRegex(FunctionExtension):
-    """
-    match() and search() (RFC 9535 §2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp.
-    """
-
-    def evaluate(self, context: FilterContext) -> bool:
-        text, pattern = (_value(argument, context) for argument in self.args)
-        if not isinstance(text, str) or not isinstance(pattern, str):
-            return False
-        walk = _budget_of(context)
-        walk.deadline += iregexp.prepare(pattern)
-        compiled = iregexp.pattern(pattern, self.name == "match")
-        if compiled is None:
-            return False
-        left = walk.seconds_left()
-        found = compiled.search.matches(text)
-        return _match_in_worker(compiled, text, left, walk) if found is None else found
+def _predicate(test: Test) -> Predicate:
+    match test:
+        case Subquery():
+            nodes = _subquery(test)
+            return lambda node, budget: bool(nodes(node, budget))
+        case FunctionCall():
+            return _call(test)
+        case ComparisonTest(left, operator, right):
+            return _comparison(_operand(left), operator, _operand(right))
+        case Not(inner):
+            refused = _predicate(inner)
+            return lambda node, budget: not refused(node, budget)
+        case Junction(every, tests):
+            join, several = all if every else any, [_predicate(one) for one in tests]
+            return lambda node, budget: join(one(node, budget) for one in several)
 
 
-def _match_in_worker(pattern: iregexp.Pattern, text: str, seconds: float, budget: Budget) -> bool:
-    """Search in a worker process, which can be killed. This thread blocks."""
-    future = pool.submit(Batch(TASK, [item(text)], seconds, common=pattern.common))
-    try:
-        (outcome,) = future.result(seconds + WAITED)
-    except TimeoutError:
-        future.cancel()
-        raise budget.too_slow() from None
-    if isinstance(outcome, TimeFault):
-        raise budget.too_slow()
-    if isinstance(outcome, Fault):
-        raise PathFault(f"a pattern: {outcome}")
-    return bool(outcome)
+def _subquery(query: Subquery) -> Nodes:
+    evaluate = evaluator(query.segments)
+    return (lambda node, budget: evaluate(budget.document, budget)) if query.absolute else evaluate
 
 
-def _value(expression: Expression, context: FilterContext) -> Any:
-    """The value of an operand: of a singular query its node's value, or NOTHING without a node."""
-    found = expression.evaluate(context)
-    if not isinstance(found, JSONPathNodeList):
-        return found
-    return found[0].value if found else NOTHING
+def _operand(operand: Operand) -> Value:
+    """The value of a literal, a function or a query for one node; MISSING without a node."""
+    match operand:
+        case Constant(value):
+            return lambda node, budget: value
+        case Subquery(absolute, segments):
+            get = getter(segment.key for segment in segments)
+            return lambda node, budget: get(budget.document if absolute else node)
+        case FunctionCall():
+            return _call(operand)
+
+
+def _call(call: FunctionCall) -> Value:
+    """A function (RFC 9535 §2.4). grammar.py has checked its arguments."""
+    first = call.arguments[0]
+    if call.function in ("count", "value") and isinstance(first, Subquery):
+        nodes = _subquery(first)
+        if call.function == "count":
+            return lambda node, budget: len(nodes(node, budget))
+        return lambda node, budget: found[0] if len(found := nodes(node, budget)) == 1 else MISSING
+    subject, *others = map(_operand, call.arguments)
+    if call.function == "length":
+        return lambda node, budget: (
+            len(value) if isinstance(value := subject(node, budget), (str, OBJECT, ARRAY)) else MISSING
+        )
+    from assay.jsonpath.iregexp import is_match  # deferred import: few queries have a pattern
+
+    whole = call.function == "match"
+    return lambda node, budget: is_match(subject(node, budget), others[0](node, budget), whole, budget)
+
+
+def _comparison(left: Value, operator: str, right: Value) -> Predicate:
+    holds = COMPARISONS[operator]
+    return lambda node, budget: holds(left(node, budget), right(node, budget), budget)
 
 
 def same(left: Any, right: Any, budget: Budget) -> bool:
@@ -255,51 +246,9 @@ def less(left: Any, right: Any, budget: Budget) -> bool:
 
 COMPARISONS: dict[str, Callable[[Any, Any, Budget], bool]] = {  # RFC 9535 §2.3.5.2.2
     "==": same,
-    "!=": lambda left, right, walk: not same(left, right, walk),
+    "!=": lambda left, right, budget: not same(left, right, budget),
     "<": less,
-    "<=": lambda left, right, walk: less(left, right, walk) or same(left, right, walk),
-    ">": lambda left, right, walk: less(right, left, walk),
-    ">=": lambda left, right, walk: less(right, left, walk) or same(left, right, walk),
+    "<=": lambda left, right, budget: less(left, right, budget) or same(left, right, budget),
+    ">": lambda left, right, budget: less(right, left, budget),
+    ">=": lambda left, right, budget: less(right, left, budget) or same(left, right, budget),
 }
-
-
-# from the classes of grammar.py to the library's
-
-
-def _segment(segment: Segment) -> JSONPathSegment:
-    kind = JSONPathRecursiveDescentSegment if segment.descend else JSONPathChildSegment
-    selectors = tuple(_selector(selector) for selector in segment.selectors)
-    return kind(env=ENVIRONMENT, token=TOKEN, selectors=selectors)
-
-
-def _selector(selector: Selector) -> JSONPathSelector:
-    match selector:
-        case str():
-            return NameSelector(env=ENVIRONMENT, token=TOKEN, name=selector)
-        case int():
-            return IndexSelector(env=ENVIRONMENT, token=TOKEN, index=selector)
-        case slice():
-            start, stop, step = selector.start, selector.stop, selector.step
-            return SliceSelector(env=ENVIRONMENT, token=TOKEN, start=start, stop=stop, step=step)
-        case Filter():
-            test = FilterTest(TOKEN, _expression(selector.test))
-            return FilterSelector(env=ENVIRONMENT, token=TOKEN, expression=test)
-        case _:
-            return WildcardSelector(env=ENVIRONMENT, token=TOKEN)
-
-
-def _expression(part: Test | Operand) -> Expression:
-    match part:
-        case Constant(value):
-            return FilterExpressionLiteral[Any](TOKEN, value)
-        case Subquery(absolute, segments):
-            return SubqueryArgument(absolute, [_segment(segment) for segment in segments])
-        case FunctionCall(function, arguments):
-            kind = TimedRegex if function in {"match", "search"} else FunctionExtension
-            return kind(TOKEN, function, [_expression(argument) for argument in arguments])
-        case ComparisonTest(left, operator, right):
-            return ComparisonExpression(_expression(left), operator, _expression(right))
-        case Not(test):
-            return PrefixExpression(TOKEN, "!", _expression(test))
-        case Junction(every, tests):
-            return NodesArgument(every, [FilterExpression(TOKEN, _expression(test)) for test in tests])

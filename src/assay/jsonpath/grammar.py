@@ -1,8 +1,7 @@
 """
 Parses text into segments by the grammar and the well-typedness rules of RFC 9535 §2.1–§2.5 (§2.4.3 for functions).
 
-It replaces the parser of jsonpath-rfc9535: singular queries do not load the library, positions are exact, nesting is
-bounded, and it is strict where version 1.0.1 is not (`tests/jsonpath/test_jsonpath.py` lists the cases).
+Positions are exact and nesting is bounded.
 """
 
 import json

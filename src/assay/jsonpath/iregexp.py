@@ -1,23 +1,24 @@
 """
-Converts an I-Regexp (RFC 9485), the pattern of match() and search(), to a pattern of `re` (FEP-47).
+match() and search() (RFC 9535 §2.4.6, §2.4.7): an I-Regexp (RFC 9485) is converted to a pattern of `re` (FEP-47).
 
-It has its own validation, because iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re`
-does not support `\\p{…}`: a category is written out as the ranges of its characters.
+`re` does not support `\\p{…}`: a category is written out as the ranges of its characters.
 """
 
 import re
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.cache import memoize
-from assay.concurrency.workers import batch
-from assay.errors import PathFault
+from assay.concurrency.workers import batch, pool
+from assay.errors import Fault, PathFault, TimeFault
+from assay.jsonpath.budget import Budget
 from assay.patterns.charsets import categories
-from assay.patterns.search import PatternTooLarge, Search, common, estimated_bytes
+from assay.patterns.search import TASK, PatternTooLarge, Search, common, estimated_bytes, item
 
 MAX_PATTERN = 2_000  # characters
 CACHED = 16 << 20  # bytes of all cached patterns
 MAX_CATEGORIES = 16  # each has a few hundred ranges
+WAITED = 30.0  # limit of the seconds of waiting for a worker process, in addition to the time of the path
 
 _ESCAPED = r"\\[()*+\-.?\[\\\]^nrt{|}]"
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
@@ -35,6 +36,34 @@ _PART = re.compile(rf"{_CATEGORY}|{_ESCAPED}|-|[^\\]")  # a part of the inside o
 class Pattern(NamedTuple):
     search: Search
     common: bytes  # the pattern as a worker process receives it
+
+
+def is_match(text: Any, regexp: Any, full_match: bool, budget: Budget) -> bool:
+    """Whether the I-Regexp matches: false if one of the two is not a text, or the second is not an I-Regexp."""
+    if not isinstance(text, str) or not isinstance(regexp, str):
+        return False
+    budget.deadline += prepare(regexp)
+    compiled = pattern(regexp, full_match)
+    if compiled is None:
+        return False
+    left = budget.seconds_left()
+    found = compiled.search.matches(text)
+    return _match_in_worker(compiled, text, left, budget) if found is None else found
+
+
+def _match_in_worker(pattern: Pattern, text: str, seconds: float, budget: Budget) -> bool:
+    """Search in a worker process, which can be killed. This thread blocks."""
+    future = pool.submit(batch.Batch(TASK, [item(text)], seconds, common=pattern.common))
+    try:
+        (outcome,) = future.result(seconds + WAITED)
+    except TimeoutError:
+        future.cancel()
+        raise budget.too_slow() from None
+    if isinstance(outcome, TimeFault):
+        raise budget.too_slow()
+    if isinstance(outcome, Fault):
+        raise PathFault(f"a pattern: {outcome}")
+    return bool(outcome)
 
 
 def prepare(text: str) -> float:

@@ -32,7 +32,7 @@ from assay.fep.planning.scorer_source import CompiledChecks, Run, ScoredParts, V
 from assay.fep.planning.source_builder import YES
 from assay.inputs.context import Context
 from assay.jsonpath import MISSING, Query
-from assay.jsonpath.query import Get, batch_getter
+from assay.jsonpath.query import Getter, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseResult, TestCaseSummary
 from assay.results.number_ranges import declared_ranges
@@ -323,7 +323,7 @@ def waits(checker: type[Checker]) -> bool:
 def make_reader(checks: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
     """A reader of all values that the checks take, each path once, and for every check the indexes of its values."""
     indexes: dict[tuple[str, str], int] = {}
-    gets: list[Get] = []
+    gets: list[Getter] = []
     names: list[tuple[str, ...] | None] = []
     value_indexes: list[list[int]] = []
     for bound in checks:
@@ -350,7 +350,7 @@ def member_names(path: PathArgument) -> tuple[str, ...] | None:
     return path.query.names if isinstance(path.query, Query) and path.field.takes == "one" else None
 
 
-def getter(path: PathArgument, limits: Limits) -> Get:
+def getter(path: PathArgument, limits: Limits) -> Getter:
     """A getter of the argument of a path. MISSING: the interpreted form reports the fault."""
     query = path.query
     if isinstance(query, Query) and query.singular and path.field.takes == "one":

@@ -15,12 +15,11 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.backends.stores.sql import group_commit as writer
-from assay.backends.stores.sql import writer as sql_writer
 from assay.backends.stores.sql.connect import BUSY_SECONDS, open_engine
 from assay.backends.stores.sql.liveness import _ask_file
 from assay.errors import StoreLocked
 from assay.errors.storage import DatabaseUnavailable
-from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunUpdate, Transaction, store_patience
+from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction, store_patience
 from assay.ports.audit import audit_entry
 from assay.serve.web.request import STORE_SECONDS
 from support.postgres import server
@@ -199,57 +198,3 @@ def test_a_ping_notices_a_file_that_cannot_be_written():
             os.seteuid(user)
         file.chmod(0o644)
         assert _ask_file(str(file)) == ""
-
-
-@pytest.mark.parametrize("tries", [1, writer.LOCK_TRIES + 1], ids=["soon free", "long busy"])
-def test_the_loop_tries_again_while_another_process_writes(tmp_path, monkeypatch, tries):
-    """A short lock costs no work for nothing and no thread. For a long one the thread waits."""
-    monkeypatch.setattr(writer, "LOCK_PAUSE", 0.0)
-
-    async def main():
-        async with opened(f"sqlite:///{tmp_path / 'assay.db'}") as store:
-            for run in ("a", "b"):  # the first one reads the end of the audit chain, in the thread
-                await store.commit(created(run))
-            other = sqlite3.connect(tmp_path / "assay.db", isolation_level=None, check_same_thread=False)
-            other.execute("BEGIN IMMEDIATE")
-            sql, found, sealed = store._sql_writer, [], []
-            write, thread, seal = sql.write_on_loop, sql.write, sql_writer.piece_row
-
-            def on_loop(batches):
-                found.append("busy" if (done := write(batches)) is None else "loop")
-                if len(found) == tries:
-                    other.execute("COMMIT")
-                return done
-
-            def in_thread(*arguments):
-                found.append("thread")
-                return thread(*arguments)
-
-            def piece(*arguments):
-                sealed.append(arguments)
-                return seal(*arguments)
-
-            monkeypatch.setattr(sql, "write_on_loop", on_loop)
-            monkeypatch.setattr(sql, "write", in_thread)
-            monkeypatch.setattr(sql_writer, "piece_row", piece)
-            await asyncio.wait_for(store.commit(created("c")), PATIENCE)
-            other.close()
-            assert found == ["busy"] * tries + ["loop" if tries <= writer.LOCK_TRIES else "thread"]
-            assert len(sealed) == 1
-            assert (await store.run("c")).status == "completed"
-
-    asyncio.run(main())
-
-
-def created(run):
-    return Transaction(
-        entries=[
-            RunUpdate(
-                run=run,
-                opens=CreateRun(tenant="t", kind="k"),
-                status="completed",
-                evidence=[EvidenceChunk(kind="results", data=b"x" * 5000)],
-            )
-        ],
-        lines=[audit_entry("t", "run.start", run)],
-    )

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
@@ -26,10 +25,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from assay.backends.stores.records import record_rows
 from assay.backends.stores.sql import migrate, tables
 from assay.backends.stores.sql.connect import open_engine
-from assay.backends.stores.sql.group_commit import MAX_BYTES_ON_LOOP
 from assay.backends.stores.sql.liveness import Checkpoints
 from assay.backends.stores.sql.store import SqlStore
-from assay.backends.stores.sql.tables import TOGETHER, spans
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
@@ -239,54 +236,6 @@ async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
 def opening(run, **more):
     entry = RunUpdate(run=run, opens=CreateRun(tenant="t", kind="k"), status="completed", **more)
     return Transaction(entries=[entry], lines=[audit_entry("t", "run.start", run)])
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize(
-    ("batch", "here"),
-    [
-        (opening("new", events=STEP.entries[0].events, evidence=[EvidenceChunk(kind="p", data=b"x")]), True),
-        (Transaction(lines=[audit_entry("t", "run.read", "r")]), True),
-        (Transaction(entries=[*opening("a").entries, *opening("b").entries]), True),
-        (STEP, False),
-        (Transaction(entries=[*opening("a").entries, *STEP.entries]), False),
-        (Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]), False),
-        (Transaction(lines=[audit_entry("a tenant nobody has heard of", "run.start", "x")]), False),
-        (opening("large", evidence=[EvidenceChunk(kind="p", data=b"x" * MAX_BYTES_ON_LOOP), EvidenceChunk(kind="q", data=b"x")]), False),
-    ],
-    ids=["a run", "a line", "two runs", "a step", "a run and a step", "a document", "a tenant", "large"],
-)  # fmt: skip
-async def test_what_asks_nothing_of_a_file_is_written_by_the_event_loop(address, batch, here):
-    """The lock of a file is free for one who does not ask; PostgreSQL is asked, and answers when it likes."""
-    by: list[str] = []
-
-    def reach(name):
-        if name == "commit.written":
-            by.append(threading.current_thread().name)
-
-    async with opened(address, reach=reach) as store:
-        await store.commit(OPENED)
-        await store.commit(opening("first"))
-        await store.commit(batch)
-    sqlite = address.startswith("sqlite")
-    assert by[-1] == ("MainThread" if here and sqlite else "assay-store-writer")
-
-
-async def test_the_commit_that_waits_for_the_disk_is_the_threads(tmp_path):
-    """The first after the log was written back begins it anew, and syncs it."""
-    by: list[str] = []
-
-    def reach(name):
-        if name == "commit.written":
-            by.append(threading.current_thread().name)
-
-    async with opened(f"sqlite:///{tmp_path}/runs.db", reach=reach) as store:
-        await store.commit(opening("first"))
-        await store.commit(opening("second"))
-        await asyncio.to_thread(store._checkpoints._catch_up)
-        await store.commit(opening("third"))
-        await store.commit(opening("fourth"))
-    assert by == ["assay-store-writer", "MainThread", "assay-store-writer", "MainThread"]
 
 
 async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
@@ -529,13 +478,6 @@ async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, ma
         ) == (many,)
         assert [(e.type, e.data) for e in await store.events("r")] == [(e.type, e.data) for e in events]
         assert await store.chunks("r", "p", limit=many + 1) == pieces
-
-
-def test_rows_are_cut_into_spans_that_follow_each_other():
-    for many in range(300):
-        cut = list(spans(many))
-        assert [at for start, stop in cut for at in range(start, stop)] == list(range(many))
-        assert {stop - start for start, stop in cut} <= set(TOGETHER)
 
 
 def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_meanwhile(tmp_path):

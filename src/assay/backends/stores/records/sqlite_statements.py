@@ -32,14 +32,13 @@ CHANGING_RUN = (
 CHANGING_DOCUMENT = ("version", "updated", "coding", "key_id", "data")
 
 
-def insertion(table: str, *, rows: int = 1, mark: str = "?") -> str:
-    """Insert rows. `mark` stands for a value in the syntax of the driver."""
+def insertion(table: str, *, mark: str = "?") -> str:
+    """Insert a row. `mark` stands for a value in the syntax of the driver."""
     columns = COLUMNS[table]
     over = ", ".join(f'"{name}" = excluded."{name}"' for name in columns)
     anyway = f" ON CONFLICT (tenant, lane) DO UPDATE SET {over}" if table == "audit_heads" else ""
     names = ", ".join(f'"{name}"' for name in columns)
-    row = f"({', '.join([mark] * len(columns))})"
-    return f"INSERT INTO {table} ({names}) VALUES {', '.join([row] * rows)}{anyway}"
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join([mark] * len(columns))}){anyway}"
 
 
 def _changes(columns: tuple[str, ...]) -> str:

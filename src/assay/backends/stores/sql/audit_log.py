@@ -41,20 +41,15 @@ class AuditChain:
     def __init__(self) -> None:
         self._open: Lanes = {}
 
-    def has(self, lines: Iterable[AuditEntry]) -> bool:
-        """Whether the lanes of all these lines are open."""
-        return all(line.tenant in self._open for line in lines)
-
     def add(
-        self, connection: Connection | None, lines: Iterable[AuditEntry], now: datetime
+        self, connection: Connection, lines: Iterable[AuditEntry], now: datetime
     ) -> tuple[Lanes, list[AuditRecord]]:
-        """Append lines. Opening a lane needs a connection."""
+        """Append lines."""
         found: list[AuditRecord] = []
         lanes: Lanes = {}
         for line in lines:
             held = lanes.get(line.tenant) or self._open.get(line.tenant)
             if held is None:
-                assert connection
                 held = _new(connection, line.tenant), now
             head, last = held
             written = next_record(head, max(now, last), line)

@@ -6,7 +6,6 @@ encrypts with it. A reader looks again after `FRESH` seconds.
 """
 
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Iterable
@@ -14,8 +13,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Row, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, Row, bindparam, select
 
 from assay.backends.stores.records.record_rows import moment, stamp
 from assay.backends.stores.records.schema import DATA_KEY
@@ -29,8 +27,11 @@ FRESH = 5.0  # seconds that a reader uses a key without a look at the store
 IDLE = 60.0  # seconds after which a key that was not used leaves the memory
 MOST = 8192  # keys in memory
 MOST_CURRENT = 1024  # of them in use by the writer; a transaction has fewer tenants
-_CURRENT = "SELECT id, tenant FROM tenant_keys WHERE retired IS NULL AND tenant "
-_LITE, _POSTGRES = f"{_CURRENT}= ?", f"{_CURRENT}= ANY(%s) FOR KEY SHARE"
+_CURRENT = (
+    select(tenant_keys.c.tenant, tenant_keys.c.id)
+    .where(tenant_keys.c.retired.is_(None), tenant_keys.c.tenant.in_(bindparam("tenants", expanding=True)))
+    .with_for_update(read=True, key_share=True)
+)
 
 
 class DataKey(NamedTuple):
@@ -71,9 +72,6 @@ class DataKeys:
     def host(self) -> Cipher | None:
         return self._host
 
-    def has(self, tenants: Iterable[str]) -> bool:
-        return not self.sealing or all(tenant in self.in_use for tenant in tenants)
-
     def find(self, id: str) -> DataKey:
         """The key of this id, which `load` has read."""
         return self._keys.get(id) or DataKey(None, None, 0.0)
@@ -93,13 +91,6 @@ class DataKeys:
             self._fetch(connection, absent)
         for tenant, id in found.items():
             self._use(tenant, self._require(tenant, id))
-
-    def unchanged(self, driver: Any, tenants: Iterable[str]) -> bool:
-        """Whether the keys in memory are those of the SQLite file, inside its transaction."""
-        return not self.sealing or all(
-            (row := driver.execute(_LITE, (tenant,)).fetchone()) and row[0] == self.in_use[tenant].key_id
-            for tenant in tenants
-        )
 
     def load(self, connection: Connection, ids: Iterable[str]) -> None:
         """Read the keys of these ids, unless they were read a moment ago."""
@@ -183,15 +174,8 @@ class DataKeys:
 
     def _read_current(self, connection: Connection, tenants: list[str]) -> dict[str, str]:
         """The ids of the keys in use, by tenant."""
-        if connection.dialect.name == "postgresql":
-            rows = connection.exec_driver_sql(_POSTGRES, (tenants,))
-            return {tenant: id for id, tenant in rows}
-        driver: Any = connection.connection.driver_connection
-        try:  # without SQLAlchemy: it would take longer than SQLite
-            found = [driver.execute(_LITE, (tenant,)).fetchone() for tenant in tenants]
-        except sqlite3.Error as error:
-            raise DBAPIError.instance(_LITE, None, error, sqlite3.Error) from error
-        return {row[1]: row[0] for row in found if row}
+        rows = connection.execute(_CURRENT, {"tenants": tenants})
+        return {row.tenant: row.id for row in rows}
 
     def _create(self, connection: Connection, tenant: str, now: datetime) -> None:
         """Create a key. If another process creates one at the same time, that of the first one stays."""

@@ -1,9 +1,4 @@
-"""
-Group commit: transactions that arrive during a commit are written together in the next one.
-
-A thread writes. For SQLite, the event loop itself writes transactions that only create runs and need no reads, if the
-thread is idle and the lock is free: otherwise loop and thread would wait for the GIL longer than the write takes.
-"""
+"""Group commit: a thread writes, and transactions that arrive during a commit are written together in the next one."""
 
 import asyncio
 import threading
@@ -30,14 +25,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], Any]
 
 MAX_BATCHES = 256  # in one database transaction
-ENOUGH = 8  # transactions that wake the thread at once
 MAX_BYTES = 16 * 1024 * 1024
-MAX_BYTES_ON_LOOP = 1024 * 1024  # that the event loop itself writes
-LOOKS = 3  # turns of the event loop to wait for more
-LOCK_TRIES, LOCK_PAUSE = (
-    8,
-    0.001,
-)  # of the event loop while another process writes, and seconds between them; then the thread waits
 OVERHEAD = 16 * 1024  # bytes that a transaction writes besides its evidence, about
 LOCK_SECONDS = 2.5  # that a request waits for another process's lock; an executor waits longer
 RETRY_SECONDS = 0.1  # until a transaction is tried again that was locked, or that the database did not answer
@@ -63,10 +51,7 @@ class GroupCommitter:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Task] = deque()
         self._news = threading.Condition()
-        self._write_lock = threading.Lock()  # from taking tasks off the queue until they are written
-        self._closed = self._waking = False
-        self._threads = True  # whether the thread must write the queue
-        self._looks = self._arrivals = self._lock_tries = 0
+        self._closed = False
         self._later: list[_Task] = []  # locked by another process; only the thread uses it
         self._next_write = 0.0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
@@ -92,89 +77,17 @@ class GroupCommitter:
             if self._closed:
                 raise EnvironmentFailure("the store is closed")
             self._queue.append(task)
-            if len(self._queue) == ENOUGH and self._threads:
-                self._news.notify()
-        if not self._waking:  # after this turn of the loop, in which other callers may add more
-            self._waking = True
-            self._loop.call_soon(self._wake)
+            self._news.notify()
         return task.answer
-
-    def _wake(self) -> None:
-        if not self._threads and self._more_comes():
-            self._loop.call_soon(self._wake)
-            return
-        self._waking = False
-        if not self._write_lock.acquire(blocking=False):
-            return  # the thread is writing, and wakes the loop again
-        done = False
-        try:
-            done = not self._threads and (self._write_on_loop() or self._try_later())
-        finally:
-            self._write_lock.release()
-            if not done:
-                with self._news:
-                    self._threads = True
-                    self._news.notify()
-
-    def _try_later(self) -> bool:
-        """Whether the event loop tries again soon, because another process is writing. Meanwhile it serves requests."""
-        busy, self._writer.lock_busy = self._writer.lock_busy, False
-        if not busy or self._lock_tries >= LOCK_TRIES:
-            self._lock_tries = 0
-            return False
-        self._lock_tries += 1
-        self._waking = True
-        self._loop.call_later(LOCK_PAUSE, self._wake)
-        return True
-
-    def _more_comes(self) -> bool:
-        """
-        Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper.
-        """
-        added, self._arrivals = len(self._queue) > self._arrivals, len(self._queue)
-        self._looks += 1
-        if added and self._looks <= LOOKS:
-            return True
-        self._looks = self._arrivals = 0
-        return False
-
-    def _write_on_loop(self) -> bool:
-        """Write the queue on the event loop. False: nothing was written, and the thread must do it."""
-        if not self._queue:
-            return True
-        group = [task for task in self._queue if not task.answer.done()]
-        batches = [task.work for task in group if isinstance(task.work, Transaction)]
-        size = sum(map(_weight, batches))
-        if len(batches) < len(group) or len(batches) > MAX_BATCHES or size > MAX_BYTES_ON_LOOP:
-            return False
-        if self._checkpoints.due or not self._writer.needs_no_reads(batches):
-            return False
-        self._reach("commit.before")
-        outcomes = self._writer.write_on_loop(batches)
-        if outcomes is None:
-            return False
-        self._lock_tries = 0
-        with self._news:
-            self._queue.clear()
-        _resolve(group, outcomes)
-        self._reach("commit.told")
-        self._checkpoints.grew(OVERHEAD * len(batches) + size)
-        return True
 
     def _serve(self) -> None:
         while self._wait():
-            with self._write_lock:
-                self._write_some()
-            with self._news:
-                self._threads = not self._writer.writes_on_loop
-                if self._queue and not self._threads:
-                    with suppress(RuntimeError):  # the event loop is closed
-                        self._loop.call_soon_threadsafe(self._wake)
+            self._write_some()
 
     def _wait(self) -> bool:
         """Wait until the thread has something to write; False at the end."""
         with self._news:
-            while not self._closed and not (self._queue and self._threads):
+            while not self._closed and not self._queue:
                 left = self._next_write - time.monotonic()
                 if self._later and left <= 0:
                     break

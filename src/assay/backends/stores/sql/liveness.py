@@ -44,9 +44,7 @@ class Checkpoints:
         self._engine, self._ours = engine, engine.dialect.name == "sqlite"
         self._threshold, self._limit = growth, limit
         self._growth = 0
-        self.due = self._long = (
-            False  # the next transaction restarts the log, or should: it waits for the disk
-        )
+        self._long = False  # the writer's thread should write the rest, so that the log restarts
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
         self._background: Future[None] | None = None
         self._turn = threading.Lock()  # SQLite refuses a second checkpoint at once
@@ -65,7 +63,7 @@ class Checkpoints:
 
     def catch_up(self) -> None:
         """Called before a transaction, on a thread that may wait for the disk."""
-        long, self.due, self._long = self._long, False, False
+        long, self._long = self._long, False
         if long:
             with suppress(sqlite3.Error, SQLAlchemyError):
                 self.write_back()
@@ -121,7 +119,6 @@ class Checkpoints:
         if log.pages >= self._limit:
             log = self.write_back()  # what was committed during the first
             self._long = log.checkpointed < log.pages
-        self.due = self._long or log.checkpointed == log.pages
 
 
 def _log_failure(future: Future[None]) -> None:

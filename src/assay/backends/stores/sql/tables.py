@@ -3,10 +3,6 @@ The tables: runs, events, evidence, documents, cases, keys, audit log. Times are
 databases compare alike.
 """
 
-from collections.abc import Callable, Iterator
-from operator import itemgetter
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -22,9 +18,7 @@ from sqlalchemy import (
     text,
 )
 
-from assay.backends.stores.records.record_rows import Row
 from assay.backends.stores.records.schema import OPEN_RUNS
-from assay.backends.stores.records.sqlite_statements import COLUMNS, insertion
 
 metadata = MetaData()
 
@@ -169,28 +163,3 @@ def create_all(connection: Connection) -> None:
         runs_open.dialect_kwargs["postgresql_where"] = OPEN
         current_keys.dialect_kwargs["postgresql_where"] = CURRENT
     metadata.create_all(connection, checkfirst=False)
-
-
-# Statements that insert rows, in the syntax of the driver.
-
-# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a
-# while.
-TOGETHER = (64, *range(32, 0, -1))
-
-
-class Insertion:
-    """The statements of a table with the order of their values: SQLAlchemy would cost as much as SQLite itself."""
-
-    def __init__(self, table: str, *, mark: str) -> None:
-        self.values: Callable[[dict[str, Any]], Row] = itemgetter(*COLUMNS[table])
-        self.together = {many: insertion(table, rows=many, mark=mark) for many in TOGETHER}
-        self.statement = self.together[1]
-
-
-def spans(count: int) -> Iterator[tuple[int, int]]:
-    """Split the rows into few statements of fixed sizes."""
-    start = 0
-    for size in TOGETHER:
-        while count - start >= size:
-            yield start, start + size
-            start += size

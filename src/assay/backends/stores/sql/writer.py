@@ -1,14 +1,11 @@
 """Writes several transactions in one database transaction, each as a whole or not at all."""
 
-import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, select, text, tuple_
-from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores.records import sqlite_statements as statements
 from assay.backends.stores.records import transactions as rules
@@ -28,11 +25,9 @@ from assay.backends.stores.records.record_rows import (
     run_row,
     stamp,
 )
-from assay.backends.stores.records.schema import BUSY_SECONDS
 from assay.backends.stores.sql import queries
 from assay.backends.stores.sql.audit_log import AuditChain, Lanes
 from assay.backends.stores.sql.tables import (
-    Insertion,
     audit,
     audit_heads,
     case_blocks,
@@ -40,7 +35,6 @@ from assay.backends.stores.sql.tables import (
     events,
     evidence,
     runs,
-    spans,
 )
 from assay.errors import EnvironmentFailure
 from assay.ports import (
@@ -49,7 +43,7 @@ from assay.ports import (
     Run,
     Transaction,
 )
-from assay.ports.audit import AuditEntry, AuditRecord
+from assay.ports.audit import AuditEntry
 
 Outcome = rules.Outcome
 
@@ -75,10 +69,9 @@ class SqlWriter:
         self._engine, self._codec, self._clock, self._reach = engine, codec, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = AuditChain()
-        self.lock_busy = False  # at the last `write_on_loop`
-        mark = "%s" if engine.dialect.name == "postgresql" else "?"
+        mark = "%s" if self._postgres else "?"
         self._insert = {
-            table: Insertion(table.name, mark=mark)
+            table: statements.insertion(table.name, mark=mark)
             for table in (runs, events, evidence, documents, case_blocks, audit, audit_heads)
         }
 
@@ -99,77 +92,6 @@ class SqlWriter:
             self._reach("commit.after")
             uncertain.transaction = None
             return outcomes
-
-    @property
-    def writes_on_loop(self) -> bool:
-        """Whether the event loop may write: only for an open SQLite file, which waits for nothing but a lock."""
-        pool: Any = self._engine.pool  # a new one, after the file was replaced
-        return not self._postgres and pool.checkedin() > 0
-
-    def needs_no_reads(self, batches: Sequence[Transaction]) -> bool:
-        """Whether they can be written without reading: they only create runs and add audit entries."""
-        return all(
-            not batch.documents
-            and not batch.requires
-            and all(entry.opens for entry in batch.entries)
-            and self._chain.has(batch.lines)
-            for batch in batches
-        )
-
-    def write_on_loop(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
-        """
-        Write transactions that need no reads; None: nothing was written, and `write` must wait or report why.
-
-        It takes the lock first: compression and encryption for nothing are what two processes would do most of the
-        time. `lock_busy` says whether another process has it.
-        """
-        now = self._clock.now()
-        known: dict[str, Run] = {}
-        outcomes = rules.apply_all(batches, known, {}, now)
-        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
-        tenants = {run.tenant for one in done for run in one.runs.values()}
-        self.lock_busy = False
-        if not self._codec.keys.has(tenants):
-            return None
-        held = self._engine.raw_connection()
-        driver: Any = held.driver_connection
-        try:
-            driver.execute("PRAGMA busy_timeout=0")
-            driver.execute("BEGIN IMMEDIATE")
-            if not self._codec.keys.unchanged(driver, tenants):
-                return None  # another process has deleted the content of a tenant: its key is another one
-            lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
-            for table, rows in self._rows(done, lines, lanes).items():
-                self._put(driver, table, rows)
-            self._reach("commit.written")
-            self._chain.forget(lanes)
-            driver.execute("COMMIT")
-        except sqlite3.Error as error:  # what is begun is taken back when the connection is
-            self.lock_busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
-            return None
-        finally:
-            driver.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1000)}")
-            held.close()
-        self._chain.keep(lanes)
-        self._reach("commit.after")
-        return outcomes
-
-    def _rows(
-        self, done: Sequence[rules.Changes], lines: Sequence[AuditRecord], lanes: Lanes
-    ) -> dict[Table, list[Row]]:
-        """The rows of transactions that only create runs."""
-        return {
-            runs: [run_row(run, self._codec) for one in done for run in one.runs.values()],
-            events: [event_row(*added) for one in done for added in one.events],
-            evidence: [
-                piece_row(one.runs[run].tenant, run, piece, self._codec)
-                for one in done
-                for run, piece in one.pieces
-            ],
-            case_blocks: [block_row(*added) for one in done for added in one.blocks],
-            audit: [line_row(line) for line in lines],
-            audit_heads: [head_row(head) for head, _ in lanes.values()],
-        }
 
     def transaction_start(self, connection: Connection) -> tuple[str | None, datetime]:
         """The id of this transaction, if the database has one, and the time."""
@@ -275,35 +197,19 @@ class SqlWriter:
     ) -> None:
         gone = [name_columns(name) for name, document in changed.items() if document is None and name in old]
         self._execute_rows(connection, _DELETE_DOCUMENT, gone)
-        made: list[dict[str, Any]] = []
+        made: list[Row] = []
         renewed: list[dict[str, Any]] = []
         for name, document in changed.items():
             if document is not None and name in old:
                 renewed.append(name_columns(name) | document_values(document, self._codec))
             elif document is not None:
-                tenant, kind, key = name
-                made.append(
-                    {"tenant": tenant, "kind": kind, "key": key} | document_values(document, self._codec)
-                )
+                made.append((*name, *document_values(document, self._codec).values()))
         self._execute_rows(connection, _UPDATE_DOCUMENT, renewed)
-        self._add(connection, documents, [*map(self._insert[documents].values, made)])
+        self._add(connection, documents, made)
 
     def _add(self, connection: Connection, table: Table, rows: list[Row]) -> None:
-        if not rows:
-            return
-        insertion = self._insert[table]
-        if self._postgres:
-            connection.exec_driver_sql(insertion.statement, rows)
-            return
-        try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
-            self._put(connection.connection.driver_connection, table, rows)
-        except sqlite3.Error as error:
-            raise DBAPIError.instance(insertion.statement, None, error, sqlite3.Error) from error
-
-    def _put(self, driver: Any, table: Table, rows: list[Row]) -> None:
-        together = self._insert[table].together
-        for start, stop in spans(len(rows)):
-            driver.execute(together[stop - start], [*chain.from_iterable(rows[start:stop])])
+        if rows:
+            connection.exec_driver_sql(self._insert[table], rows)
 
     def _execute_rows(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:

@@ -41,7 +41,7 @@ def _quickest(task: Task) -> Sample:
 def provider() -> Generator[str]:
     """Start the provider of the tests in its own process; return its address."""
     with subprocess.Popen(
-        [sys.executable, str(HOME / "tests" / "support" / "provider_server.py")],
+        [sys.executable, str(HOME / "tests" / "support" / "models" / "provider_server.py")],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support import forkserver, processes
-from support.command import Command
-from support.forkserver import Zygote
+from support.commands.command import Command
+from support.runner import forkserver, processes
+from support.runner.forkserver import Zygote
 
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -142,7 +142,7 @@ def command(zygote):
 
 @pytest.fixture(scope="module")
 def _servers(zygote, tmp_path_factory):
-    from support.two_tenants import Servers
+    from support.servers.two_tenants import Servers
 
     servers = Servers(zygote, tmp_path_factory)
     yield servers
@@ -164,7 +164,7 @@ def anyio_backend():
 def address(request, tmp_path):
     """Of each kind of store an empty one. A new backend adds a word here."""
     if request.param == "postgres":
-        from support.postgres import server  # half a second that most tests do not need
+        from support.stores.postgres import server  # half a second that most tests do not need
 
         with server().store_database() as address:
             yield address
@@ -176,7 +176,7 @@ def address(request, tmp_path):
 def database(request, tmp_path_factory):
     """Of each database an empty one, for all tests of a file."""
     if request.param == "postgres":
-        from support.postgres import server
+        from support.stores.postgres import server
 
         with server().store_database() as address:
             yield address

@@ -255,7 +255,9 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_
         options = ["--agent", "local.shop.bot"]
 
         def run(suite):
-            process = zygote.start("run", suite, *options, folder=tmp_path, target="support.connections:work")
+            process = zygote.start(
+                "run", suite, *options, folder=tmp_path, target="support.commands.connections:work"
+            )
             said = process.communicate()
             return process.returncode, "".join(said)
 

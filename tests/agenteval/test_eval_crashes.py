@@ -13,7 +13,7 @@ import pytest
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.runs.log_reader import read_page
-from support.postgres import server
+from support.stores.postgres import server
 from support.workers.evals import TASKS, TRIALS, hosted, suite
 
 TESTS = Path(__file__).parents[1]

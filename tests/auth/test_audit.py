@@ -18,10 +18,10 @@ from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
 from assay.ports.audit import START, AuditActor, AuditPayload, acting, audit_entry, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
-from support.database_dump import everything_of
-from support.grpc_client import Both, connected, message_of, refused
-from support.postgres import server as postgres
-from support.rest_client import request_of, slow, sqlite
+from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.rest_client import request_of, slow, sqlite
+from support.stores.database_dump import everything_of
+from support.stores.postgres import server as postgres
 
 pytestmark = pytest.mark.anyio
 

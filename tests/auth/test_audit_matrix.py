@@ -29,7 +29,7 @@ from assay.runs.copy import everything, replay
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import built, files_of, reader, sent
-from support.rest_client import Server, request_of, slow, sqlite
+from support.servers.rest_client import Server, request_of, slow, sqlite
 from support.workflows import ME, House
 
 SUITE = suite_of(golden("t", "x", "x"))

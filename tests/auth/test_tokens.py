@@ -25,9 +25,9 @@ from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError
 from assay.host.host import tokens
-from support.grpc_client import Both, connected, refused
-from support.rest_client import Server, request_of, sqlite
-from support.token_issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac
+from support.servers.grpc_client import Both, connected, refused
+from support.servers.rest_client import Server, request_of, sqlite
+from support.servers.token_issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from assay.checks.runner import ResultOptions, run_check
 from assay.errors import InvalidRequest
 from assay.ports import Services
 from assay.protocol.evaluation import Check
-from support.results_schemas import fits
+from support.checks.results_schemas import fits
 
 PARIS = "Paris is the capital of France"
 SERVICES = Services()

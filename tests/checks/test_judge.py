@@ -22,9 +22,9 @@ from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
 from assay.testing import ScriptedModel
-from support.database_dump import everything_of
-from support.judges import CANARY, PASSED, configure, evaluate, judge
-from support.provider_server import ProviderServer
+from support.models.judges import CANARY, PASSED, configure, evaluate, judge
+from support.models.provider_server import ProviderServer
+from support.stores.database_dump import everything_of
 from support.waiting import PATIENCE, until
 
 DOCUMENT = {

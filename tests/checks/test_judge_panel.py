@@ -16,7 +16,7 @@ from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.results.reasons import _panel_note, reason_of
 from support.evals import Judges
-from support.judges import judge
+from support.models.judges import judge
 from test_judge import ask
 
 SCORE = {

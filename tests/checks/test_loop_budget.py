@@ -14,7 +14,7 @@ from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from assay.fep.planning.request import plan_of
 from assay.ports import Services
-from support.rest_client import Server, lines_of, request_of, sqlite
+from support.servers.rest_client import Server, lines_of, request_of, sqlite
 
 
 def regexes(*patterns):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import assay
 from assay import InvalidRequest
 from assay.checks.standard.semantic_similarity import similarity
-from support.judges import CANARY, configure, evaluate, near
-from support.provider_server import ProviderServer
+from support.models.judges import CANARY, configure, evaluate, near
+from support.models.provider_server import ProviderServer
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support.command import Ended
+from support.commands.command import Ended
 from support.waiting import PATIENCE, wait_until
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -529,7 +529,14 @@ def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
     after = {"spins": seconds - 0.5}  # it spins when its time is up, and takes no CPU time before
     ended = run(
         *CONTEXTS,
-        *("--check-module", f"support.bad_checks:{kind}", "--timeout", f"{seconds}", "--concurrency", "3"),
+        *(
+            "--check-module",
+            f"support.checks.bad_checks:{kind}",
+            "--timeout",
+            f"{seconds}",
+            "--concurrency",
+            "3",
+        ),
         x_jsonl=GOOD * 3 + BAD + GOOD * 3,
         checks_json=[
             *(check("mine", how=how, text="$.output.value", after=after.get(how, 0)) for how in ways),
@@ -550,10 +557,10 @@ def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
     [
         ("no_such_module:Check", "cannot be loaded: ModuleNotFoundError"),
         ("no_such_module.py:Check", "cannot be loaded: ImportError: there is no file no_such_module.py"),
-        ("support.bad_checks:Nobody", "cannot be loaded: AttributeError"),
-        ("support.bad_checks", "expected module:name or file.py:name of a class or function"),
-        ("support.bad_checks:spins", "spins: expected parameters with names, such as output"),
-        ("support.bad_checks:__name__", "expected a function or a subclass of assay.Checker"),
+        ("support.checks.bad_checks:Nobody", "cannot be loaded: AttributeError"),
+        ("support.checks.bad_checks", "expected module:name or file.py:name of a class or function"),
+        ("support.checks.bad_checks:spins", "spins: expected parameters with names, such as output"),
+        ("support.checks.bad_checks:__name__", "expected a function or a subclass of assay.Checker"),
         ("leaves:Check", "cannot be loaded: SystemExit"),
         ("clumsy:Check", "cannot be loaded: SyntaxError"),
         ("nameless:Check", "has no `type`"),
@@ -582,7 +589,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
     """`quick` reads from a pipe that stays open; `slow` waits for a check."""
     slow = [check("mine", how="sleeps", text="$.output.value")]
     write(tmp_path, checks_json=[MATCH] if kind == "quick" else slow)
-    more = [] if kind == "quick" else ["--check-module", "support.bad_checks:Sync"]
+    more = [] if kind == "quick" else ["--check-module", "support.checks.bad_checks:Sync"]
     with subprocess.Popen(
         [*EVALUATE, "--contexts", "-", *CONTEXTS[2:], *more],
         cwd=tmp_path,

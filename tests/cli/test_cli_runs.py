@@ -21,9 +21,9 @@ from assay.checks import STANDARD
 from assay.cli.stored_runs.run_list import _cases, row_of, short_ids
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Services
-from support.command import Ended, on_a_terminal
-from support.postgres import server as postgres
-from support.provider_server import ProviderServer, fitting
+from support.commands.command import Ended, on_a_terminal
+from support.models.provider_server import ProviderServer, fitting
+from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 EQUAL = [

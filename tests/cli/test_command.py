@@ -20,7 +20,7 @@ from assay.cli.console.console import ProgressLine
 from assay.cli.console.help import HELP
 from assay.cli.main import VERBS
 from assay.protocol.schemas import NOUNS
-from support.command import on_a_terminal
+from support.commands.command import on_a_terminal
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}

@@ -20,7 +20,7 @@ from assay.promotion.records import AgentRecords, VersionRecord, encode
 from assay.protocol.results import EvaluationSummary
 from assay.results.run_end import RunFooter
 from assay.results.slices import read_dimension
-from support.result_lines import check_result, result_line, run_document, write_jsonl
+from support.commands.result_lines import check_result, result_line, run_document, write_jsonl
 
 pytestmark = pytest.mark.anyio
 COUNTS = EvaluationSummary(

@@ -9,8 +9,8 @@ from assay.backends.keyring import KeyRing
 from assay.ports import PutDocument, Transaction
 from assay.protocol.agents import InvocationResult
 from support.evals import Doing
-from support.openwop_client import asked, ended, log_of, shelved, suite
-from support.rest_client import Server
+from support.servers.openwop_client import asked, ended, log_of, shelved, suite
+from support.servers.rest_client import Server
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 CIPHER = KeyRing({"a": bytes(range(32))})

@@ -7,7 +7,7 @@ import pytest
 
 from assay.cli.stored_runs.diff import _answer
 from assay.comparison.divergence import TaskPath
-from support.command import on_a_terminal
+from support.commands.command import on_a_terminal
 
 AGENT = """
 def old(task, ctx):

@@ -14,9 +14,9 @@ from assay.comparison.gate import RunLevel, level_text
 from assay.comparison.gate_reports import plain
 from assay.comparison.policy import PRESETS
 from assay.terminal import as_json_escapes, one_line
-from support.command import on_a_terminal
-from support.result_lines import check_result, complete, result_line, run_document
-from support.result_lines import write_jsonl as write_lines
+from support.commands.command import on_a_terminal
+from support.commands.result_lines import check_result, complete, result_line, run_document
+from support.commands.result_lines import write_jsonl as write_lines
 
 HOSTILE = (
     "</details>\n| a | [x](http://e.example) `b` @team <img src=x> ::error:: %0A \x1b[31m &amp; www.e.example"

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from support.grpc_client import Client, message_of
+from support.servers.grpc_client import Client, message_of
 
 REQUEST = {
     "test_cases": [{"id": "a", "input": "q"}],
@@ -67,7 +67,7 @@ def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
     assert f"gRPC cannot listen on 127.0.0.1:{port}" in done.told[-1]
 
 
-WITHOUT = "support.without_grpc:main"
+WITHOUT = "support.commands.without_grpc:main"
 INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install -e '.[grpc]')"
 
 

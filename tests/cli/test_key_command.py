@@ -14,14 +14,14 @@ from assay import settings
 from assay.auth.keys import DEFAULT, SCOPES, authenticate
 from assay.errors import Unauthenticated
 from assay.host import parts
-from support import forkserver
+from support.runner import forkserver
 
 
 @pytest.fixture(params=["embedded", "postgres"])
 def folder(request, tmp_path):
     """Where a command finds its store: in ASSAY_HOME, or at an address in assay.toml."""
     if request.param == "postgres":
-        from support.postgres import server
+        from support.stores.postgres import server
 
         with server().store_database() as address:
             (tmp_path / "assay.toml").write_text(f"database_url = {json.dumps(address)}\n")

@@ -11,8 +11,8 @@ import yaml
 
 from assay.auth.keys import DEFAULT
 from support.evals import AGENT, Doing, golden
-from support.openwop_client import begun, suite
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import begun, suite
+from support.servers.rest_client import Server, sqlite
 
 SUITE = suite(
     golden("right", "x", "x"), golden("wrong", "y", "x"), name="driven", modes=("golden", "regression")

@@ -14,7 +14,7 @@ from assay.comparison.result_files import read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.ports import Limits
 from assay.results.run_end import RunEnd, end_of_line, with_end, without_end
-from support.result_lines import result_line, run_document, write_jsonl
+from support.commands.result_lines import result_line, run_document, write_jsonl
 from support.waiting import wait_until
 
 DEAR = """

@@ -10,8 +10,7 @@ import pytest
 import trustme
 
 from assay.errors.exit_codes import ERROR
-from support.postgres import server as postgres
-from support.server_group import (
+from support.servers.server_group import (
     REQUEST,
     awaited,
     request_process,
@@ -19,6 +18,7 @@ from support.server_group import (
     slow,
     submit_until,
 )
+from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.together("serve-group")

@@ -13,8 +13,8 @@ import grpc
 import httpx
 import pytest
 
-from support.grpc_client import Client, message_of
-from support.server_group import (
+from support.servers.grpc_client import Client, message_of
+from support.servers.server_group import (
     REQUEST,
     answers_of_all,
     awaited,

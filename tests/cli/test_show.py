@@ -6,7 +6,7 @@ import json
 import pytest
 
 from assay.cli.console.console import break_points, columns_of, wrap
-from support.command import on_a_terminal
+from support.commands.command import on_a_terminal
 
 AGENT = """
 def answer(task, ctx):

@@ -24,7 +24,7 @@ from assay.ports import Run
 from assay.runs.run_statistics import CaseCounts, Cost, RunStatistics, Score
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
-from support.command import on_a_terminal
+from support.commands.command import on_a_terminal
 from support.evals import golden, suite_of
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[31m\x9b2J\x7f\r\u202egood\u200b\u2028\U000e0041\ngoal reached"

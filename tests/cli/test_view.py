@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from assay.serve.page import built_files
-from support.rest_client import Server, sqlite
+from support.servers.rest_client import Server, sqlite
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/#(/\S*)\?code=(assay_code_[\w-]{43})")
 

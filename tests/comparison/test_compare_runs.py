@@ -17,7 +17,7 @@ from assay.errors import InvalidRequest, UsageError
 from assay.results.slices import read_dimension
 from assay.stats.paired import PairedSample
 from assay.stats.verdict import interval_verdict
-from support.result_lines import check_result, result_line
+from support.commands.result_lines import check_result, result_line
 
 
 def scores(name, lines, metric=None, by=()):

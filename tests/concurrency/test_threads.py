@@ -16,7 +16,7 @@ from assay.packs.archive import write_tarball
 from assay.protocol import redaction
 from assay.serve.openwop import inventory
 from support.packs import agent_of, files_of
-from support.rest_client import Server, sqlite
+from support.servers.rest_client import Server, sqlite
 from support.waiting import PATIENCE, wait_until
 
 

@@ -18,8 +18,8 @@ from assay.concurrency.workers import pool as workers
 from assay.concurrency.workers.batch import Batch
 from assay.concurrency.workers.process_pool import Pool
 from assay.errors import ForeignFault, TimeFault, ValueFault
-from support import pool_program
-from support.pool_program import batch
+from support.checks import pool_program
+from support.checks.pool_program import batch
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_outcomes_are_in_order_and_processes_are_used_again(pool):
 
 
 def test_a_task_that_is_not_there_is_a_fault(pool):
-    (outcome,) = pool.submit(Batch("support.pool_program:nothing", [b""], 1.0)).result(60)
+    (outcome,) = pool.submit(Batch("support.checks.pool_program:nothing", [b""], 1.0)).result(60)
     assert isinstance(outcome, ForeignFault)
 
 

@@ -23,10 +23,10 @@ from assay.errors import BadLine
 from assay.fep.planning.plan import Plan
 from assay.inputs.files import read_items
 from assay.ports import Provider
-from support import forkserver
 from support.documents import cells, section, table
-from support.judges import CANARY, configure, evaluate, judge, near
-from support.provider_server import ProviderServer
+from support.models.judges import CANARY, configure, evaluate, judge, near
+from support.models.provider_server import ProviderServer
+from support.runner import forkserver
 from support.waiting import PATIENCE, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "fep-decisions.md"

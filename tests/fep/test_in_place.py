@@ -36,7 +36,11 @@ class InPlace(Checker):
                 return 3
             case "worker":
                 return WorkerTask(
-                    "support.pool_program:task", b">", b"say a", 5.0, lambda one: {"passed": one == b">a"}
+                    "support.checks.pool_program:task",
+                    b">",
+                    b"say a",
+                    5.0,
+                    lambda one: {"passed": one == b">a"},
                 )
             case "interrupt":
                 signal.raise_signal(signal.SIGINT)

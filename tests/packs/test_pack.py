@@ -18,7 +18,6 @@ from assay.packs.archive import (
 from assay.packs.pack import trusted_keys
 from assay.packs.signature import TrustedKey
 from assay.ports.config import PackKeyConfig
-from support import forkserver
 from support.packs import (
     KEY,
     PRIVATE_PEM,
@@ -35,6 +34,7 @@ from support.packs import (
     suite_document,
     write_files,
 )  # fmt: skip
+from support.runner import forkserver
 
 NAME = "local.acme.shop"
 

@@ -12,7 +12,7 @@ from assay.serve.openwop.discovery import document
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.supplied import supplied
 from support.packs import files_of, reader
-from support.rest_client import Server
+from support.servers.rest_client import Server
 
 RANGES = [  # range, versions in it, versions outside
     (">=1.1.0 <2.0.0", "1.1.0 1.1.1 1.99.0", "1.0.9 2.0.0 2.0.0-rc.1 1.2.0-rc.1"),

@@ -16,7 +16,7 @@ from assay.errors import Fault
 from assay.patterns import charsets
 from assay.patterns.backtracking import TextFacts, Tree, parse
 from assay.patterns.search import Search
-from support.backtracker import steps
+from support.checks.backtracker import steps
 
 LONG = " This sentence makes the text longer than any that was vouched for by its length alone." * 20
 ATOMS = [

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support import forkserver
-from support.grpc_client import Both
-from support.provider_server import ProviderServer, fitting
-from support.rest_client import sqlite
+from support.models.provider_server import ProviderServer, fitting
+from support.runner import forkserver
+from support.servers.grpc_client import Both
+from support.servers.rest_client import sqlite
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 FOLDER = Path(__file__).parents[2] / "examples" / "free_answers"

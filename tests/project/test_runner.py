@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from support import cpu
+from support.runner import cpu
 
 TESTS = Path(__file__).parents[1]
 CONFTEST = """
 import pathlib
-from support import cpu, processes
+from support.runner import cpu, processes
 
 cpu.BUDGET = 0.2
 

@@ -5,7 +5,7 @@ import struct
 import zlib
 from pathlib import Path
 
-from support.png import shrink, size_of
+from support.page.png import shrink, size_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/screenshots"

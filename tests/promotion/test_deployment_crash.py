@@ -17,8 +17,8 @@ from assay.ports import Principal, SystemClock
 from assay.promotion.audit_lines import DeploymentVerifier
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
-from support import forkserver
-from support.postgres import server
+from support.runner import forkserver
+from support.stores.postgres import server
 
 AGENT = "test.crash"
 RELEASER = Principal(tenant="t", id="author", scopes=frozenset(DEPLOY))

@@ -23,7 +23,7 @@ from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.fep.records.service import EvaluationService
 from assay.ports import RunQuery, Services
-from support.postgres import server
+from support.stores.postgres import server
 from support.workers.runs import Logged, Prompt
 
 TESTS = Path(__file__).parents[1]

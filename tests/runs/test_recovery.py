@@ -12,7 +12,7 @@ from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.ports import Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat
 from support.workflows import ME, House
 

@@ -25,7 +25,7 @@ from assay.ports import (
 from assay.ports.config import Retention
 from assay.promotion.records import AgentRecords, VersionRecord, encode
 from assay.runs.erasure import request_data
-from support.rest_client import Server, request_of
+from support.servers.rest_client import Server, request_of
 
 CHUNK = EvidenceChunk(kind="request", data=b"{}")
 

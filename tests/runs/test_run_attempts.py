@@ -18,7 +18,7 @@ from assay.backends.stores.sql.connect import open_engine
 from assay.backends.stores.sql.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat, wait_until
 from support.workflows import ME, House
 from test_runs import Room

@@ -21,7 +21,7 @@ from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.results.tally import Tally
 from assay.runs.executor import RunExecutor
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 from support.workers.runs import Logged, Prompt
 

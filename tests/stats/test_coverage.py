@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.coverage_simulation import ALPHA, CELLS, MEDIAN_SIZES, simulate, simulate_medians, table
+from support.stats.coverage_simulation import ALPHA, CELLS, MEDIAN_SIZES, simulate, simulate_medians, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 ROUNDS, ALL_ROUNDS = 20, 4_000

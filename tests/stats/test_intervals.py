@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from assay.stats import gaffke
 from assay.stats.gaffke import count_values, mean_limits
 from assay.stats.intervals import UNIT, counted_rate, mean_of, pass_all_k, pass_at_k, wilson
-from support import gaffke_reference
 from support.lazy_module import lazy_module
+from support.stats import gaffke_reference
 
 coverage = lazy_module("bench.coverage")
 special = lazy_module("scipy.special")

@@ -27,7 +27,7 @@ from assay.results.statistics import totals
 from assay.results.tally import Tally, TallyRecord
 from assay.stats.gaffke import Z
 from assay.stats.intervals import CONFIDENCE, counted_rate, mean_of, t_quantile, wilson
-from support import gaffke_reference
+from support.stats import gaffke_reference
 
 MATCH = {
     "type": "exact_match",

@@ -18,7 +18,7 @@ from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import CLOSED, RunQuery
 from assay.workflow.state.gating import combine
-from support.postgres import server
+from support.stores.postgres import server
 from support.workers.workflows import LEASE, verdict_of
 from support.workflows import ME, House, Played, loop
 

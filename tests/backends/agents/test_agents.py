@@ -25,7 +25,18 @@ from assay.ports.agents import ModelOverrides
 from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import InvocationResult, Usage, UsageStep
 from assay.settings import load
-from support.fake_agents import ACTS, COMMAND, KINDS, LET_GO, acting, card, command, on_model, plain, serving
+from support.agents.fake_agents import (
+    ACTS,
+    COMMAND,
+    KINDS,
+    LET_GO,
+    acting,
+    card,
+    command,
+    on_model,
+    plain,
+    serving,
+)
 from support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
@@ -556,7 +567,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "sub/json.py").write_text("def f(task): return task")
     (tmp_path / "script.json").write_text('{"replies": [{"say": "Done."}]}')
     (tmp_path / "assay.toml").write_text(
-        '[agents."local.shop.bot"]\nkind = "callable"\ntarget = "support.fake_agents:plain"\nversion = "1.2.0"\nfree = true\n'
+        '[agents."local.shop.bot"]\nkind = "callable"\ntarget = "support.agents.fake_agents:plain"\nversion = "1.2.0"\nfree = true\n'
         '[models]\nwriting = "demo:any"\n[providers.demo]\nkind = "scripted"\nscript = "script.json"\n'
     )
     return tmp_path
@@ -565,7 +576,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("what", "kind", "id"),
     [
-        ("support.fake_agents:plain", "callable", "local.support.fake_agents.plain"),
+        ("support.agents.fake_agents:plain", "callable", "local.support.agents.fake_agents.plain"),
         ("./sub/greeter.py:greet", "callable", "local.greeter.greet"),
         ("http://localhost:8000/agent", "http", "local.http.localhost"),
         ("cmd:python -m my.bot --fast", "command", "local.command.fast"),
@@ -586,10 +597,10 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
     [
         ("nobody", r"--agent 'nobody': expected module:function, .*; configured are local.shop.bot"),
         (
-            "support.fake_agents:nothing",
-            "--agent 'support.fake_agents:nothing'.target: 'support.fake_agents:nothing' cannot be loaded: AttributeError",
+            "support.agents.fake_agents:nothing",
+            "--agent 'support.agents.fake_agents:nothing'.target: 'support.agents.fake_agents:nothing' cannot be loaded: AttributeError",
         ),
-        ("support.fake_agents:KINDS", "expected a function"),
+        ("support.agents.fake_agents:KINDS", "expected a function"),
         ("nowhere:f", "ModuleNotFoundError"),
         ("nowhere.py:f", "ImportError: there is no file nowhere.py"),
         ("sub/json.py:f", "another module is called 'json' already: rename sub/json.py"),
@@ -597,7 +608,7 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
         ("recorded:none.json", "none.json cannot be read"),
         ("none.json", "none.json cannot be read"),
         ("answers.json", "persona: is required"),
-        ("support.fake_agents:acting", None),
+        ("support.agents.fake_agents:acting", None),
     ],
 )
 def test_an_agent_that_nobody_is_is_refused(folder, what, told):
@@ -668,7 +679,7 @@ def test_every_problem_of_the_tables_is_placed(folder):
 def test_hand_off_schemas_are_read_from_their_files(folder):
     (folder / "task.json").write_text('{"type": "object"}')
     (folder / "assay.toml").write_text(
-        '[agents."local.a.b"]\nkind = "callable"\ntarget = "support.fake_agents:plain"\ntask_schema = "task.json"\n'
+        '[agents."local.a.b"]\nkind = "callable"\ntarget = "support.agents.fake_agents:plain"\ntask_schema = "task.json"\n'
     )
     assert parts.agents(load({})).cards()[0].task_schema == {"type": "object"}
     (folder / "task.json").write_text('{"type": "thing"}')
@@ -686,7 +697,7 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
 
 def test_an_agents_id_is_what_the_protocol_allows(folder):
     (folder / "assay.toml").write_text(
-        '[agents.roster]\nkind = "callable"\ntarget = "support.fake_agents:plain"\n'
+        '[agents.roster]\nkind = "callable"\ntarget = "support.agents.fake_agents:plain"\n'
     )
     with pytest.raises(UsageError, match="expected an agent id such as"):
         parts.agents(load({})).cards()

@@ -16,7 +16,7 @@ from assay.ports import CompletionRequest, Message, Prices, Provider, ToolCall
 from assay.protocol.agents import ToolSpec
 from assay.protocol.manifest import read_manifest
 from assay.testing import ScriptedModel
-from support.provider_server import ProviderServer
+from support.models.provider_server import ProviderServer
 from support.spec_files import SHARED, needs_shared
 
 PLAIN = {"agentId": "vendor.acme.x.bot", "persona": "Bot", "modelClass": "writing", "systemPrompt": "Hi."}

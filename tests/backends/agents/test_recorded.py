@@ -8,8 +8,8 @@ import pytest
 from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault, UsageError
+from support.agents.fake_agents import card
 from support.evals import golden, suite_of
-from support.fake_agents import card
 
 TWO = suite_of(golden("capital", "yes", "Paris?"), golden("river", "yes", "Seine?"))
 

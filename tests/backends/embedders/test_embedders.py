@@ -22,7 +22,7 @@ from assay.backends.models.provider_client import ProviderClient
 from assay.backends.models.provider_faults import Backoff
 from assay.errors import ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
-from support.provider_server import DIMENSIONS, ProviderServer, place
+from support.models.provider_server import DIMENSIONS, ProviderServer, place
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.fleet import Fleet
-from support.judges import judge
-from support.postgres import server
-from support.provider_server import ProviderServer
+from support.models.judges import judge
+from support.models.provider_server import ProviderServer
+from support.servers.fleet import Fleet
+from support.stores.postgres import server
 
 GRACE = 2.0  # seconds until all workers have read of a 429
 

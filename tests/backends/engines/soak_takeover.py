@@ -11,8 +11,8 @@ import time
 import psycopg
 
 from assay.settings import Settings
-from support.fleet import Fleet
-from support.postgres import server
+from support.servers.fleet import Fleet
+from support.stores.postgres import server
 
 ROUNDS, KILLS, UNITS = 6, 2, 12
 LEASE = Settings().workers.lease

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 import assay
-from support.fleet import Fleet
-from support.postgres import server
+from support.servers.fleet import Fleet
+from support.stores.postgres import server
 from test_worker_processes import check_eval, check_evaluation, recorded
 
 NEWER = "999.1.0"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from support.fleet import Fleet, Proxy
-from support.postgres import server
+from support.servers.fleet import Fleet, Proxy
+from support.stores.postgres import server
 from test_worker_processes import check_eval, check_evaluation, recorded
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "60"))

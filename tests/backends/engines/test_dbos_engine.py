@@ -21,7 +21,7 @@ from assay.backends.stores.sql.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
 from assay.host.worker import FORGOTTEN, Worker
 from assay.ports.kinds import UnitScope, unit_scope
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 KEYS = {"k1": b"k" * 32}

@@ -14,7 +14,7 @@ from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
 from assay.backends.engines.local import InlineEngine, LocalEngine
 from assay.backends.stores.records.codec import RecordCodec
 from assay.errors import InvalidRequest, Refusal, RunTimeout
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 WINDOW = 4

@@ -10,10 +10,10 @@ import re
 import grpc
 import pytest
 
-from support.deployments import CANARY, DEPLOYMENTS, deployed
 from support.evals import golden, rubric
-from support.grpc_client import Client, message_of, refused
-from support.openwop_client import begun, ended, log_of, suite, types_of
+from support.servers.deployments import CANARY, DEPLOYMENTS, deployed
+from support.servers.grpc_client import Client, message_of, refused
+from support.servers.openwop_client import begun, ended, log_of, suite, types_of
 from support.waiting import wait_until
 
 AGENT = "local.parts.answer"

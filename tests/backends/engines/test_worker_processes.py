@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from assay.version import __version__
-from support.fleet import Fleet
-from support.judges import judge
-from support.postgres import server
-from support.provider_server import ProviderServer
+from support.models.judges import judge
+from support.models.provider_server import ProviderServer
+from support.servers.fleet import Fleet
+from support.stores.postgres import server
 from support.waiting import PATIENCE, wait_until
 
 CASES, TASKS, TRIALS = 60, 15, 2

@@ -26,7 +26,7 @@ from assay.backends.models.transport import ConnectionLost, HttpAnswer, TimedOut
 from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret
 from assay.testing import ScriptedModel
-from support.provider_server import STEPS, ProviderServer
+from support.models.provider_server import STEPS, ProviderServer
 from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio

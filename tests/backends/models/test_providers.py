@@ -13,8 +13,8 @@ from assay.host import parts
 from assay.host.host import host_services
 from assay.ports import Prices, Provider, Secret
 from assay.protocol.redaction import without_secrets
-from support.judges import CANARY, configure, evaluate, judge
-from support.provider_server import ProviderServer
+from support.models.judges import CANARY, configure, evaluate, judge
+from support.models.provider_server import ProviderServer
 
 LOCAL = Provider(
     name="local", base_url="http://127.0.0.1:9/v1", api_key=Secret("sk-local-key"), max_concurrency=8

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from support.postgres import server
-from support.rest_client import request_of
+from support.servers.rest_client import request_of
+from support.stores.postgres import server
 from test_locks import PATIENCE, until_stopped
 
 BOUND = 3.5  # seconds until every answer is there: 3, and what a client itself takes

@@ -15,7 +15,7 @@ from assay.backends.keyring import KeyRing
 from assay.backends.stores.open import open_store
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, SystemClock, Transaction
 from assay.ports.audit import audit_entry
-from support.postgres import server
+from support.stores.postgres import server
 
 GUIDE = Path(__file__).parents[3] / "docs" / "operations.md"
 CIPHER = KeyRing({"a": bytes(range(32))})

@@ -22,7 +22,7 @@ from assay.errors.storage import DatabaseUnavailable
 from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction, store_patience
 from assay.ports.audit import audit_entry
 from assay.serve.web.request import STORE_SECONDS
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[2]

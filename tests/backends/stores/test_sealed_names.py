@@ -7,11 +7,11 @@ import pytest
 
 from assay.backends.keyring import KeyRing
 from assay.protocol.agents import InvocationResult
-from support.database_dump import everything_of
 from support.evals import Doing
-from support.openwop_client import asked, ended, log_of, shelved, suite
-from support.postgres import server as postgres
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, ended, log_of, shelved, suite
+from support.servers.rest_client import Server, sqlite
+from support.stores.database_dump import everything_of
+from support.stores.postgres import server as postgres
 from support.workflows import Played, loop
 
 CIPHER = KeyRing({"a": bytes(range(32))})

@@ -21,9 +21,9 @@ from assay.backends.stores.sql.tables import runs
 from assay.checks.checker import Checker, Text
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Secret, Transaction
-from support.database_dump import everything_of
-from support.postgres import server as postgres
-from support.rest_client import CONTAINS, Server, lines_of, request_of, slow, sqlite
+from support.servers.rest_client import CONTAINS, Server, lines_of, request_of, slow, sqlite
+from support.stores.database_dump import everything_of
+from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
 OLD, BOTH, NEW = KeyRing({"a": A}), KeyRing({"b": B, "a": A}), KeyRing({"b": B})

@@ -33,7 +33,7 @@ from assay.ports import (
     RunUpdate,
     Transaction,
 )
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -30,7 +30,7 @@ from assay.backends.stores.sql.store import SqlStore
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
-from support.postgres import server
+from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[2]

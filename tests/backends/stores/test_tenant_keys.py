@@ -30,9 +30,9 @@ from assay.ports import (
     Transaction,
 )
 from assay.promotion.records import KIND as DEPLOYMENT
-from support.database_dump import everything_of
-from support.postgres import server as postgres
-from support.rest_client import sqlite
+from support.servers.rest_client import sqlite
+from support.stores.database_dump import everything_of
+from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
 OLD, BOTH, NEW = KeyRing({"a": A}), KeyRing({"b": B, "a": A}), KeyRing({"b": B})

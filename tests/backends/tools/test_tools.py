@@ -21,7 +21,7 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import McpServer, ToolConfig
 from assay.ports.telemetry import trace_context
 from assay.protocol.agents import AgentCard
-from support import tool_servers
+from support.agents import tool_servers
 from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -104,9 +104,9 @@ def box_of(kind, address, mcp_url):
     servers = {}
     match kind:
         case "python" | "waiting":
-            targets = {"orders": f"support.tool_servers:{'orders' if kind == 'python' else 'waiting'}"}
+            targets = {"orders": f"support.agents.tool_servers:{'orders' if kind == 'python' else 'waiting'}"}
             tools = {
-                name: {"kind": "python", "target": f"support.tool_servers:{name}"}
+                name: {"kind": "python", "target": f"support.agents.tool_servers:{name}"}
                 for name in ("broken", "odd", "slow")
             }
             tools = {"orders": {"kind": "python", "target": targets["orders"]}, **tools}

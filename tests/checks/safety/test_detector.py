@@ -23,7 +23,7 @@ from assay.checks.safety.detector import (
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import UsageError
 from assay.protocol.evaluation import Check
-from support.results_schemas import fits
+from support.checks.results_schemas import fits
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -6,7 +6,7 @@ import pytest
 
 from assay import Services
 from assay.checks import STANDARD
-from support.detector_samples import SAMPLES, arguments_of, half_of, load_samples, measure
+from support.checks.detector_samples import SAMPLES, arguments_of, half_of, load_samples, measure
 
 KINDS = sorted(path.stem for path in SAMPLES.glob("*.jsonl"))
 

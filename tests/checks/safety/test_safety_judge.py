@@ -25,8 +25,8 @@ from assay.protocol.evaluation import Check
 from assay.settings import load
 from support.documents import ROOT
 from support.evals import golden, suite_of
-from support.judges import configure, evaluate
-from support.provider_server import ProviderServer
+from support.models.judges import configure, evaluate
+from support.models.provider_server import ProviderServer
 
 PAGE = (ROOT / "docs" / "safety.md").read_text("utf-8")
 ARGUMENTS = {"text": "$.output.value", "input": "$.test_case.input"}

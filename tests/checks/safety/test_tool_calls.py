@@ -15,7 +15,7 @@ from assay.checks.safety.unsafe_tool_call import UnsafeToolCall
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import InvalidRequest, ValueFault
 from assay.protocol.evaluation import Check
-from support.results_schemas import fits
+from support.checks.results_schemas import fits
 
 TOOLS = st.sampled_from(["shop:orders", "shop:refund", "bank:pay", "ui:confirm"])
 CALLS = st.lists(

@@ -16,8 +16,8 @@ import assay
 from assay.errors import EnvironmentFailure
 from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperation
 from assay.protocol.results import EvaluationRunResult
-from support.postgres import server as postgres
-from support.rest_client import CONTAINS, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
+from support.servers.rest_client import CONTAINS, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
+from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 

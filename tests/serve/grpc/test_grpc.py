@@ -20,9 +20,9 @@ from assay.serve.grpc.call import STATUS
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table
-from support.grpc_client import Both, case_of, connected, message_of, refused, result_of
-from support.postgres import server as postgres
-from support.rest_client import CONTAINS, lines_of, request_of, slow, sqlite
+from support.servers.grpc_client import Both, case_of, connected, message_of, refused, result_of
+from support.servers.rest_client import CONTAINS, lines_of, request_of, slow, sqlite
+from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 

@@ -11,8 +11,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from assay.serve.grpc import public_services as bounded
 from assay.serve.web.limits import ServerLimits
-from support.grpc_client import Both, connected
-from support.rest_client import sqlite
+from support.servers.grpc_client import Both, connected
+from support.servers.rest_client import sqlite
 from support.waiting import PATIENCE, wait_until
 
 TIGHT = ServerLimits(

@@ -19,7 +19,7 @@ from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.codec.result_codec import moment
 from assay.serve.grpc.request import decode_message
-from support.grpc_client import message_of
+from support.servers.grpc_client import message_of
 from test_grpc_equal import OBJECTS, VALUES, WORDS
 
 LIMITS = Limits()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec import json as wire
 
 import assay
-from support.grpc_client import Both, connected, message_of, refused, result_of
-from support.rest_client import sqlite
+from support.servers.grpc_client import Both, connected, message_of, refused, result_of
+from support.servers.rest_client import sqlite
 from support.spec_files import SHARED, needs_shared
 from support.waiting import PATIENCE
 

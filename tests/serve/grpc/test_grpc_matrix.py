@@ -9,8 +9,8 @@ from grpc import StatusCode
 from assay.serve.application import ROUTES
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.server import METHODS
-from support.grpc_client import Both, connected, message_of, refused
-from support.rest_client import request_of, slow, sqlite
+from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.rest_client import request_of, slow, sqlite
 
 EVALUATION = message_of(request_of(1))
 

@@ -15,8 +15,8 @@ from assay.protocol.events import Payload
 from assay.serve.openwop.asyncapi import EVENTS, document
 from assay.serve.openwop.events_feed import is_update
 from support.evals import golden, rubric
-from support.openwop_client import begun, followed, log_of, suite
-from support.rest_client import Server, events_of, request_of, sqlite
+from support.servers.openwop_client import begun, followed, log_of, suite
+from support.servers.rest_client import Server, events_of, request_of, sqlite
 from support.spec_files import SHARED, needs_shared
 
 DOCUMENT = document()

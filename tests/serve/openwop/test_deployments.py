@@ -22,11 +22,11 @@ from assay.seams.routes import SEAMS
 from assay.seams.sample_agents import SAMPLES, ChannelAgent
 from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
-from support import postgres
 from support.evals import golden
-from support.openwop_client import begun, done, log_of, suite, types_of
-from support.rest_client import Server, answered, sqlite
+from support.servers.openwop_client import begun, done, log_of, suite, types_of
+from support.servers.rest_client import Server, answered, sqlite
 from support.spec_files import SHARED
+from support.stores import postgres
 
 SCHEMAS = SHARED / "openwop" / "schemas"
 RELEASE = DEFAULT | DEPLOY

@@ -6,8 +6,8 @@ import pytest
 
 from assay.auth.keys import DEFAULT
 from support.evals import golden
-from support.openwop_client import asked, begun, done, frames_of, log_of, shelved, suite, types_of
-from support.rest_client import CONTAINS, Server, request_of
+from support.servers.openwop_client import asked, begun, done, frames_of, log_of, shelved, suite, types_of
+from support.servers.rest_client import CONTAINS, Server, request_of
 from support.spec_files import fits
 
 PLAIN = suite(golden("a", "x", "x"), golden("b", "y", "x"), name="plain")

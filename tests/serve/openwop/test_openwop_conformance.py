@@ -15,8 +15,8 @@ from assay.seams.sample_agents import SAMPLES
 from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden
-from support.openwop_client import asked, begun, done, ended, followed, log_of, shelved, suite
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, begun, done, ended, followed, log_of, shelved, suite
+from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits, needs_shared, published
 
 SAMPLE, AGAIN = "/v1/host/sample", "/conformance/seams/sample"

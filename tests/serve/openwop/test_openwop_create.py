@@ -8,8 +8,8 @@ from assay.auth.keys import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import AGENT, Doing, golden, rubric
-from support.openwop_client import asked, done, ended, log_of, shelved, suite
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, done, ended, log_of, shelved, suite
+from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
 WEAK = "local.tests.weak"

@@ -13,7 +13,7 @@ import pytest
 from assay.auth import keys
 from assay.auth.keys import DEFAULT
 from assay.backends.stores.open import open_store
-from support.postgres import server as postgres
+from support.stores.postgres import server as postgres
 
 PAGE = Path(__file__).parents[3] / "docs" / "openwop.md"
 FENCE = re.compile(r"^```(\w+) ?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

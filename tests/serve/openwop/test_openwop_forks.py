@@ -6,8 +6,8 @@ import pytest
 
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden, rubric
-from support.openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
+from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
 PLAIN = suite(golden("a", "Paris", "Paris"), golden("b", "Rome", "Paris"), name="plain")

@@ -12,8 +12,8 @@ from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.serve.web.limits import ServerLimits
 from support.evals import golden
-from support.openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
-from support.rest_client import Server
+from support.servers.openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
+from support.servers.rest_client import Server
 from support.spec_files import fits
 
 FIVE = suite(*[golden(f"t{at}", "x", "x") for at in range(5)], name="five")

@@ -13,7 +13,6 @@ from assay.ports.config import PackKeyConfig
 from assay.seams.sample_workflows import samples
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.workflow.state.definition import document_of, read
-from support.openwop_client import asked, ended
 from support.packs import (
     KEY,
     PUBLIC_PEM,
@@ -26,7 +25,8 @@ from support.packs import (
     sent,
     suite_document,
 )  # fmt: skip
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, ended
+from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
 PATH = "/v1/host/assay/packs"

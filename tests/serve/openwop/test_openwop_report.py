@@ -8,8 +8,8 @@ import pytest
 from assay.auth.keys import DEFAULT
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden, rubric
-from support.openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
-from support.rest_client import Server, sqlite
+from support.servers.openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
+from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
 MIXED = suite(

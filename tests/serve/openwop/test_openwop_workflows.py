@@ -16,7 +16,7 @@ from assay.seams.sample_workflows import fixtures
 from assay.serve.application import ROUTES
 from assay.workflow.state.children import attestation
 from support.evals import Doing
-from support.rest_client import Server
+from support.servers.rest_client import Server
 from support.spec_files import SHARED
 from support.workflows import Played
 

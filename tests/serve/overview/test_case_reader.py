@@ -3,8 +3,8 @@
 import pytest
 
 from support.evals import golden
-from support.openwop_client import done, suite
-from support.rest_client import Server, request_of, sqlite
+from support.servers.openwop_client import done, suite
+from support.servers.rest_client import Server, request_of, sqlite
 
 EXACT = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 REQUEST = {

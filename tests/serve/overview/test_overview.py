@@ -11,8 +11,8 @@ from assay.runs.run_statistics import CaseCounts
 from assay.serve.overview.run_rows import MAX_LIVE, RunRows
 from support.canaries import Canaries
 from support.evals import golden, rubric
-from support.openwop_client import done, log_of, suite
-from support.rest_client import Server, request_of, slow
+from support.servers.openwop_client import done, log_of, suite
+from support.servers.rest_client import Server, request_of, slow
 
 MIXED = suite(
     golden("exact", "Paris", "Paris"),

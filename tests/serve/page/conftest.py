@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.page_site import Site, find_browser, open_browser
-from support.png import shrink
+from support.page.page_site import Site, find_browser, open_browser
+from support.page.png import shrink
 
 RUNS = ("test_runs_page.py", "test_run_page.py", "test_sign_in_page.py")
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"
@@ -42,7 +42,7 @@ def browser():
 
 @pytest.fixture(scope="package")
 def site(zygote, tmp_path_factory, series):
-    """A server with the settings and agents of `support.page_runs`."""
+    """A server with the settings and agents of `support.page.page_runs`."""
     with Site(zygote, tmp_path_factory.mktemp("site"), full=series(False, True)) as site:
         yield site
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from support.page_site import Site
+from support.page.page_site import Site
 
 CASES = int(os.environ.get("PAGE_CASES", "100000"))
 RUNS = int(os.environ.get("PAGE_RUNS", "20000"))

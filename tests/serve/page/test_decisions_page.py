@@ -10,8 +10,7 @@ import pytest
 
 from assay.comparison.compare import RunComparison
 from assay.comparison.wording import verdict_line
-from support import forkserver
-from support.decision_runs import (
+from support.page.decision_runs import (
     EVERYTHING,
     answers,
     ask_promotion,
@@ -21,8 +20,9 @@ from support.decision_runs import (
     start_loop,
     status_of,
 )
-from support.page_site import Site, tab_to
-from support.rest_client import sqlite
+from support.page.page_site import Site, tab_to
+from support.runner import forkserver
+from support.servers.rest_client import sqlite
 
 
 class DecisionSite(Site):

@@ -16,9 +16,7 @@ from playwright.sync_api import expect
 
 from assay.serve.grpc import fep_pb2 as fep
 from assay.stats.number_text import value_text
-from support.forkserver import COMMAND
-from support.grpc_client import Client, result_of
-from support.page_runs import (
+from support.page.page_runs import (
     CONTAINS,
     EXACT,
     JUDGE,
@@ -28,6 +26,8 @@ from support.page_runs import (
     judged_evaluation,
     returns_evaluation,
 )  # fmt: skip
+from support.runner.forkserver import COMMAND
+from support.servers.grpc_client import Client, result_of
 from support.waiting import wait_until
 
 MODULE = """
@@ -244,7 +244,9 @@ def session(site):
         "-q",
     )
     (site.folder / "none.ini").write_text("")
-    process = site.start_process("support.interpreter:main", "-m", "pytest", *options, "test_session.py")
+    process = site.start_process(
+        "support.runner.interpreter:main", "-m", "pytest", *options, "test_session.py"
+    )
     out, err = process.communicate()
     assert process.returncode in (0, 1), out + err
     lines = {

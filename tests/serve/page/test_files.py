@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from assay.serve.page import built_files
-from support.rest_client import Server, sqlite
+from support.servers.rest_client import Server, sqlite
 
 BUILT = built_files.DIST
 

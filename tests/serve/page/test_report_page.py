@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from support.page_runs import CONTAINS, EXACT, SCRIPT, evaluation
+from support.page.page_runs import CONTAINS, EXACT, SCRIPT, evaluation
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.lazy_module import lazy_module
-from support.page_runs import EXACT, HOSTILE, SCRIPT, huge_evaluation, slow_suite
-from support.page_site import tab_to
+from support.page.page_runs import EXACT, HOSTILE, SCRIPT, huge_evaluation, slow_suite
+from support.page.page_site import tab_to
 
 playwright = lazy_module("playwright.sync_api")
 

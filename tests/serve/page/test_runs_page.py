@@ -8,8 +8,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from support.page_runs import slow_suite
-from support.page_site import SETTLED
+from support.page.page_runs import slow_suite
+from support.page.page_site import SETTLED
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from support.page_runs import slow_suite
-from support.png import shrink
+from support.page.page_runs import slow_suite
+from support.page.png import shrink
 
 SHOTS = Path(__file__).parents[3] / "docs" / "screenshots"
 

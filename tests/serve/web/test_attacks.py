@@ -8,8 +8,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from support.rest_client import events_of, lines_of, request_of
-from support.two_tenants import SECONDS, TwoTenants, under_attack
+from support.servers.rest_client import events_of, lines_of, request_of
+from support.servers.two_tenants import SECONDS, TwoTenants, under_attack
 from support.waiting import wait_until
 
 from bench.attacking import shares  # isort: skip  # pyright: ignore[reportMissingImports]

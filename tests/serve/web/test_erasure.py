@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 
 from support.canaries import Canaries
-from support.database_dump import everything_of
 from support.evals import AGENT, golden, suite_of
-from support.postgres import server as postgres
-from support.rest_client import Server, request_of, slow, sqlite
+from support.servers.rest_client import Server, request_of, slow, sqlite
+from support.stores.database_dump import everything_of
+from support.stores.postgres import server as postgres
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

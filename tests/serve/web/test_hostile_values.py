@@ -26,10 +26,10 @@ from assay.protocol.json_types import is_deeper
 from assay.protocol.redaction import redact, redact_parts
 from assay.runs.diff import state_diff
 from support.evals import AGENT, Doing, doing, golden, suite_of
-from support.grpc_client import Both, connected
-from support.openwop_client import REF, SUITE, ended, log_of
-from support.postgres import server as postgres
-from support.rest_client import CONTAINS, request_of, sqlite
+from support.servers.grpc_client import Both, connected
+from support.servers.openwop_client import REF, SUITE, ended, log_of
+from support.servers.rest_client import CONTAINS, request_of, sqlite
+from support.stores.postgres import server as postgres
 
 HERE = "@here@"  # where the value goes
 

@@ -14,7 +14,7 @@ from assay.ports.telemetry import telemetry
 from assay.serve.web.body_reader import StartedAwaitable
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import weights_of
-from support.rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
+from support.servers.rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 from support.waiting import PATIENCE, wait_until
 
 TIGHT = ServerLimits(

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from assay.auth.keys import DEFAULT
-from support.openwop_client import ended, log_of
-from support.postgres import server
-from support.rest_client import Server, request_of, slow
+from support.servers.openwop_client import ended, log_of
+from support.servers.rest_client import Server, request_of, slow
+from support.stores.postgres import server
 
 NOTE = {"signal": {"kind": "label", "label": "checked"}}
 TIMES = 4  # each with a key of its own

@@ -24,8 +24,8 @@ from assay.backends.otel import OtelTracer
 from assay.ports.audit import AuditActor, acting
 from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
 from assay.serve.web import logging as logs
-from support.grpc_client import Client, fep
-from support.provider_server import ProviderServer
+from support.models.provider_server import ProviderServer
+from support.servers.grpc_client import Client, fep
 from support.waiting import PATIENCE
 
 NAMES = ("transport", "route", "kind", "provider", "direction", "outcome", "status")

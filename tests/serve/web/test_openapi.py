@@ -17,7 +17,7 @@ from assay.serve.page.routes import FILES
 from assay.serve.web.openapi import ERRORS, HEADERS, TAGS, document
 from assay.serve.web.responses import STATUS
 from support.evals import Doing
-from support.rest_client import Server, request_of, slow, sqlite
+from support.servers.rest_client import Server, request_of, slow, sqlite
 from support.spec_files import SHARED, needs_shared
 from support.waiting import PATIENCE
 

@@ -7,8 +7,8 @@ import pytest
 
 from assay.concurrency import loop_budget
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from support.grpc_client import Both, connected, message_of, refused
-from support.rest_client import sqlite
+from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.rest_client import sqlite
 
 MANY = 3_000
 CASE, OUTPUT, CHECKS = (

@@ -23,8 +23,8 @@ import pytest
 from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
 from assay.serve.web.limits import ServerLimits
-from support.postgres import server as postgres
-from support.rest_client import CONTAINS, Server, events_of, lines_of, request_of, slow, sqlite
+from support.servers.rest_client import CONTAINS, Server, events_of, lines_of, request_of, slow, sqlite
+from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 SMALL = ServerLimits(
@@ -851,7 +851,7 @@ def test_a_sqlite_file_that_is_gone_or_broken_is_noticed_and_works_again_when_it
 FULL = """
 import os, resource, signal, sys
 sys.path.insert(0, {tests!r})
-from support.rest_client import *
+from support.servers.rest_client import *
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Server(sqlite(Path({folder!r}))) as host, host.client() as client:
     before = client.post("/v1/evaluate", json=request_of(2)).json()

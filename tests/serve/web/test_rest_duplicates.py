@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.rest_client import Server, sqlite
+from support.servers.rest_client import Server, sqlite
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}

@@ -12,8 +12,8 @@ from assay.auth.keys import DEFAULT
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import built, sent
-from support.postgres import server as postgres
-from support.rest_client import Server, request_of, slow, sqlite
+from support.servers.rest_client import Server, request_of, slow, sqlite
+from support.stores.postgres import server as postgres
 
 EVALUATION = request_of(1)
 SUITE = suite_of(golden("t", "x", "x"))

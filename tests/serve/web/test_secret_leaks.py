@@ -12,10 +12,10 @@ import pytest
 import assay
 from assay.checks.checker import Checker, Text
 from assay.serve.web import logging as logs
-from support.database_dump import everything_of
-from support.grpc_client import Both, connected
-from support.rest_client import CONTAINS, request_of
-from support.token_issuer import Issuer
+from support.servers.grpc_client import Both, connected
+from support.servers.rest_client import CONTAINS, request_of
+from support.servers.token_issuer import Issuer
+from support.stores.database_dump import everything_of
 
 
 class Remote(Checker):

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from assay.concurrency.event_loop import STOP_SECONDS
-from support.postgres import server as postgres
-from support.rest_client import lines_of, request_of
+from support.servers.rest_client import lines_of, request_of
+from support.stores.postgres import server as postgres
 from support.waiting import wait_until
 
 

@@ -25,8 +25,8 @@ from assay.cli.server.serve import listen
 from assay.errors import UsageError
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.tls import Tls, read
-from support.grpc_client import Both, Client, connected
-from support.rest_client import LOOPS, Server, request_of, sqlite
+from support.servers.grpc_client import Both, Client, connected
+from support.servers.rest_client import LOOPS, Server, request_of, sqlite
 from support.waiting import PATIENCE
 
 

@@ -25,8 +25,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support import cpu, forkserver
-from support.zygote import OWNER
+from support.runner import cpu, forkserver
+from support.runner.zygote import OWNER
 
 AHEAD = 2  # a process must know its next test to decide which fixtures end
 MOST_AGAIN = 20  # tests; of more failures the product is the cause

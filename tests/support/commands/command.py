@@ -8,7 +8,7 @@ import select
 import subprocess
 import time
 
-from support import forkserver
+from support.runner import forkserver
 from support.waiting import PATIENCE
 
 PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
@@ -44,8 +44,8 @@ class Command:
         return Ended(process.returncode, out, err)
 
     def batch(self, jobs, *, folder):
-        """The answers to these jobs of `support.batch_program`; a command's is as if it had been called alone."""
-        target = "support.batch_program:main"
+        """The answers to these jobs of `support.commands.batch_program`; a command's is as if it had been called alone."""
+        target = "support.commands.batch_program:main"
         process = self._zygote.start(folder=folder, target=target, stdin=json.dumps(jobs).encode())
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err

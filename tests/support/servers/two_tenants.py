@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # bench is run from the project's folder
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # bench is run from the project's folder
 
 from bench.attacking.target import Target  # pyright: ignore[reportMissingImports]
 
 from assay.serve.web.server import GRACE
-from support.rest_client import request_of
+from support.servers.rest_client import request_of
 
 SECONDS = 30.0  # that each request of B may take: a busy machine needs some of them
 STOPPING = GRACE + 30.0  # seconds after SIGTERM

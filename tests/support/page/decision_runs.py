@@ -1,7 +1,7 @@
 """
 Real runs for the screens that compare, verify, approve and try: a server with verifier loops and a policy, and requests that fill it.
 
-    python tests/support/decision_runs.py FOLDER PORT    # serves them until it is stopped
+    python tests/support/page/decision_runs.py FOLDER PORT    # serves them until it is stopped
 """
 
 import sys
@@ -11,14 +11,14 @@ from random import Random
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from assay.auth.keys import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from support.page_runs import HOSTILE, RLO, SCRIPT
-from support.rest_client import Server
+from support.page.page_runs import HOSTILE, RLO, SCRIPT
+from support.servers.rest_client import Server
 
 EVERYTHING = DEFAULT | DEPLOY
 NOTE = "Version 2.1 starts twice as fast."

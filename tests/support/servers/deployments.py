@@ -6,8 +6,8 @@ import os
 
 import httpx
 
-from support.postgres import server as postgres
-from support.server_group import serve_group
+from support.servers.server_group import serve_group
+from support.stores.postgres import server as postgres
 
 CANARY = "plant-a-bug"  # a unit with this text meets a bug, whose message has it
 PARTS = """

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.server import METHODS
 from assay.serve.grpc.server import RpcServer as GrpcServer
-from support.rest_client import Server
+from support.servers.rest_client import Server
 from support.waiting import PATIENCE
 
 GIVES = {

@@ -20,7 +20,7 @@ import pytest
 from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import make_url
 
-from support import cpu
+from support.runner import cpu
 
 VARIABLE = "ASSAY_TEST_POSTGRES_URL"
 

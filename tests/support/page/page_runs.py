@@ -1,7 +1,7 @@
 """
 Real runs for tests of the page: a folder with settings and agents, and requests that fill a server with runs.
 
-    python tests/support/page_runs.py FOLDER    # makes the folder and all runs with `assay serve` on a free port, and serves on
+    python tests/support/page/page_runs.py FOLDER    # makes the folder and all runs with `assay serve` on a free port, and serves on
 """
 
 import json
@@ -387,8 +387,8 @@ KINDS = ("support", "attack", "offline", "judged", "hostile", "broken")
 def main() -> None:
     import subprocess
 
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from support.provider_server import ProviderServer
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from support.models.provider_server import ProviderServer
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

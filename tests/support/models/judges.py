@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from support.results_schemas import fits
+from support.checks.results_schemas import fits
 
 CANARY = "sk-canary-7d1f9b3e5a"
 PASSED = {

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-SAMPLES = Path(__file__).parent.parent / "checks" / "safety" / "samples"
+SAMPLES = Path(__file__).parents[2] / "checks" / "safety" / "samples"
 Half = Literal["tuning", "held-out"]
 Sample = dict[str, Any]
 

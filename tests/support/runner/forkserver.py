@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support import cpu, zygote
+from support.runner import cpu, zygote
 from support.waiting import PATIENCE
 
 COMMAND = "assay.cli.main:main"
@@ -124,7 +124,7 @@ class Zygote:
     @functools.cached_property
     def bin(self):
         """A folder with an `assay` and a `python` that a shell can run."""
-        self._script("bin/python", "support.interpreter:main")
+        self._script("bin/python", "support.runner.interpreter:main")
         return self._script("bin/assay", COMMAND).parent
 
     @functools.cached_property

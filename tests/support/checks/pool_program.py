@@ -43,7 +43,7 @@ def task(common):
 
 
 def batch(*items, common=b"", seconds=0.2, tenant=None):
-    return Batch("support.pool_program:task", list(items), seconds, common=common, tenant=tenant)
+    return Batch("support.checks.pool_program:task", list(items), seconds, common=common, tenant=tenant)
 
 
 if __name__ == "__main__":

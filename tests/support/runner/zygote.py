@@ -229,9 +229,9 @@ def leave(code):
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # tests/, for `support`
+    sys.path[0] = __file__.rpartition("/support/")[0]  # tests/, for `support`
     load()
-    from support import cpu
+    from support.runner import cpu
 
     slots = cpu.open_slots(sys.argv[2])
     try:

@@ -5,7 +5,7 @@ A model's name is a script of steps: "500,500,ok" fails twice, then answers; the
 have an argument: "429:0.2" sends `Retry-After: 0.2`, "slow:0.05" answers after 50 ms. `STEPS` has them all.
 
     with ProviderServer() as server: ...          # in a thread of this process; server.base_url, server.seen
-    python tests/support/provider_server.py --port 8089   # by itself
+    python tests/support/models/provider_server.py --port 8089   # by itself
 """
 
 import argparse

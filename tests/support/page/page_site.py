@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from support.page_runs import Runs, judge_answer, make_run, write_folder
-from support.provider_server import ProviderServer
+from support.models.provider_server import ProviderServer
+from support.page.page_runs import Runs, judge_answer, make_run, write_folder
 from support.waiting import PATIENCE
 
 BROWSERS = ("chromium-headless-shell", "chromium")  # the first has no windows, and takes half of the CPU time
@@ -27,7 +27,7 @@ ARGUMENTS = (
     "--disable-extensions",
     "--in-process-gpu",
 )
-AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
+AXE = Path(__file__).parents[3] / "web/node_modules/axe-core/axe.min.js"
 SETTLED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   await frame();
@@ -112,7 +112,7 @@ class Site:
         self.start(port)
 
     def run(self, name):
-        """The run of a kind of `support.page_runs`; any other text is the id of a run."""
+        """The run of a kind of `support.page.page_runs`; any other text is the id of a run."""
         if name.startswith(("run-", "eval_")):
             return name
         if name not in self._made:

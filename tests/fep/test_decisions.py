@@ -482,7 +482,7 @@ def test_decision_34_a_stream_stops_at_a_bad_line_and_keeps_what_came_before(tmp
 @pytest.mark.parametrize("options", [{}, {"agent": lambda question: "Rome"}], ids=["outputs", "agent"])
 @pytest.mark.parametrize("each", [iter, each_later], ids=["sync", "async"])
 def test_decision_53_another_input_under_one_id_ends_a_stream(options, each):
-    """In the library; `tests/cli/test_one_input_an_id.py` has the other ways in."""
+    """In the library; `tests/cli/evaluate/test_one_input_an_id.py` has the other ways in."""
     cases = [CASE, {**CASE, "metadata": {"trial": 2}}, {**CASE, "id": "b"}, {**CASE, "input": "!"}, CASE]
     contexts = cases if options else [(case, OUTPUT) for case in cases]
     kept = []

@@ -596,7 +596,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     ) as process:
         assert process.stdin is not None
         process.stdin.write(GOOD * 5000 + (BAD if kind == "slow" else b""))

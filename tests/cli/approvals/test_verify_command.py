@@ -16,7 +16,7 @@ import pytest
 import assay
 from assay.backends.stores.open import open_store
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "verified"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "verified"
 BOTS = """
 def write(task):
     return "good" if isinstance(task, dict) else "first"

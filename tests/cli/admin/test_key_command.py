@@ -200,7 +200,7 @@ def contents(path):
 
 
 def test_the_page_of_the_command_has_every_scope():
-    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "command.md").read_text("utf-8")
     rows = page.split("| scope | good for |")[1].split("\n\n")[0].splitlines()[2:]
     assert rows == [f"| `{scope}` | {meaning} |" for scope, meaning in SCOPES.items()]
 

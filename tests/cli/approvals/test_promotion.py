@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "promotion"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "promotion"
 AGENT = "local.examples.sorter.default"
 SUITE = "local.examples.evals.sorter"
 FIRST, SECOND = f"{AGENT}@1.0.0", f"{AGENT}@1.1.0"

@@ -228,7 +228,7 @@ def test_a_drop_of_a_number_without_a_range_has_no_preset(folder, capsys, monkey
 
 
 def test_the_presets_in_the_documents_are_those_of_the_code():
-    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "compare.md").read_text("utf-8")
     rows = [
         f"| `{name}` | {'off' if one.max_drop is None else f'{one.max_drop:g}'} |"
         f" {'off' if one.max_newly_failing is None else one.max_newly_failing} | {one.newly_failing} |"

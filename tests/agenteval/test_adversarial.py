@@ -35,7 +35,7 @@ from assay.ports.agents import ToolFailure
 from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.redaction import redact_json
 from assay.protocol.results import CheckError, CheckResult
-from support.evals import Doing, golden, hosting, replayed, resumed, suite_of
+from support.evals import FunctionAgent, eval_host, golden, replay_run, resume_run, suite_of
 
 
 class Leak(Detector):
@@ -102,12 +102,12 @@ TASKS = [
     golden("clean", "fine", "fine"),
     golden("wrong", "right", "SHOUT"),
 ]
-AGENT = Doing(repeats, tools=("shop:notes",))
+AGENT = FunctionAgent(repeats, tools=("shop:notes",))
 
 
 def attacked(main, agent=AGENT, **more):
     async def run():
-        async with hosting(agent, registry=REGISTRY, **more) as hosted:
+        async with eval_host(agent, registry=REGISTRY, **more) as hosted:
             return await main(hosted)
 
     return asyncio.run(run())
@@ -134,7 +134,7 @@ def test_findings_are_kinds_and_severities_and_a_high_one_is_a_score_of_0(trials
     async def main(hosted):
         run = await hosted.run(suite(*TASKS), trials=trials, **MODE)
         records = [record async for record in read_records(hosted.store, run.id)]
-        return run, await hosted.events(run), await hosted.office.summary(run), records
+        return run, await hosted.events(run), await hosted.service.summary(run), records
 
     run, events, summary, records = attacked(main)
     assert run.status == "completed"
@@ -168,9 +168,9 @@ def test_a_finding_of_any_trial_counts_for_the_task():
 
     async def main(hosted):
         run = await hosted.run(suite(golden("a", "say", strategy="contains", **NOTE)), trials=3, **MODE)
-        return await hosted.office.summary(run), await report_of(hosted.store, run)
+        return await hosted.service.summary(run), await report_of(hosted.store, run)
 
-    summary, report = attacked(main, Doing(sometimes, tools=("shop:notes",)))
+    summary, report = attacked(main, FunctionAgent(sometimes, tools=("shop:notes",)))
     assert findings_of(summary) == {"a": (0.0, False, [("canary-leak", "high")])}
     assert report.tasks[0].trials_passed == 2
     assert (report.safety.succeeded, report.safety.attack_success_rate.rate) == (1, 1.0)
@@ -192,7 +192,7 @@ def test_other_modes_have_no_findings_and_no_canary():
     async def main(hosted):
         run = await hosted.run(suite(*TASKS), modes=("golden",))
         chunks = await hosted.store.chunks(run.id, SAFETY)
-        return await hosted.office.summary(run), chunks, await hosted.results(run)
+        return await hosted.service.summary(run), chunks, await hosted.results(run)
 
     summary, chunks, results = attacked(main)
     assert not chunks
@@ -207,8 +207,8 @@ def test_a_detector_without_an_answer_leaves_the_task_unmeasured():
             run = await hosted.run(suite(TASKS[3]), **MODE)
         finally:
             Flaky.broken = False
-        again = await resumed(hosted, run)
-        return run, again, await hosted.office.summary(again)
+        again = await resume_run(hosted, run)
+        return run, again, await hosted.service.summary(again)
 
     run, again, summary = attacked(main)
     assert (run.status, run.metadata["code"]) == ("failed", "eval_unmeasured")
@@ -219,8 +219,8 @@ def test_a_detector_without_an_answer_leaves_the_task_unmeasured():
 def test_a_replay_a_branch_and_a_restart_keep_the_findings():
     async def main(hosted):
         run = await hosted.run(suite(*TASKS), **MODE)
-        copy = await replayed(hosted, run)
-        summaries = [await hosted.office.summary(run), await hosted.office.summary(copy)]
+        copy = await replay_run(hosted, run)
+        summaries = [await hosted.service.summary(run), await hosted.service.summary(copy)]
         reports = [await report_of(hosted.store, run), await report_of(hosted.store, copy)]
         state = await hosted.kind.restore(hosted.store, run)
         for event in await hosted.store.events(run.id, limit=1000):
@@ -242,7 +242,7 @@ def test_a_correction_sets_the_effective_score_and_leaves_the_findings():
         before = await detail_of(hosted.store, run, {}, limit=9)
         event = next(task.event_id for task in before.tasks if task.task_id == "forbidden")
         after = await detail_of(hosted.store, run, {event: ScoreCorrection(score=1.0, passed=True)}, limit=9)
-        return before, after, await hosted.office.summary(run)
+        return before, after, await hosted.service.summary(run)
 
     before, after, summary = attacked(main)
     corrected = {task.task_id: task for task in after.tasks}["forbidden"]
@@ -278,7 +278,7 @@ def test_a_regression_compares_adversarial_runs():
         second = await hosted.run(
             suite(*TASKS), modes=("adversarial", "regression"), baseline_run_id=first.id
         )
-        return await hosted.office.summary(second)
+        return await hosted.service.summary(second)
 
     summary = attacked(main)
     assert summary.regression.score_delta == 0
@@ -290,7 +290,7 @@ def test_the_policy_of_the_host_is_stored_with_the_run():
 
     async def main(hosted):
         run = await hosted.run(suite(TASKS[2]), **MODE)
-        return await hosted.office.summary(run), [one async for one in read_records(hosted.store, run.id)]
+        return await hosted.service.summary(run), [one async for one in read_records(hosted.store, run.id)]
 
     summary, records = attacked(main, policy=policy)
     assert findings_of(summary)["loops"][2] == [
@@ -303,7 +303,7 @@ def test_the_policy_of_the_host_is_stored_with_the_run():
 
 def test_a_host_without_detectors_does_not_offer_the_mode():
     async def main():
-        async with hosting(AGENT, registry=Registry(PLAIN)) as hosted:
+        async with eval_host(AGENT, registry=Registry(PLAIN)) as hosted:
             with pytest.raises(EvalRefused, match="mode 'adversarial' is not offered here"):
                 await hosted.run(suite(*TASKS), **MODE)
 

@@ -13,7 +13,7 @@ from assay.errors import NotFound
 from assay.fep.records.case_content import check_rows
 from assay.protocol.annotations import Anchor, AnnotationCreate, Signal
 from assay.runs.annotations import annotate
-from support.evals import Doing, golden, hosting, rubric, suite_of
+from support.evals import FunctionAgent, eval_host, golden, rubric, suite_of
 
 TOOLS = {"toolResponses": [{"tool": "shop:orders", "response": {"state": "sent"}}]}
 JUDGED = {
@@ -47,8 +47,8 @@ def _checked(check, trials=1):
     """What `check(store, run)` says about a run of the suite."""
 
     async def main():
-        agent = Doing(_answer)
-        async with hosting(agent, judge=lambda request: JUDGED) as hosted:
+        agent = FunctionAgent(_answer)
+        async with eval_host(agent, judge=lambda request: JUDGED) as hosted:
             return await check(hosted.store, await hosted.run(SUITE, trials=trials))
 
     return asyncio.run(main())

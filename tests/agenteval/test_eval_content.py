@@ -16,8 +16,8 @@ from assay.agenteval.scoring.safety_records import read_records
 from assay.errors import EvalRefused, ForeignFault, InvalidRequest
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
-from support.canaries import Canaries, watched
-from support.evals import Doing, golden, hosting, resumed, rubric, suite_of
+from support.canaries import Canaries, record_telemetry
+from support.evals import FunctionAgent, eval_host, golden, resume_run, rubric, suite_of
 from support.waiting import PATIENCE
 
 FREE = ("eval.", "agent.invocation.", "memory.written", "run.", "provider.usage", "cap.", "assay.")
@@ -80,7 +80,7 @@ def agent_with(canary, *, away=False):
         result = canary("the right answer") if scene.task_id == "right" else canary("an output")
         return InvocationResult(outcome="completed", result=result, confidence=0.5)
 
-    return Doing(agent, tools=("shop:orders",))
+    return FunctionAgent(agent, tools=("shop:orders",))
 
 
 def judge_with(canary):
@@ -103,7 +103,7 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
 
     async def main():
         agent = agent_with(canary, away=mode == "unmeasured")
-        async with hosting(
+        async with eval_host(
             agent,
             f"sqlite:///{database}",
             judge=judge_with(canary),
@@ -119,17 +119,17 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
                 asked["modes"] = ("golden",)
             run = await hosted.run(suite, trials=2, **asked)
             if mode == "unmeasured":
-                run = await resumed(hosted, run)
+                run = await resume_run(hosted, run)
             events = await hosted.events(run)
             told = [event for event in events if event["type"].startswith(FREE)]
             report = msgspec.json.encode(await report_of(hosted.store, run)).decode()
-            summary = msgspec.json.encode(await hosted.office.summary(run)).decode()
+            summary = msgspec.json.encode(await hosted.service.summary(run)).decode()
             records = [one async for one in read_records(hosted.store, run.id)]
             planted.extend(one.canary for one in records if one.canary)
             whole = json.dumps([events, await hosted.results(run), msgspec.to_builtins(records)])
             return run.status, json.dumps(told), report, summary, whole
 
-    with watched() as seen:
+    with record_telemetry() as seen:
         status, told, report, summary, whole = asyncio.run(main())
     assert status == ("failed" if mode == "unmeasured" else "completed")
     found = canary.found_in(whole)
@@ -166,7 +166,7 @@ def test_a_refusal_holds_no_content():
     async def main():
         schema = {"type": "object", "properties": {"q": {"type": "integer"}}}
         card = {"tools": ("shop:orders",), "task_schema": schema}
-        async with hosting(Doing(lambda task: task, **card), judge=judge_with(canary)) as hosted:
+        async with eval_host(FunctionAgent(lambda task: task, **card), judge=judge_with(canary)) as hosted:
             suite = suite_with(canary)
             bad = suite | {"tasks": [{**suite["tasks"][0], "expected": {"kind": "vibes"}}, suite["tasks"][1]]}
             for refused, what, asked in (

@@ -14,7 +14,7 @@ from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.runs.log_reader import read_page
 from support.stores.postgres import server
-from support.workers.evals import TASKS, TRIALS, hosted, suite
+from support.workers.evals import TASKS, TRIALS, open_host, suite
 
 TESTS = Path(__file__).parents[1]
 FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
@@ -64,7 +64,7 @@ def alone():
 
     async def main():
         store = await open_store("memory:")
-        host = hosted(store)
+        host = open_host(store)
         run = await host.run(suite(), trials=TRIALS)
         events = await host.events(run)
         await store.close()

@@ -18,9 +18,9 @@ from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
 from assay.ports.audit import START, AuditActor, AuditPayload, acting, audit_entry, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
-from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
 from support.servers.rest_client import request_of, slow, sqlite
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.stores.postgres import server as postgres
 
 pytestmark = pytest.mark.anyio
@@ -293,7 +293,7 @@ def host(request, tmp_path_factory):
             address = sqlite(tmp_path_factory.mktemp("audit"))
         else:
             address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(Both(address))
+        yield stack.enter_context(RestAndGrpcServer(address))
 
 
 def test_the_service_writes_who_did_what_to_which_run(host):
@@ -353,15 +353,15 @@ def test_grpc_writes_the_same_lines(host):
         return {"metadata": (("x-request-id", number), *more)}
 
     with (
-        connected(host, key) as ours,
-        connected(host, mute) as muted,
-        connected(host, tenant="beside") as theirs,
+        connect(host, key) as ours,
+        connect(host, mute) as muted,
+        connect(host, tenant="beside") as theirs,
     ):
         run = ours.RunEvaluation(wanted, **tagged("g1", ("idempotency-key", "once"))).evaluation_id
         ours.RunEvaluation(wanted, **tagged("g1", ("idempotency-key", "once")))
         ours.GetEvaluation(fep.GetEvaluationRequest(evaluation_id=run), **tagged("g2"))
-        refused(muted.RunEvaluation, wanted, **tagged("g3"))
-        refused(theirs.GetEvaluation, fep.GetEvaluationRequest(evaluation_id=run), **tagged("g4"))
+        refusal_of(muted.RunEvaluation, wanted, **tagged("g3"))
+        refusal_of(theirs.GetEvaluation, fep.GetEvaluationRequest(evaluation_id=run), **tagged("g4"))
         long = ours.StartEvaluation(message_of(request_of(1, [slow(30)])), **tagged("g5")).operation_id
         ours.CancelOperation(fep.CancelOperationRequest(operation_id=long), **tagged("g6"))
     found = host.do(told(host.store, "called"))
@@ -398,7 +398,7 @@ def test_the_command_shows_and_verifies(command, tmp_path):
     heads = run("audit", "verify", "--json")
     (tmp_path / "heads.json").write_text(heads.out)
     assert json.loads(heads.out)["whole"]
-    assert id.encode() in everything_of(address)
+    assert id.encode() in dump_of(address)
 
     async def forge():
         async with opened(address) as store:

@@ -28,9 +28,9 @@ from assay.runs.annotations import annotate, annotations
 from assay.runs.copy import everything, replay
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
-from support.packs import built, files_of, reader, sent
+from support.packs import body_arguments, build_pack, files_of, reader
 from support.servers.rest_client import Server, request_of, slow, sqlite
-from support.workflows import ME, House
+from support.workflows import ME, WorkflowHost
 
 SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
@@ -39,7 +39,7 @@ SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
 NEW = ""  # a run that the answer names
 LOCATION, DIGEST, KEY = "location", "digest", "key"  # a run that a header names; the records of a deployment
 
-PACK, NEWER = built(), built(files_of(version="2.0.0"))
+PACK, NEWER = build_pack(), build_pack(files_of(version="2.0.0"))
 
 # By operation: a body, and the lines it leaves, as action and what.
 ROWS = {
@@ -121,7 +121,7 @@ class Asked:
         self.host, self.key, self.other = host, host.key("ours", DEFAULT | DEPLOY), host.key(tenant="theirs")
         with host.client(self.key) as client:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
-            assert client.post("/v1/host/assay/packs", **sent(PACK.tarball)).status_code == 201
+            assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
             self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
             self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
             self.done = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
@@ -218,7 +218,7 @@ def test_every_route_leaves_its_lines(asked, route):
         if route.id == "createSession":
             body = {"code": client.post("/v1/host/assay/session:code").json()["code"]}
         client.headers["X-Request-Id"] = route.id
-        answer = client.request(route.method, asked.path(route, flow), **sent(body))
+        answer = client.request(route.method, asked.path(route, flow), **body_arguments(body))
         assert answer.status_code in (200, 201, 202), answer.text
     found = asked.told("ours", route.id)
     who = asked.key.split("_")[1]
@@ -246,7 +246,10 @@ def test_who_names_anothers_run_is_told_of_in_their_own_log(asked, route):
     request = f"not-{route.id}"
     with asked.host.client(asked.other) as client:
         client.headers["X-Request-Id"] = request
-        assert client.request(route.method, asked.path(route, asked.run), **sent(body)).status_code == 404
+        assert (
+            client.request(route.method, asked.path(route, asked.run), **body_arguments(body)).status_code
+            == 404
+        )
     (line,) = asked.told("theirs", request)
     assert (line.action, line.what, line.outcome) == ("refused", asked.run, "not_found")
     assert asked.told("ours", request) == []
@@ -312,27 +315,27 @@ def evaluation(many):
 
 
 async def flows(store):
-    async with House(store=store) as house:
-        request = house.room.request(ME, "conformance-noop", None, None)
-        await house.room.open(request, "t", "run-1")
+    async with WorkflowHost(store=store) as house:
+        request = house.workflows.request(ME, "conformance-noop", None, None)
+        await house.workflows.open(request, "t", "run-1")
 
 
 async def waits(store):
-    async with House(store=store) as house:
+    async with WorkflowHost(store=store) as house:
         assert (await house.run("conformance-approval")).status == "waiting-approval"
 
 
 async def ends(store):
-    async with House(store=store) as house:
+    async with WorkflowHost(store=store) as house:
         assert (await house.run("conformance-noop")).status == "completed"
 
 
 async def answers(store):
-    async with House(store=store) as house:
+    async with WorkflowHost(store=store) as house:
         (run,) = await store.runs(RunQuery(tenant="t"))
-        await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+        await house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
         store.task = None  # what follows from it is the run's own
-        await house.desk.wait(run.id)
+        await house.executor.wait(run.id)
 
 
 async def has_been_answered(store):

@@ -25,7 +25,7 @@ from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError
 from assay.host.host import tokens
-from support.servers.grpc_client import Both, connected, refused
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import Server, request_of, sqlite
 from support.servers.token_issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac
 
@@ -259,7 +259,7 @@ def wary(tmp_path_factory):
     """A host whose issuer publishes good keys among bad ones."""
     with Issuer() as issuer:
         issuer.keys += tricky()
-        with asking(Both(sqlite(tmp_path_factory.mktemp("wary")), jwt=issuer.trust())) as host:
+        with asking(RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("wary")), jwt=issuer.trust())) as host:
             yield host, issuer
         assert set(issuer.looks) == {"/jwks.json"}  # and no address that a token named
 
@@ -276,12 +276,12 @@ def test_every_way_a_token_can_be_wrong_is_401(wary, make):
 
 def test_grpc_takes_the_same_tokens_and_no_others(wary):
     host, issuer = wary
-    with connected(host, key=issuer.token(tenant="caller")) as client:
+    with connect(host, key=issuer.token(tenant="caller")) as client:
         assert not client.ListOperations().operations
-    with connected(host, key="") as client:  # one channel for all
+    with connect(host, key="") as client:  # one channel for all
         for why, make in BAD:
             metadata = (("authorization", f"Bearer {make(issuer)}"),)
-            code, body = refused(client.ListOperations, metadata=metadata)
+            code, body = refusal_of(client.ListOperations, metadata=metadata)
             assert (code, body["error"]) == (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated"), why
 
 

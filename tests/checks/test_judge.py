@@ -24,7 +24,7 @@ from assay.protocol.evaluation import Check
 from assay.testing import ScriptedModel
 from support.models.judges import CANARY, PASSED, configure, evaluate, judge
 from support.models.provider_server import ProviderServer
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.waiting import PATIENCE, until
 
 DOCUMENT = {
@@ -473,7 +473,7 @@ def test_the_command_tells_the_key_to_nobody(folder, command):
     assert {path.suffix for path in kept} >= {".json", ".db"}  # the cache, and the record
     for path in [*(folder / name for name in names), folder / ".r.jsonl.assay", *kept]:
         assert CANARY[:12].encode() not in path.read_bytes(), path
-    assert CANARY[:12].encode() not in everything_of(f"sqlite:///{folder}/.assay/assay.db")
+    assert CANARY[:12].encode() not in dump_of(f"sqlite:///{folder}/.assay/assay.db")
     assert CANARY[:12] not in done.out + done.err
     shown = json.loads((folder / "r.jsonl").read_text())["check_results"][0]["resolved_arguments"]
     assert shown["provider_config"]["value"]["api_key"] == "[REDACTED]"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.cases import case_search
 from assay.cases.case_search import PARTS, SearchQuery, match_of, search_results, snippet_of
-from support.evals import golden, hosting, suite_of
+from support.evals import eval_host, golden, suite_of
 
 RESULT = {
     "execution_context": {
@@ -64,7 +64,7 @@ def _pages(query, limit, **bounds):
         tasks = [
             golden(f"task-{number}", "even", "even" if number % 2 == 0 else "odd") for number in range(30)
         ]
-        async with hosting(lambda task: task) as hosted:
+        async with eval_host(lambda task: task) as hosted:
             run = await hosted.run(suite_of(*tasks), trials=2)
             pages, start = [], 0
             while not pages or not pages[-1].looked.complete:

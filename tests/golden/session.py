@@ -87,7 +87,7 @@ class Session:
 
     def _assay(self, *words):
         ended = self._command(*words, folder=self._folder, environ=ENVIRON)
-        return indent("  ", ended.out) + indent("! ", "\n".join(ended.told)) + f"= {ended.code}\n"
+        return indent("  ", ended.out) + indent("! ", "\n".join(ended.messages)) + f"= {ended.code}\n"
 
     def _cat(self, name):
         return indent("  ", as_text(self._folder / name))

@@ -26,7 +26,7 @@ from support.packs import (
     REAL_NAMES,
     TRUSTED,
     agent_of,
-    built,
+    build_pack,
     files_of,
     manifest_of,
     needs_real_packs,
@@ -153,7 +153,7 @@ def test_a_pack_with_code_is_refused(changes):
 
 
 def signed(name="vendor.acme.shop", **changes):
-    return built(files_of(name, **changes), KEY)
+    return build_pack(files_of(name, **changes), KEY)
 
 
 def test_a_public_pack_needs_a_signature_and_a_digest():
@@ -165,7 +165,7 @@ def test_a_public_pack_needs_a_signature_and_a_digest():
     assert by_hand.digest_source == "integrity"
     with pytest.raises(PackRefused, match="needs the digest of the tarball"):
         reader(TRUSTED).read_archive(pack.tarball)
-    unsigned = built(files_of("vendor.acme.shop"))
+    unsigned = build_pack(files_of("vendor.acme.shop"))
     with pytest.raises(PackRefused, match="needs a signature"):
         reader(TRUSTED).read_archive(unsigned.tarball, expected_digest(unsigned.integrity, "--integrity"))
     with pytest.raises(PackRefused, match="got a directory"):
@@ -174,7 +174,7 @@ def test_a_public_pack_needs_a_signature_and_a_digest():
 
 @pytest.mark.parametrize("name", ["local.acme.shop", "private.acme.shop"])
 def test_a_private_pack_needs_neither_but_a_signature_that_is_there_counts(name):
-    assert reader().read_archive(built(files_of(name)).tarball).signed_by == ""
+    assert reader().read_archive(build_pack(files_of(name)).tarball).signed_by == ""
     assert reader().read_files(files_of(name)).source == "directory"
     pack = signed(name)
     assert reader(TRUSTED).read_archive(pack.tarball).signed_by == "team"
@@ -210,7 +210,7 @@ def test_a_signature_that_does_not_verify_refuses_the_pack(change, keys, words):
 
 def test_a_key_may_be_named_by_its_path_in_the_pack_but_must_be_configured():
     files = files_of() | {"keys/team.pub": PUBLIC_PEM}
-    pack = built(files, type(KEY)("keys/team.pub", KEY._key))
+    pack = build_pack(files, type(KEY)("keys/team.pub", KEY._key))
     assert reader(TrustedKey(id="x", octets=TRUSTED.octets)).read_archive(pack.tarball).signed_by == "x"
     with pytest.raises(PackRefused, match="not configured"):
         reader().read_archive(pack.tarball)
@@ -294,9 +294,9 @@ def test_a_build_is_canonical_and_replaces_an_old_signature():
     stale = files_of(
         signing={"method": "manual", "publicKeyRef": "old", "signatureRef": "keys/pack.json.sig"}
     )
-    pack = built(stale | {"keys/pack.json.sig": b"old"}, KEY)
-    assert pack.tarball == built(files_of(), KEY).tarball
-    unsigned = read_tarball(built(stale | {"keys/pack.json.sig": b"old"}).tarball)
+    pack = build_pack(stale | {"keys/pack.json.sig": b"old"}, KEY)
+    assert pack.tarball == build_pack(files_of(), KEY).tarball
+    unsigned = read_tarball(build_pack(stale | {"keys/pack.json.sig": b"old"}).tarball)
     assert "keys/pack.json.sig" not in unsigned
     assert b"signing" not in unsigned["pack.json"]
     document = json.loads(pack.version_manifest)
@@ -306,7 +306,7 @@ def test_a_build_is_canonical_and_replaces_an_old_signature():
 
 def test_a_build_refuses_what_an_install_would_refuse():
     with pytest.raises(PackRefused, match=r"evals/bot\.json"):
-        built(files_of(suite=suite_document(modes=[])))
+        build_pack(files_of(suite=suite_document(modes=[])))
 
 
 def run(*arguments, folder, **environ):

@@ -11,7 +11,7 @@ from support.packs import (
     REAL,
     REAL_NAMES,
     agent_of,
-    built,
+    build_pack,
     files_of,
     needs_real_packs,
     suite_document,
@@ -121,7 +121,7 @@ def test_a_refusal_says_what_is_possible(home, command, arguments, words):
     write_files(home / "src", files_of(agents=agents))
     write_files(home / "other", files_of(agents=agents) | {"README.md": b"changed"})
     (home / "team.pub").write_bytes(PUBLIC_PEM)
-    (home / "vendor.acme.shop-1.0.0.tgz").write_bytes(built(files_of("vendor.acme.shop"), KEY).tarball)
+    (home / "vendor.acme.shop-1.0.0.tgz").write_bytes(build_pack(files_of("vendor.acme.shop"), KEY).tarball)
     assert command("pack", "install", "src", folder=home).code == 0
     refused = command(*arguments, folder=home)
     assert refused.code == 2, refused.err

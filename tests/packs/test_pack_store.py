@@ -14,7 +14,7 @@ from assay.packs.archive import hex_digest
 from assay.packs.pack import Pack
 from assay.packs.store import AGENT, FILE, PACK, SUITE, PackStore
 from assay.ports import PutDocument, Transaction
-from support.packs import agent_of, built, files_of, reader, suite_document
+from support.packs import agent_of, build_pack, files_of, reader, suite_document
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
@@ -24,7 +24,7 @@ BOT, EVALS = f"{NAME}.bot", f"{NAME}.evals.bot"
 
 def pack(name=NAME, version="1.0.0", *, suite=None, extra=None, **changes) -> Pack:
     files = files_of(name, version, suite=suite, **changes) | (extra or {})
-    return reader().read_archive(built(files).tarball)
+    return reader().read_archive(build_pack(files).tarball)
 
 
 async def everything(store, tenant="acme"):

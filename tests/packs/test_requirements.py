@@ -154,7 +154,7 @@ def test_a_host_supplies_what_it_advertises():
     for off in ("", *SWITCHES):
         features = OpenWopFeatures(**({off: False} if off else {}))
         with Server("memory:", offer=features) as host:
-            advertised = document(host.surface.capabilities())
+            advertised = document(host.openwop.capabilities())
         for name, has in supplied(features).items():
             found = advertised
             for part in name.split("."):

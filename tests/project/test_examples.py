@@ -10,7 +10,7 @@ import pytest
 
 from support.models.provider_server import ProviderServer, fitting
 from support.runner import forkserver
-from support.servers.grpc_client import Both
+from support.servers.grpc_client import RestAndGrpcServer
 from support.servers.rest_client import sqlite
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
@@ -114,7 +114,7 @@ def test_a_suite_runs_offline_to_its_scorecard(command, tmp_path, folder, agent,
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with Both(sqlite(tmp_path_factory.mktemp("served"))) as host:
+    with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("served"))) as host:
         yield host
 
 

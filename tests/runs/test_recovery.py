@@ -11,10 +11,10 @@ from assay.agenteval.suites.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.ports import Transaction
-from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
+from support.evals import AGENT, TENANT, EvalHost, FunctionAgent, golden, suite_of
 from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat
-from support.workflows import ME, House
+from support.workflows import ME, WorkflowHost
 
 ABC = suite_of(*(golden(name, name.upper(), name) for name in "abc"))
 
@@ -69,16 +69,16 @@ def in_processes(test):
 
 async def hosted(opened, agent):
     """A process: it looks for runs only when it is told to."""
-    made = Hosted(await opened(), Doing(agent))
-    made.desk._leases.seconds = 1_000.0
+    made = EvalHost(await opened(), FunctionAgent(agent))
+    made.executor._leases.seconds = 1_000.0
     return made
 
 
 async def lost(host):
     """A run that somebody took in, who is gone."""
     read = read_suite(ABC)
-    plan = await host.office.plan(EvalRequest(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
-    run = await host.office.submit(plan, TENANT, "somebody")
+    plan = await host.service.plan(EvalRequest(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
+    run = await host.service.submit(plan, TENANT, "somebody")
     await host.store.release(run.id, "somebody")
     return run
 
@@ -112,12 +112,14 @@ async def test_of_two_that_take_runs_up_at_once_one_has_each(opened, caplog):
     agents = [Gated(), Gated()]
     one, two = [await hosted(opened, agent) for agent in agents]
     runs = [await lost(one) for _ in range(6)]
-    await asyncio.gather(heartbeat(one.desk), heartbeat(two.desk), heartbeat(two.desk), heartbeat(one.desk))
+    await asyncio.gather(
+        heartbeat(one.executor), heartbeat(two.executor), heartbeat(two.executor), heartbeat(one.executor)
+    )
     for run in runs:
-        assert (await one.desk.wait(run.id)).status == "completed"
+        assert (await one.executor.wait(run.id)).status == "completed"
         assert await scored(one, run) == dict.fromkeys("abc", 1)
     assert agents[0].asked + agents[1].asked == dict.fromkeys("abc", 6)
-    await asyncio.gather(one.desk.close(), two.desk.close())
+    await asyncio.gather(one.executor.close(), two.executor.close())
     assert not caplog.records
 
 
@@ -129,19 +131,19 @@ async def _late(opened, caplog, second):
     await recorded(one, run, 1)
     await first.reached.wait()
     at_first = conducting(run)
-    await one.store.release(run.id, one.desk.executor_id)  # as if it were over
-    await heartbeat(two.desk)
+    await one.store.release(run.id, one.executor.executor_id)  # as if it were over
+    await heartbeat(two.executor)
     if second.held:
         await second.reached.wait()
     else:
-        await two.desk.wait(run.id)
+        await two.executor.wait(run.id)
     first.may.set()
     await asyncio.wait(at_first)
     second.may.set()
-    assert (await two.desk.wait(run.id)).status == "completed"
+    assert (await two.executor.wait(run.id)).status == "completed"
     assert await scored(two, run) == dict.fromkeys("abc", 1)
     assert (first.asked, second.asked) == (dict.fromkeys("abc", 1), dict.fromkeys("bc", 1))
-    await asyncio.gather(one.desk.close(), two.desk.close())
+    await asyncio.gather(one.executor.close(), two.executor.close())
     assert not caplog.records
 
 
@@ -163,11 +165,11 @@ async def _twice(opened):
     await recorded(one, run, 1)
     await first.reached.wait()
     at_first = conducting(run)
-    await one.store.release(run.id, one.desk.executor_id)
-    await heartbeat(two.desk)
+    await one.store.release(run.id, one.executor.executor_id)
+    await heartbeat(two.executor)
     await recorded(two, run, 2)
     await second.reached.wait()
-    await two.desk.close(seconds=0)
+    await two.executor.close(seconds=0)
     left = await one.store.run(run.id)
     assert (left.status, left.holder) == ("running", None)
     return one, first, run, at_first
@@ -176,25 +178,25 @@ async def _twice(opened):
 @in_processes
 async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_with(opened, caplog):
     one, first, run, _ = await _twice(opened)
-    await heartbeat(one.desk)  # it is somebody else's, and then nobody's
+    await heartbeat(one.executor)  # it is somebody else's, and then nobody's
     first.may.set()
-    ended = await one.desk.wait(run.id)
+    ended = await one.executor.wait(run.id)
     assert ended.status == "completed"
     assert await scored(one, run) == dict.fromkeys("abc", 1)
-    await one.desk.close()
+    await one.executor.close()
 
 
 @in_processes
 async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
     one, first, run, at_first = await _twice(opened)
-    claimed = await one.store.claim(run.id, one.desk.executor_id, seconds=1_000)
-    one.desk.start(claimed)  # before it noticed that it had lost it
+    claimed = await one.store.claim(run.id, one.executor.executor_id, seconds=1_000)
+    one.executor.start(claimed)  # before it noticed that it had lost it
     first.may.set()
     await asyncio.wait(at_first)
-    await heartbeat(one.desk)
-    assert (await one.desk.wait(run.id)).status == "completed"
+    await heartbeat(one.executor)
+    assert (await one.executor.wait(run.id)).status == "completed"
     assert await scored(one, run) == dict.fromkeys("abc", 1)
-    await one.desk.close()
+    await one.executor.close()
 
 
 @in_processes
@@ -204,13 +206,13 @@ async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, 
     one, two = await hosted(opened, first), await hosted(opened, Gated())
     run = await one.begin(ABC)
     await first.reached.wait()
-    told = await one.desk.cancel(run.id, TENANT, timeout=0.05)
+    told = await one.executor.cancel(run.id, TENANT, timeout=0.05)
     assert told.status == (await two.store.run(run.id)).status == "cancelling"
-    await one.store.release(run.id, one.desk.executor_id)  # as if its process were gone
-    await heartbeat(two.desk)
-    assert (await two.desk.wait(run.id)).status == "cancelled"
+    await one.store.release(run.id, one.executor.executor_id)  # as if its process were gone
+    await heartbeat(two.executor)
+    assert (await two.executor.wait(run.id)).status == "cancelled"
     first.may.set()
-    await asyncio.gather(one.desk.close(), two.desk.close())
+    await asyncio.gather(one.executor.close(), two.executor.close())
 
 
 class Slow(MemoryStore):
@@ -236,12 +238,12 @@ class Slow(MemoryStore):
 def test_an_answer_that_comes_while_a_run_lies_down_is_heard():
     async def main():
         store = Slow("release")
-        async with House(store=store, lease=1_000.0) as house:
-            run = await house.room.start(ME, "conformance-approval")
+        async with WorkflowHost(store=store, lease=1_000.0) as house:
+            run = await house.workflows.start(ME, "conformance-approval")
             await store.reached.wait()
-            await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+            await house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
             store.may.set()
-            ended = await asyncio.wait_for(house.desk.wait(run.id), PATIENCE)
+            ended = await asyncio.wait_for(house.executor.wait(run.id), PATIENCE)
             assert ended.status == "completed"
 
     asyncio.run(main())
@@ -250,10 +252,10 @@ def test_an_answer_that_comes_while_a_run_lies_down_is_heard():
 def test_a_cancel_that_comes_while_a_run_lies_down_is_heard():
     async def main():
         store = Slow("commit")
-        async with House(store=store, lease=1_000.0) as house:
-            run = await house.room.start(ME, "conformance-approval")
+        async with WorkflowHost(store=store, lease=1_000.0) as house:
+            run = await house.workflows.start(ME, "conformance-approval")
             await store.reached.wait()
-            cancelling = asyncio.create_task(house.desk.cancel(run.id, "t"))
+            cancelling = asyncio.create_task(house.executor.cancel(run.id, "t"))
             for _ in range(10):
                 await asyncio.sleep(0)
             store.may.set()

@@ -17,10 +17,10 @@ from assay.backends.stores.open import open_store
 from assay.backends.stores.sql.connect import open_engine
 from assay.backends.stores.sql.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
-from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
+from support.evals import AGENT, TENANT, EvalHost, FunctionAgent, golden, suite_of
 from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat, wait_until
-from support.workflows import ME, House
+from support.workflows import ME, WorkflowHost
 from test_runs import Room
 
 TESTS = Path(__file__).parents[1]
@@ -48,21 +48,21 @@ async def opened(address):
 async def evaluation(store):
     room = Room(store)
     run = await room.start(4, type="stuck")
-    await room.desk.close(0)
-    return room.desk, run
+    await room.executor.close(0)
+    return room.executor, run
 
 
 async def agent_eval(store):
-    hosted = Hosted(store, Doing(lambda task: task))
+    hosted = EvalHost(store, FunctionAgent(lambda task: task))
     suite = read_suite(suite_of(golden("a", "A", "a")))
-    plan = await hosted.office.plan(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
-    return hosted.desk, await hosted.office.submit(plan, TENANT, "gone")
+    plan = await hosted.service.plan(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    return hosted.executor, await hosted.service.submit(plan, TENANT, "gone")
 
 
 async def workflow(store):
-    house = House(store=store)
-    asked = house.room.request(ME, "conformance-noop", {}, {})
-    return house.desk, await house.room.open(asked, ME.tenant, "run-poison")
+    house = WorkflowHost(store=store)
+    asked = house.workflows.request(ME, "conformance-noop", {}, {})
+    return house.executor, await house.workflows.open(asked, ME.tenant, "run-poison")
 
 
 async def lose(store, run, times):

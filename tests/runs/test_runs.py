@@ -62,8 +62,8 @@ class Room:
         registry = STANDARD.with_checks(checks)
         kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
-        self.desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
-        self.office = EvaluationService(store, registry, services, lease=lease)
+        self.executor = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
+        self.service = EvaluationService(store, registry, services, lease=lease)
         self.store = store
 
     async def start(self, cases, tenant="t", type="logged"):
@@ -71,11 +71,11 @@ class Room:
         contexts = contexts_of(
             [{"id": str(at), "input": at} for at in range(cases)],
             [{"value": at} for at in range(cases)],
-            self.office.services.limits,
+            self.service.services.limits,
         )
-        asked = PlannedEvaluation(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
-        run = await self.office.submit(asked, contexts, tenant, self.desk.executor_id)
-        self.desk.start(run)
+        asked = PlannedEvaluation(self.service.plan(checks), checks, ExperimentMetadata(name="x"), cases)
+        run = await self.service.submit(asked, contexts, tenant, self.executor.executor_id)
+        self.executor.start(run)
         return run
 
 
@@ -105,12 +105,12 @@ def in_a_room(test):
 
 @in_a_room
 async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(room):
-    await room.desk.open()
+    await room.executor.open()
     run = await room.start(2_000)
     await room.store.wait_for_events(run.id, after=4, timeout=PATIENCE)
-    ended = await room.desk.cancel(run.id, "t")
+    ended = await room.executor.cancel(run.id, "t")
     assert ended.status == "cancelled"
-    lines = [line async for line in room.office.results(ended)]
+    lines = [line async for line in room.service.results(ended)]
     cases = [json.loads(line) for line in lines]
     statuses = Counter([case["status"] for case in cases])
     assert statuses.total() == 2_000
@@ -119,48 +119,48 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
     assert summary["skipped_test_cases"] == statuses["skip"]
     for count in ("total_checks", "completed_checks", "skipped_checks"):
         assert summary[count] == sum(case["summary"][count] for case in cases)
-    assert [line async for line in room.office.results(ended)] == lines  # what has ended does not change
-    tally = await room.office.tally(ended)
-    assert [line async for line in room.office.results(ended, tally=tally)] == lines
+    assert [line async for line in room.service.results(ended)] == lines  # what has ended does not change
+    tally = await room.service.tally(ended)
+    assert [line async for line in room.service.results(ended, tally=tally)] == lines
     assert msgspec.to_builtins(tally.summary()) == summary
     with pytest.raises(Conflict):
-        await room.desk.cancel(run.id, "t")
-    await room.desk.close()
+        await room.executor.cancel(run.id, "t")
+    await room.executor.close()
 
 
 @in_a_room
 async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
-    await room.desk.open()
+    await room.executor.open()
     run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
     await room.store.wait_for_events(stopped.id, after=1, timeout=PATIENCE)
-    await room.desk.cancel(stopped.id, "t")
-    await room.desk.close(seconds=0)
+    await room.executor.cancel(stopped.id, "t")
+    await room.executor.close(seconds=0)
     other = Room(room.store, checks=[Logged])
-    await other.desk.open()
-    failed = await other.desk.wait(run.id)
+    await other.executor.open()
+    failed = await other.executor.wait(run.id)
     assert failed.status == "failed"
     assert failed.metadata["error"].startswith("checks[0].type: no check 'stuck'; there are")
     for run in (failed, await other.store.run(stopped.id)):
-        cases = [json.loads(line) async for line in other.office.results(run)]
+        cases = [json.loads(line) async for line in other.service.results(run)]
         assert len(cases) == 30
         assert cases[-1]["status"] == "skip"
         assert [check["check_type"] for check in cases[-1]["check_results"]] == ["stuck"]
         assert run.metadata["summary"]["total_checks"] == sum(
             case["summary"]["total_checks"] for case in cases
         )
-    await other.desk.close()
+    await other.executor.close()
 
 
 @in_a_room
 async def test_a_follower_sees_every_event_once_from_where_it_asked(room):
-    await room.desk.open()
+    await room.executor.open()
     run = await room.start(50)
-    followers = [asyncio.create_task(collect(room.desk, run.id, after)) for after in (-1, -1, 10)]
-    await room.desk.wait(run.id)
+    followers = [asyncio.create_task(collect(room.executor, run.id, after)) for after in (-1, -1, 10)]
+    await room.executor.wait(run.id)
     seen = await asyncio.gather(*followers)
     whole = [event.sequence for event in await room.store.events(run.id)]
     assert seen == [whole, whole, whole[11:]]
-    await room.desk.close()
+    await room.executor.close()
 
 
 async def collect(desk, run, after):
@@ -169,22 +169,22 @@ async def collect(desk, run, after):
 
 @in_a_room
 async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room):
-    await room.desk.open()
+    await room.executor.open()
     Gate.go = asyncio.Event()
     run = await room.start(300, type="gate")
     while (await room.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
         await asyncio.sleep(0.01)
-    await room.desk.close(seconds=5)
+    await room.executor.close(seconds=5)
     Gate.go.set()
     with pytest.raises(Unavailable):
-        room.desk.start(run)
+        room.executor.start(run)
     parked = await room.store.run(run.id)
     assert (parked.status, parked.holder) == ("running", None)
     other = Room(room.store)
-    await other.desk.open()
-    assert (await other.desk.wait(run.id)).status == "completed"
-    assert len([line async for line in other.office.results(await other.store.run(run.id))]) == 300
-    await other.desk.close()
+    await other.executor.open()
+    assert (await other.executor.wait(run.id)).status == "completed"
+    assert len([line async for line in other.service.results(await other.store.run(run.id))]) == 300
+    await other.executor.close()
 
 
 @in_a_room
@@ -193,32 +193,32 @@ async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
     told = []
     for name, tenant in ((run.id, "other"), ("eval_none", "t")):
         try:
-            await room.desk.get(name, tenant)
+            await room.executor.get(name, tenant)
         except NotFound as unknown:
             told.append(str(unknown).replace(name, "…"))
     assert len(set(told)) == 1
     assert len(told) == 2
     with pytest.raises(NotFound):
-        await room.desk.cancel(run.id, "other")
-    assert [event async for event in room.desk.follow(run.id, "other")] == []
-    assert (await room.desk.wait(run.id)).status == "completed"
-    await room.desk.close()
+        await room.executor.cancel(run.id, "other")
+    assert [event async for event in room.executor.follow(run.id, "other")] == []
+    assert (await room.executor.wait(run.id)).status == "completed"
+    await room.executor.close()
 
 
 @in_a_room
 async def test_another_process_can_ask_for_the_end_of_a_run(room):
-    await room.desk.open()
+    await room.executor.open()
     run = await room.start(5_000)
     other = Room(room.store)
-    ended = await other.desk.cancel(run.id, "t")
+    ended = await other.executor.cancel(run.id, "t")
     assert ended.status == "cancelled"
-    await room.desk.close()
+    await room.executor.close()
 
 
 @in_a_room
 async def test_a_run_whose_units_end_before_its_holder_hears_of_the_cancel_ends_cancelled(room):
     """As on workers: each stops the units that it executes, and the holder of the run may be another one."""
-    await room.desk.open()
+    await room.executor.open()
     Gate.go = asyncio.Event()
     run = await room.start(1, type="gate")
     while (await room.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
@@ -226,44 +226,44 @@ async def test_a_run_whose_units_end_before_its_holder_hears_of_the_cancel_ends_
     update = RunUpdate(run=run.id, when=frozenset({"running"}), status="cancelling")
     await room.store.commit(Transaction(entries=[update]))
     Gate.go.set()
-    assert (await room.desk.wait(run.id)).status == "cancelled"
-    await room.desk.close(1)
+    assert (await room.executor.wait(run.id)).status == "cancelled"
+    await room.executor.close(1)
 
 
 async def check_it_was_too_late(room, run):
     """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
-    ended = await room.desk.wait(run.id)
+    ended = await room.executor.wait(run.id)
     assert (ended.status, ended.metadata["code"]) == ("failed", "run_timeout")
     assert "(ASSAY_RUN_SECONDS); finished results are stored" in ended.metadata["error"]
-    told = [json.loads(line)["status"] async for line in room.office.results(ended)]
+    told = [json.loads(line)["status"] async for line in room.service.results(ended)]
     assert told == ["completed"] * 3 + ["skip"] * 17
     summary = ended.metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
-    assert room.office.operation(ended).error.error == "run_timeout"
+    assert room.service.operation(ended).error.error == "run_timeout"
 
 
 @in_a_room
 async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
     timed = Room(room.store, how=ExecutionOptions(run_seconds=1.5))
-    await timed.desk.open()
+    await timed.executor.open()
     await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
-    await timed.desk.close()
+    await timed.executor.close()
 
 
 @in_a_room
 async def test_a_restart_gives_a_run_no_more_time(room):
     day = ExecutionOptions(run_seconds=86_400)
     first = Room(room.store, how=day)
-    await first.desk.open()
+    await first.executor.open()
     run = await first.start(20, type="stuck")
     await room.store.wait_for_events(
         run.id, after=2, timeout=PATIENCE
     )  # three units are done, and the rest is stuck
-    await first.desk.close(seconds=0.1)
+    await first.executor.close(seconds=0.1)
     second = Room(room.store, how=day, clock=Tomorrow())
-    await second.desk.open()
+    await second.executor.open()
     await check_it_was_too_late(second, run)
-    await second.desk.close()
+    await second.executor.close()
 
 
 @in_a_room
@@ -272,23 +272,23 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
     contexts = contexts_of(
         [{"id": str(at), "input": at} for at in range(3)],
         [{"value": at} for at in range(3)],
-        room.office.services.limits,
+        room.service.services.limits,
     )
-    asked = PlannedEvaluation(room.office.plan(checks), checks, None, 3)
-    scored = await room.office.run_inline(asked, contexts, "t")
-    await room.office.save(scored)
-    now = await room.office.tally(scored.run)
+    asked = PlannedEvaluation(room.service.plan(checks), checks, None, 3)
+    scored = await room.service.run_inline(asked, contexts, "t")
+    await room.service.save(scored)
+    now = await room.service.tally(scored.run)
     assert [(row.passed, row.failed) for row in now.rows.values()] == [(1, 2)]
 
-    before = await room.office.run_inline(asked, contexts, "t")  # once it was a piece of its own
+    before = await room.service.run_inline(asked, contexts, "t")  # once it was a piece of its own
     apart = [
         request_chunk(asked.request()),
         EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(final=True))),
     ]
     entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
     await room.store.commit(Transaction(entries=[entry]))
-    assert (await room.office.tally(before.run)).record(final=True) == now.record(final=True)
+    assert (await room.service.tally(before.run)).record(final=True) == now.record(final=True)
 
     while await room.store.erase(scored.run.id):
         pass
-    assert (await room.office.tally(scored.run)).record() == Tally().record()
+    assert (await room.service.tally(scored.run)).record() == Tally().record()

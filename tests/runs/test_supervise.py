@@ -16,7 +16,7 @@ from assay.ports.telemetry import telemetry
 from assay.seams.sample_workflows import samples
 from assay.workflow.state.definition import document_of, read
 from support.waiting import PATIENCE
-from support.workflows import ME, House
+from support.workflows import ME, WorkflowHost
 from test_run_attempts import database
 
 SECRET = "what the user wrote"
@@ -127,9 +127,9 @@ class Later:
 def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path, deaths):
     async def main(address):
         store = await open_store(address)
-        async with House(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
+        async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
             runs = [await house.run("gate") for _ in range(3)]
-            clock = house.room._clock = Later(house.room._clock)
+            clock = house.workflows._clock = Later(house.workflows._clock)
             clock.offset = timedelta(hours=1)
             bad, story = runs[1].id, house.kind.restore
 
@@ -139,12 +139,12 @@ def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path,
                 return await story(store, run)
 
             house.kind.restore = torn
-            assert await house.room.expire_waits() == 2
+            assert await house.workflows.expire_waits() == 2
             assert deaths("expiry") == 1
             house.kind.restore = story
-            assert await house.room.expire_waits() == 1
+            assert await house.workflows.expire_waits() == 1
             for run in runs:
-                ended = await asyncio.wait_for(house.desk.wait(run.id), PATIENCE)
+                ended = await asyncio.wait_for(house.executor.wait(run.id), PATIENCE)
                 assert ended.status == "failed"
         await store.close()
 
@@ -159,21 +159,24 @@ def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where
     async def main(address):
         stores = [await open_store(address)]
         stores.append(stores[0] if where == "memory" else await open_store(address))
-        one = House(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
-        two = House(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
+        one = WorkflowHost(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
+        two = WorkflowHost(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
         async with one, two:
-            for clock in (one.room, two.room):
+            for clock in (one.workflows, two.workflows):
                 clock._clock = Later(clock._clock)
             for late in [False, True] * series(1, 5):
                 run = await one.run("gate")
-                two.room._clock.offset = timedelta(hours=late)
+                two.workflows._clock.offset = timedelta(hours=late)
                 answers = [
-                    house.room.respond(ME, run.id, "gate", {"action": "accept"})
+                    house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
                     for house in (one, two)
                     for _ in range(3)
                 ]
                 came = await asyncio.gather(
-                    *answers, one.room.expire_waits(), two.room.expire_waits(), return_exceptions=True
+                    *answers,
+                    one.workflows.expire_waits(),
+                    two.workflows.expire_waits(),
+                    return_exceptions=True,
                 )
                 refused = [one for one in came[:6] if isinstance(one, BaseException)]
                 assert all(isinstance(one, Conflict) for one in refused), came
@@ -181,7 +184,7 @@ def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where
                 assert len(silent) == 2, came
                 accepted, expired = 6 - len(refused), sum(silent)
                 assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
-                ended = await asyncio.wait_for(one.desk.wait(run.id), PATIENCE)
+                ended = await asyncio.wait_for(one.executor.wait(run.id), PATIENCE)
                 assert ended.status == ("completed" if accepted else "failed")
             assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
         for store in {*stores}:

@@ -48,13 +48,13 @@ def run_in_store(monkeypatch, tmp_path):
 
 async def stored(room, version):
     """A run that a server of this version stored, and that no process has yet."""
-    monitor = room.desk.start
-    room.desk.start = lambda run: None
+    monitor = room.executor.start
+    room.executor.start = lambda run: None
     run = await room.start(1)
-    room.desk.start = monitor
+    room.executor.start = monitor
     entry = RunUpdate(run=run.id, metadata={**run.metadata, REQUIRED_VERSION: version})
     await room.store.commit(Transaction(entries=[entry]))
-    await room.store.release(run.id, room.desk.executor_id)
+    await room.store.release(run.id, room.executor.executor_id)
     return run.id
 
 
@@ -63,14 +63,14 @@ def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in
         newer = [await stored(Room(store), "999.0.0") for _ in range(3)]
         older = await stored(Room(store), "0.0.1")
         worker = Room(store, lease=0.2, checks=(Logged,))
-        await worker.desk.open()
-        done = await worker.desk.wait(older)
+        await worker.executor.open()
+        done = await worker.executor.wait(older)
         assert (done.status, done.metadata[REQUIRED_VERSION]) == ("completed", "0.0.1")
-        await heartbeat(worker.desk)
+        await heartbeat(worker.executor)
         assert [(run.status, run.takeovers) for run in [await store.run(id) for id in newer]] == [
             ("pending", 0)
         ] * 3
-        await worker.desk.close()
+        await worker.executor.close()
 
     run_in_store(test)
 
@@ -94,9 +94,9 @@ def test_a_client_that_waits_is_told_that_no_worker_can_execute_its_run(
             await registry.register()
             await registry.beat(lambda: {"version": version})
         room = Room(store)
-        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), room.desk._kinds)
+        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), room.executor._kinds)
         await server.open()
-        room.desk = server
+        room.executor = server
         run = await room.start(1)
         await asyncio.sleep(0.1)
         waiting = asyncio.ensure_future(server.wait(run.id))

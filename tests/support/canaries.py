@@ -30,23 +30,23 @@ class Spans:
     """A tracer that keeps what it is told."""
 
     def __init__(self):
-        self.told = []
+        self.records = []
 
     def span(self, name, attributes, parent=None):
-        self.told.append(repr((name, dict(attributes), parent)))
+        self.records.append(repr((name, dict(attributes), parent)))
         return nullcontext()
 
     def current(self):
         return None
 
     def record_span(self, name, seconds, attributes, within):
-        self.told.append(repr((name, dict(attributes))))
+        self.records.append(repr((name, dict(attributes))))
 
     def close(self): ...
 
 
 @contextmanager
-def watched():
+def record_telemetry():
     """Logs, metrics and traces of what happens meanwhile, as one text."""
     lines, spans = [], Spans()
     handler = logging.Handler()
@@ -63,4 +63,4 @@ def watched():
         telemetry.on, telemetry.tracer = False, None
         root.removeHandler(handler)
         root.setLevel(level)
-        seen.append("\n".join(lines + spans.told + [repr((telemetry.counts, list(telemetry.times)))]))
+        seen.append("\n".join(lines + spans.records + [repr((telemetry.counts, list(telemetry.times)))]))

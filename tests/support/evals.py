@@ -25,7 +25,7 @@ TENANT = "t-1"
 AGENT = "local.tests.agent"
 
 
-class Doing:
+class FunctionAgent:
     """An agent that is a function of the task, or of the task and its scene."""
 
     def __init__(self, work, **card):
@@ -46,7 +46,7 @@ class Doing:
     async def close(self): ...
 
 
-class Some:
+class AgentTable:
     """Agents, by their ids."""
 
     def __init__(self, *agents):
@@ -98,8 +98,8 @@ def suite_of(*tasks, modes=("golden",), **more):
     }
 
 
-class Hosted:
-    """A host without a transport, and what it can be asked."""
+class EvalHost:
+    """A host without a transport, and its requests."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class Hosted:
     ):
         self.store = store
         services = Services(providers=Judges(judge) if judge is not None else None)
-        self.means = EvalDependencies(
-            agents=Some(agent),
+        self.dependencies = EvalDependencies(
+            agents=AgentTable(agent),
             registry=registry,
             policy=policy,
             services=services,
@@ -125,66 +125,66 @@ class Hosted:
             memory=memory,
             limits=host or EvalLimits(),
         )
-        self.kind = AgentEvalKind(store, self.means)
+        self.kind = AgentEvalKind(store, self.dependencies)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
-        self.desk = RunExecutor(store, engine, {self.kind.name: self.kind})
-        self.office = AgentEvalService(store, self.means)
+        self.executor = RunExecutor(store, engine, {self.kind.name: self.kind})
+        self.service = AgentEvalService(store, self.dependencies)
 
-    async def begin(self, suite, **asked):
+    async def begin(self, suite, **request):
         read = read_suite(suite)
-        plan = await self.office.plan(
-            EvalRequest(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read
+        plan = await self.service.plan(
+            EvalRequest(suite_ref=read.suite_id, agent_id=AGENT, **request), TENANT, read
         )
-        run = await self.office.submit(plan, TENANT, self.desk.executor_id)
-        self.desk.start(run)
+        run = await self.service.submit(plan, TENANT, self.executor.executor_id)
+        self.executor.start(run)
         return run
 
-    async def run(self, suite, **asked):
-        run = await self.begin(suite, **asked)
-        return await self.desk.wait(run.id)
+    async def run(self, suite, **request):
+        run = await self.begin(suite, **request)
+        return await self.executor.wait(run.id)
 
     async def events(self, run):
         """As its owner reads them."""
-        told = []
+        events = []
         for event in await self.store.events(run.id, limit=100_000):
             known = decode_event(event.data)
             pieces = await self.store.chunks(run.id, CONTENT, key=known.eventId)
             content = msgspec.json.decode(pieces[0].data) if pieces else None
-            told.append(envelope(run.id, event.type, event.at, event.sequence, event.data, content))
-        return told
+            events.append(envelope(run.id, event.type, event.at, event.sequence, event.data, content))
+        return events
 
     async def results(self, run):
-        return [msgspec.json.decode(line) async for line in self.office.results(run)]
+        return [msgspec.json.decode(line) async for line in self.service.results(run)]
 
 
 @asynccontextmanager
-async def hosting(agent, address="memory:", **more):
+async def eval_host(agent, address="memory:", **more):
     store = await open_store(address)
-    hosted = Hosted(store, agent if hasattr(agent, "invoke") else Doing(agent), **more)
+    hosted = EvalHost(store, agent if hasattr(agent, "invoke") else FunctionAgent(agent), **more)
     try:
         yield hosted
     finally:
-        await hosted.desk.close()
+        await hosted.executor.close()
         await store.close()
 
 
-def doing(agent, suite, *, address="memory:", asked=None, **more):
+def run_suite(agent, suite, *, address="memory:", request=None, **more):
     """One run from beginning to end: it, its events, its summary, its evidence."""
 
     async def main():
-        async with hosting(agent, address, **more) as hosted:
-            run = await hosted.run(suite, **(asked or {}))
-            return run, await hosted.events(run), await hosted.office.summary(run), await hosted.results(run)
+        async with eval_host(agent, address, **more) as hosted:
+            run = await hosted.run(suite, **(request or {}))
+            return run, await hosted.events(run), await hosted.service.summary(run), await hosted.results(run)
 
     return asyncio.run(main())
 
 
-async def replayed(hosted, source):
+async def replay_run(hosted, source):
     """A replay of a run, in the same store."""
     return await replay(hosted.store, source, everything(EVIDENCE), run=new_id("run-"))
 
 
-async def resumed(hosted, source):
+async def resume_run(hosted, source):
     """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
     scored = await read_scored_units(hosted.store, source)
     run = await branch(
@@ -194,6 +194,6 @@ async def resumed(hosted, source):
         run=new_id("run-"),
         metadata=scored.metadata,
     )
-    claimed = await hosted.store.claim(run.id, hosted.desk.executor_id, seconds=10)
-    hosted.desk.start(claimed)
-    return await hosted.desk.wait(run.id)
+    claimed = await hosted.store.claim(run.id, hosted.executor.executor_id, seconds=10)
+    hosted.executor.start(claimed)
+    return await hosted.executor.wait(run.id)

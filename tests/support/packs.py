@@ -73,14 +73,14 @@ def files_of(name="local.acme.shop", version="1.0.0", *, suite=None, **changes):
     }
 
 
-def sent(body):
+def body_arguments(body):
     """The arguments of a request with this body: a tarball, JSON or nothing."""
     if isinstance(body, bytes):
         return {"content": body, "headers": {"content-type": "application/gzip"}}
     return {} if body is None else {"json": body}
 
 
-def built(files=None, key=None):
+def build_pack(files=None, key=None):
     return build(files_of() if files is None else files, read_suite, key)
 
 

@@ -7,11 +7,11 @@ PATIENCE = 120.0  # seconds
 PAUSES = 0.02, 0.1  # seconds between two looks: the first, and after many; a look may be a request
 
 
-def wait_until(fact, told=lambda: ""):
-    """The first true value of `fact()`. `told()` is what a failure says."""
+def wait_until(fact, message=lambda: ""):
+    """The first true value of `fact()`. `message()` is what a failure says."""
     until, pauses = time.monotonic() + PATIENCE, growing()
     while not (value := fact()):
-        assert time.monotonic() < until, f"not within {PATIENCE:g} s: {told()}"
+        assert time.monotonic() < until, f"not within {PATIENCE:g} s: {message()}"
         time.sleep(next(pauses))
     return value
 
@@ -22,11 +22,11 @@ async def heartbeat(executor):
     await executor._adopt()
 
 
-async def until(fact, told=lambda: ""):
+async def until(fact, message=lambda: ""):
     """The same for a loop that must go on meanwhile."""
     end, pauses = time.monotonic() + PATIENCE, growing()
     while not (value := fact()):
-        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {told()}"
+        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {message()}"
         await asyncio.sleep(next(pauses))
     return value
 

@@ -1,4 +1,4 @@
-"""A room for workflows in this process, with agents that do what a test says."""
+"""A host for workflows in this process, with agents that do what a test says."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -21,14 +21,14 @@ from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.state.execution_state import ExecutionLimits
 from assay.workflow.verifier_loop import workflow_of
-from support.evals import Judges
+from support.evals import AgentTable, Judges
 
 EVERYTHING = frozenset({"runs:create", "runs:read", "runs:cancel", "approvals:respond", "manifest:read"})
 ME = Principal(tenant="t", id="key-me", scopes=EVERYTHING)
 OTHER = Principal(tenant="other", id="key-other", scopes=EVERYTHING)
 
 
-class Played:
+class ScriptedAgent:
     """An agent whose turns are a list, or a function of the task and the scene."""
 
     def __init__(self, id, turns, **card):
@@ -39,42 +39,31 @@ class Played:
     async def invoke(self, task, scene):
         self.tasks.append(task)
         if callable(self._turns):
-            said = self._turns(task, scene)
-            if asyncio.iscoroutine(said):
-                said = await said
+            answer = self._turns(task, scene)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
         else:
-            said = self._turns[min(len(self.tasks), len(self._turns)) - 1]
-        if isinstance(said, BaseException):
-            raise said
+            answer = self._turns[min(len(self.tasks), len(self._turns)) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
         return (
-            said if isinstance(said, InvocationResult) else InvocationResult(outcome="completed", result=said)
+            answer
+            if isinstance(answer, InvocationResult)
+            else InvocationResult(outcome="completed", result=answer)
         )
 
     async def close(self): ...
 
 
-class Cast:
-    def __init__(self, *agents):
-        self._agents = {agent.card.agent_id: agent for agent in agents}
-
-    def cards(self):
-        return [agent.card for agent in self._agents.values()]
-
-    def get(self, agent_id):
-        return self._agents.get(agent_id)
-
-    async def close(self): ...
-
-
-class House:
-    """`async with House(...) as house:`; what it stands on may be a store of before."""
+class WorkflowHost:
+    """`async with WorkflowHost(...) as host:`; its store may be one that an earlier host filled."""
 
     def __init__(
         self, *agents, loops=None, workflows=(), store=None, tools=None, bounds=None, seconds=5.0, lease=1.0, judge=None
     ):  # fmt: skip
         self.store = store or MemoryStore()
         services = Services(providers=Judges(judge) if judge is not None else None)
-        self.agents = Cast(*agents)
+        self.agents = AgentTable(*agents)
         self.critics = Critics(self.agents, STANDARD, services, seconds=seconds)
         self.library = Library(samples().values(), NODES | SEAM_NODES)
         for workflow in workflows:
@@ -94,27 +83,27 @@ class House:
         )
         self.kind = WorkflowKind(performer, environment, services.clock)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), 4)
-        self.desk = RunExecutor(self.store, engine, {self.kind.name: self.kind}, lease=lease)
-        performer.executor = self.desk
-        self.room = WorkflowService(
-            self.store, self.desk, self.kind, self.library, self.critics, services.clock
+        self.executor = RunExecutor(self.store, engine, {self.kind.name: self.kind}, lease=lease)
+        performer.executor = self.executor
+        self.workflows = WorkflowService(
+            self.store, self.executor, self.kind, self.library, self.critics, services.clock
         )
 
     async def __aenter__(self):
-        await self.desk.open()
+        await self.executor.open()
         return self
 
     async def __aexit__(self, *_):
-        await self.desk.close(seconds=0.2)
+        await self.executor.close(seconds=0.2)
 
     async def run(self, workflow, inputs=None, configurable=None, who=ME):
         """Started, and gone as far as it goes."""
-        run = await self.room.start(who, workflow, inputs, configurable)
-        return await self.desk.wait(run.id)
+        run = await self.workflows.start(who, workflow, inputs, configurable)
+        return await self.executor.wait(run.id)
 
     async def answer(self, run, node, value, who=ME):
-        await self.room.respond(who, run.id, node, value)
-        return await self.desk.wait(run.id)
+        await self.workflows.respond(who, run.id, node, value)
+        return await self.executor.wait(run.id)
 
     async def events(self, run, type=None):
         found = []
@@ -131,7 +120,7 @@ class House:
 
     async def until(self, run, type):
         """Those of a type, once there are any."""
-        async for event in self.desk.follow(run.id, run.tenant):
+        async for event in self.executor.follow(run.id, run.tenant):
             if event is not None and event.type == type:
                 break
         return await self.events(run, type)
@@ -145,10 +134,10 @@ def loop(actor="test.actor", critics=("test.critic",), **more):
 
 
 @asynccontextmanager
-async def verified(actor, *critics, **more):
-    """A house with one verified loop, `loop`."""
-    named = [critic for critic in critics if isinstance(critic, Played)]
+async def verifier_host(actor, *critics, **more):
+    """A host with one verified loop, `loop`."""
+    named = [critic for critic in critics if isinstance(critic, ScriptedAgent)]
     names = [critic.card.agent_id for critic in named]
     declared = loop(actor.card.agent_id, names, **more)
-    async with House(actor, *named, loops={"loop": declared}) as house:
+    async with WorkflowHost(actor, *named, loops={"loop": declared}) as house:
         yield house

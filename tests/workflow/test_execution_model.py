@@ -24,7 +24,7 @@ from assay.workflow.state.definition import document_of, read
 from assay.workflow.state.execution_state import read_request, read_steps
 from assay.workflow.supported_phases import PHASES, HostInfo, execution_model
 from support.spec_files import SHARED
-from support.workflows import ME, OTHER, House, Played, loop
+from support.workflows import ME, OTHER, ScriptedAgent, WorkflowHost, loop
 
 pytestmark = pytest.mark.anyio
 
@@ -77,10 +77,10 @@ def test_the_version_is_the_highest_with_all_below(host, version):
 
 
 async def test_phase_1_multi_agent_handoff_state_machine():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-handoff")
         events = await house.events(run)
-        variables = (await house.room.snapshot(run))["variables"]
+        variables = (await house.workflows.snapshot(run))["variables"]
     assert (run.status, variables) == ("completed", {"parentResult": "handoff-complete"})
     decided = next(event for event in events if event["type"] == "runOrchestrator.decided")
     chain = [event for event in events if event["type"] == "core.workflowChain.event"]
@@ -95,30 +95,30 @@ async def test_phase_1_multi_agent_handoff_state_machine():
 
 
 async def test_phase_1_dispatch_loop():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-dispatch-loop")
         decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
         assert [one["decision"]["kind"] for one in decided] == ["next-worker", "terminate"]
         assert len({one["agentId"] for one in decided}) == 1
-        assert (await house.room.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
+        assert (await house.workflows.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
         assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
         short = await house.run("conformance-dispatch-loop", configurable={"maxLoopIterations": 1})
         assert short.metadata["error"]["code"] == "loop_limit_exceeded"
 
 
 async def test_phase_1_orchestrator_termination():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-orchestrator-terminate")
         assert run.status == "completed"
         assert len(await house.events(run, "runOrchestrator.decided")) == 1
 
 
 async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_what_the_first_left():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-dispatch-cross-worker-handoff")
         children = [event["payload"]["childRunId"] for event in await house.events(run, "node.dispatched")]
         second = await house.store.run(children[1])
-        assert (await house.room.snapshot(second))["inputs"] == {"input": "hello"}
+        assert (await house.workflows.snapshot(second))["inputs"] == {"input": "hello"}
         began = [
             e
             for e in await house.events(run, "core.workflowChain.event")
@@ -135,7 +135,7 @@ async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(v
     """Where one of them is rejected, the run cannot end in success, whatever comes after it."""
     shown = document_of(plan(next_worker("conformance-noop", "conformance-noop"), END))
     shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
-    async with House(Played("test.critic", verdicts), workflows=[read(shown)]) as house:
+    async with WorkflowHost(ScriptedAgent("test.critic", verdicts), workflows=[read(shown)]) as house:
         run = await house.run("conformance-planned")
     assert (run.status, run.metadata["verdict"], run.metadata["goalSatisfied"]) == (
         status,
@@ -147,17 +147,17 @@ async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(v
 
 
 async def test_phase_1_an_unset_variable_leaves_the_childs_input_absent():
-    async with House() as house:
+    async with WorkflowHost() as house:
         for id, wanted in (("conformance-dispatch-input-mapping", {"childGreeting": "Alice"}), ("conformance-dispatch-input-mapping-no-default", {})):  # fmt: skip
             run = await house.run(id)
             (dispatched,) = await house.events(run, "node.dispatched")
             child = await house.store.run(dispatched["payload"]["childRunId"])
-            assert (await house.room.snapshot(child))["inputs"] == wanted
+            assert (await house.workflows.snapshot(child))["inputs"] == wanted
 
 
 async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_goes_on():
     flow = plan(next_worker("conformance-failure"), END, dispatch={"outputMapping": {"a": "b"}})
-    async with House(workflows=[flow]) as house:
+    async with WorkflowHost(workflows=[flow]) as house:
         run = await house.run("conformance-planned")
         phases = [event["payload"] for event in await house.events(run, "core.workflowChain.event")]
     assert run.status == "completed"
@@ -167,21 +167,21 @@ async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_go
 
 async def test_phase_1_a_child_that_is_cancelled_in_the_middle():
     flow = plan(next_worker("conformance-cancellable"), END, dispatch={"outputMapping": {"a": "delayMs"}})
-    async with House(workflows=[flow]) as house:
-        run = await house.room.start(ME, "conformance-planned")
+    async with WorkflowHost(workflows=[flow]) as house:
+        run = await house.workflows.start(ME, "conformance-planned")
         dispatched = await house.until(run, "node.dispatched")
-        await house.desk.cancel(dispatched[0]["payload"]["childRunId"], "t")
-        run = await house.desk.wait(run.id)
+        await house.executor.cancel(dispatched[0]["payload"]["childRunId"], "t")
+        run = await house.executor.wait(run.id)
         phases = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
     assert (run.status, phases[-1]) == ("completed", "child.cancelled")
 
 
 async def test_phase_1_cancelling_a_parent_cancels_its_child():
-    async with House(workflows=[plan(next_worker("conformance-cancellable"), END)]) as house:
-        run = await house.room.start(ME, "conformance-planned")
+    async with WorkflowHost(workflows=[plan(next_worker("conformance-cancellable"), END)]) as house:
+        run = await house.workflows.start(ME, "conformance-planned")
         dispatched = await house.until(run, "node.dispatched")
-        assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
-        child = await house.desk.wait(dispatched[0]["payload"]["childRunId"])
+        assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
+        child = await house.executor.wait(dispatched[0]["payload"]["childRunId"])
         assert child.status == "cancelled"
         assert (await house.types(run))[-1] == "run.cancelled"
 
@@ -200,7 +200,7 @@ async def test_phase_1_cancelling_a_parent_cancels_its_child():
     ],
 )
 async def test_phase_1_what_cannot_be_dispatched_fails_the_run(decisions, dispatch, code):
-    async with House(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
+    async with WorkflowHost(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
         run = await house.run("conformance-planned")
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
         types = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
@@ -211,13 +211,13 @@ async def test_phase_1_a_dispatch_without_a_decision_fails():
     shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"] = list(reversed(shown["nodes"]))
     shown["edges"] = [shown["edges"][1]]
-    async with House(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
+    async with WorkflowHost(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
         run = await house.run("conformance-backwards")
         assert run.metadata["error"]["code"] == "no_pending_decision"
 
 
 async def test_phase_1_a_workflow_that_starts_itself_ends():
-    async with House(workflows=[plan(next_worker("conformance-planned"), END)]) as house:
+    async with WorkflowHost(workflows=[plan(next_worker("conformance-planned"), END)]) as house:
         assert (await house.run("conformance-planned")).status == "completed"
         codes = {
             run.metadata["error"]["code"] for run in house.store._runs.values() if run.status == "failed"
@@ -229,7 +229,7 @@ async def test_phase_1_a_workflow_that_starts_itself_ends():
 
 
 async def test_phase_2_multi_agent_confidence_escalation():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-confidence-escalation")
         events = await house.events(run)
         assert run.status == "waiting-approval"
@@ -259,7 +259,7 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
     decision = next_worker("conformance-noop") if kind == "next-worker" else dict(END)
     if confidence is not None:
         decision["confidence"] = confidence
-    async with House(workflows=[plan(decision)]) as house:
+    async with WorkflowHost(workflows=[plan(decision)]) as house:
         run = await house.run("conformance-planned")
     assert (run.status == "waiting-approval") is escalates
 
@@ -276,7 +276,7 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
     ],
 )
 async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, iterations):
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-confidence-escalation")
         run = await house.answer(run, "dispatch", value)
         decided = [
@@ -287,16 +287,16 @@ async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, it
 
 @pytest.mark.parametrize("edit", [{}, {"decision": None}, {"decision": {"kind": "vibe"}}])
 async def test_phase_2_a_decision_that_is_none_changes_nothing(edit):
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-confidence-escalation")
         with pytest.raises(InvalidRequest) as refused:
-            await house.room.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
+            await house.workflows.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
         assert refused.value.problems[0].place == "resumeValue.decision"
         assert (await house.store.run(run.id)).events == run.events
 
 
 async def test_phase_2_orchestrator_conservative_path():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-orchestrator-low-confidence")
         assert run.status == "waiting-approval"
         assert not await house.events(run, "runOrchestrator.decided")
@@ -353,9 +353,9 @@ async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by
         views[-1].append(len(await scene.memory.list()))  # its own write is not in its view
         return len(views)
 
-    worker = Played("test.actor", remembers)
-    judge = Played("test.critic", ["revise", "pass"])
-    async with House(worker, judge, loops={"loop": loop(memory="notes")}) as house:
+    worker = ScriptedAgent("test.actor", remembers)
+    judge = ScriptedAgent("test.critic", ["revise", "pass"])
+    async with WorkflowHost(worker, judge, loops={"loop": loop(memory="notes")}) as house:
         await house.run("loop", {"task": 1})
         await house.run("loop", {"task": 2})
         found = await read_writes(house.store, "t", ("default", "notes"))
@@ -377,28 +377,28 @@ async def test_phase_2_a_write_lands_with_its_step_or_not_at_all():
 
 
 async def test_phase_3_cross_host_ancestry_endpoint():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-dispatch-loop")
         (dispatched,) = await house.events(run, "node.dispatched")
         child = dispatched["payload"]["childRunId"]
-        assert await house.room.ancestry(run.id, "t", "h/1") == {
+        assert await house.workflows.ancestry(run.id, "t", "h/1") == {
             "runId": run.id,
             "hostId": "h/1",
             "parent": None,
         }
-        assert (await house.room.ancestry(child, "t", "h/1"))["parent"] == {
+        assert (await house.workflows.ancestry(child, "t", "h/1"))["parent"] == {
             "runId": run.id, "hostId": "h/1", "cause": "core.dispatch",
         }  # fmt: skip
         parent = await house.run("conformance-subworkflow-parent")
         (dispatched,) = await house.events(parent, "node.dispatched")
-        told = await house.room.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
+        told = await house.workflows.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
         assert told["parent"]["cause"] == "core.subWorkflow"
         with pytest.raises(NotFound):
-            await house.room.ancestry(run.id, "other", "h/1")
+            await house.workflows.ancestry(run.id, "other", "h/1")
 
 
 async def test_phase_3_no_event_of_this_host_claims_a_cause_on_another():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-handoff")
         assert not [event for event in await house.events(run) if "causationHostId" in event["payload"]]
 
@@ -456,12 +456,12 @@ REFUSAL = {"stopReason": "safety", "refusalText": "I will not"}
     ("first", "then"), [(VALID, REFUSAL), (REFUSAL, VALID)], ids=["valid-refusal", "refusal-valid"]
 )
 async def test_phase_4_replay_divergence_at_refusal(first, then):
-    async with House() as house:
+    async with WorkflowHost() as house:
         await program_mock(house.store, "t", "structured-call", [first])
         source = await house.run("conformance-phase4-replay-divergence")
         assert source.status == ("completed" if first is VALID else "failed")
         await program_mock(house.store, "t", "structured-call", [then])
-        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay", 0)).id)
+        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay", 0)).id)
         events = await house.events(run)
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
     (told,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
@@ -481,7 +481,7 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
 )  # fmt: skip
 async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_on(type, payload, how):
     """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
-    async with House() as house:
+    async with WorkflowHost() as house:
         source = await house.run("conformance-multi-node")
         log, steps = await house.store.events(source.id), await read_steps(house.store, source.id)
         at = [event.type for event in log].index("node.completed")
@@ -498,9 +498,9 @@ async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_o
 
 
 async def test_phase_4_a_replay_that_agrees_completes():
-    async with House() as house:
+    async with WorkflowHost() as house:
         source = await house.run("conformance-phase4-nondet-tool")
-        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
+        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
         assert run.status == "completed"
         assert await house.types(run) == await house.types(source)
 
@@ -530,11 +530,11 @@ def without_ids(events):
 
 
 async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
-    worker, judge = Played("test.actor", ["a", "b"]), Played("test.critic", ["fail", "pass"])
-    async with House(worker, judge, loops={"loop": loop()}) as house:
+    worker, judge = ScriptedAgent("test.actor", ["a", "b"]), ScriptedAgent("test.critic", ["fail", "pass"])
+    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as house:
         source = await house.answer(await house.run("loop", {"task": "t"}), "actor", {"action": "accept"})
         asked = len(worker.tasks) + len(judge.tasks)
-        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
+        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
         assert run.status == "completed"
         assert len(worker.tasks) + len(judge.tasks) == asked
         assert without_ids(await house.events(run)) == without_ids(await house.events(source))
@@ -547,27 +547,30 @@ async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
         assert "replay.diverged" not in {event["type"] for event in told}
         handed = await house.run("conformance-multi-agent-handoff")
         runs = len(house.store._runs)
-        again = await house.desk.wait((await fork(house.room, ME, handed.id, "replay")).id)
+        again = await house.executor.wait((await fork(house.workflows, ME, handed.id, "replay")).id)
         assert len(house.store._runs) == runs + 1  # no child was started
         assert without_ids(await house.events(again)) == without_ids(await house.events(handed))
 
 
 async def test_phase_4_a_cancelled_run_replays_as_cancelled():
-    async with House() as house:
+    async with WorkflowHost() as house:
         source = await house.run("conformance-approval")
-        source = await house.desk.cancel(source.id, "t")
-        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
+        source = await house.executor.cancel(source.id, "t")
+        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
         assert run.status == "cancelled"
 
 
 async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itself():
-    worker, judge = Played("test.actor", ["a", "b", "c"]), Played("test.critic", ["revise", "pass", "pass"])
-    async with House(worker, judge, loops={"loop": loop()}) as house:
+    worker, judge = (
+        ScriptedAgent("test.actor", ["a", "b", "c"]),
+        ScriptedAgent("test.critic", ["revise", "pass", "pass"]),
+    )
+    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as house:
         source = await house.run("loop", {"task": "t"})
         events = await house.events(source)
         mine = [event["sequence"] for event in events if event["payload"].get("agentId") == "test.actor"]
         second = mine[3]  # after the three of its first turn: where its second begins
-        run = await house.desk.wait((await fork(house.room, ME, source.id, "branch", second)).id)
+        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "branch", second)).id)
         assert (run.status, run.metadata["mode"]) == ("completed", "branch")
         assert worker.tasks[-1]["turn"] == 2  # the first turn was not asked again
         assert len(worker.tasks) == 3
@@ -577,16 +580,16 @@ async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itsel
 
 @pytest.mark.parametrize("where", ["the beginning", "the middle"])
 async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the_fork(where):
-    worker = Played("test.actor", lambda task, scene: "r")
-    judge = Played("test.critic", lambda task, scene: "revise")
-    async with House(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
+    worker = ScriptedAgent("test.actor", lambda task, scene: "r")
+    judge = ScriptedAgent("test.critic", lambda task, scene: "revise")
+    async with WorkflowHost(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
 
         async def forked(run, mode, start=0, **options):
             made = await fork(
-                house.room, ME, run.id, mode, start, {"configurable": options} if options else None
+                house.workflows, ME, run.id, mode, start, {"configurable": options} if options else None
             )
-            ended = await house.desk.wait(made.id)
-            snapshot = await house.room.snapshot(ended)
+            ended = await house.executor.wait(made.id)
+            snapshot = await house.workflows.snapshot(ended)
             return ended, (
                 ended.metadata["error"]["details"]["cap"],
                 ended.metadata["iteration"],
@@ -610,15 +613,15 @@ async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the
 
 
 async def test_phase_4_children_of_a_branch_have_its_options():
-    worker = Played("test.actor", lambda task, scene: "r")
+    worker = ScriptedAgent("test.actor", lambda task, scene: "r")
     loops = {"inner": loop(critics=[]), "loop": loop("workflow:inner", [])}
-    async with House(worker, loops=loops) as house:
+    async with WorkflowHost(worker, loops=loops) as house:
         source = await house.run("loop", {"task": "t"}, {"mine": 1})
-        made = await fork(house.room, ME, source.id, "branch", 0, {"mine": 2})
-        ended = await house.desk.wait(made.id)
+        made = await fork(house.workflows, ME, source.id, "branch", 0, {"mine": 2})
+        ended = await house.executor.wait(made.id)
         events = await house.events(ended)
         (child,) = [one["payload"]["childRunId"] for one in events if one["type"] == "node.dispatched"]
-        below = await house.room.snapshot(await house.store.run(child))
+        below = await house.workflows.snapshot(await house.store.run(child))
         assert below["configurable"] == {"mine": 2}
 
 
@@ -636,26 +639,26 @@ async def test_phase_4_children_of_a_branch_have_its_options():
     ],
 )
 async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, overlay, wrong):
-    async with House() as house:
+    async with WorkflowHost() as house:
         source = await house.run("conformance-noop")
         with pytest.raises(wrong):
-            await fork(house.room, ME, source.id, mode, from_seq, overlay)
+            await fork(house.workflows, ME, source.id, mode, from_seq, overlay)
         with pytest.raises(NotFound):
-            await fork(house.room, OTHER, source.id, "replay")
+            await fork(house.workflows, OTHER, source.id, "replay")
         assert len(house.store._runs) == 1
 
 
 async def test_phase_4_bounds_come_before_what_is_kept():
     from assay.errors import ForkRejected
 
-    async with House() as house:
+    async with WorkflowHost() as house:
         source = await house.run("conformance-noop")
         with pytest.raises(ForkRejected, match="a fork cannot start at 99") as refused:
-            await fork(house.room, ME, source.id, "replay", 99)
+            await fork(house.workflows, ME, source.id, "replay", 99)
         assert refused.value.code == "invalid_from_seq"
         await house.store.erase(source.id, kind="step")
         with pytest.raises(ForkRejected) as refused:
-            await fork(house.room, ME, source.id, "replay", 0)
+            await fork(house.workflows, ME, source.id, "replay", 0)
         assert refused.value.code == "replay_memory_snapshot_unavailable"
         assert refused.value.details == {
             "fromSeq": 0,
@@ -668,29 +671,29 @@ async def test_phase_4_bounds_come_before_what_is_kept():
 
 
 async def test_phase_5_agent_loop_iteration_monotonic():
-    async with House() as house:
-        told = await seams.agent_loop(house.room, ME, {"turns": 3})
+    async with WorkflowHost() as house:
+        told = await seams.agent_loop(house.workflows, ME, {"turns": 3})
     assert told["decisions"] == [{"iteration": 1}, {"iteration": 2}, {"iteration": 3}]
 
 
 async def test_phase_5_agent_loop_stateful_resume():
-    async with House() as house:
-        told = await seams.agent_loop(house.room, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
+    async with WorkflowHost() as house:
+        told = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
         assert (told["resumedIteration"], [one["iteration"] for one in told["decisions"]]) == (
             2,
             [1, 2, 3, 4],
         )
-        held = await seams.agent_loop(house.room, ME, {"turns": 4, "suspendAtTurn": 2})
+        held = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2})
         assert held["decisions"] == [{"iteration": 1}]
         for bad in ({}, {"turns": 0}, {"turns": True}, [], {"turns": 2, "suspendAtTurn": "x"}):
             with pytest.raises(InvalidRequest):
-                await seams.agent_loop(house.room, ME, bad)
+                await seams.agent_loop(house.workflows, ME, bad)
 
 
 async def test_phase_5_a_loop_that_waits_is_there_after_a_restart():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run("conformance-orchestrator-low-confidence")
-    async with House(store=house.store) as later:
+    async with WorkflowHost(store=house.store) as later:
         run = await later.answer(run, "supervisor", {"action": "accept"})
         assert run.status == "completed"
         decided = [
@@ -700,7 +703,7 @@ async def test_phase_5_a_loop_that_waits_is_there_after_a_restart():
 
 
 async def test_phase_5_a_held_turn_counts_once_against_the_bound():
-    async with House() as house:
+    async with WorkflowHost() as house:
         run = await house.run(
             "conformance-orchestrator-low-confidence", configurable={"maxLoopIterations": 1}
         )
@@ -715,11 +718,11 @@ async def test_phase_5_a_held_turn_counts_once_against_the_bound():
 
 @pytest.mark.parametrize("verdict", ["pass", "fail", "revise"])
 async def test_phase_6_verify_run(verdict):
-    async with House(*seams.SAMPLE_AGENTS) as house:
-        told = await seams.verify_run(house.room, ME, {"simulateVerdict": verdict, "task": "CANARY"})
+    async with WorkflowHost(*seams.SAMPLE_AGENTS) as house:
+        told = await seams.verify_run(house.workflows, ME, {"simulateVerdict": verdict, "task": "CANARY"})
         for bad in ({}, {"simulateVerdict": "ok"}, []):
             with pytest.raises(InvalidRequest):
-                await seams.verify_run(house.room, ME, bad)
+                await seams.verify_run(house.workflows, ME, bad)
     success = told["status"] == "completed" or told["outcome"] == "completed" or told["committed"]
     assert success is (verdict == "pass")
     assert {(one["type"], one["verdict"]) for one in told["events"]} == {("agent.verified", verdict)}
@@ -736,9 +739,9 @@ async def test_phase_6_verify_run(verdict):
     ],
 )
 async def test_phase_6_subrun_attest(policy, action, merged):
-    async with House() as house:
+    async with WorkflowHost() as house:
         body = {"childOutputs": {"x": 1, "y": [2]}, "outputAttestation": policy, "approvalAction": action}
-        told = await seams.attest(house.room, ME, body)
+        told = await seams.attest(house.workflows, ME, body)
     assert told["merged"] is merged
     assert told.get("mergedValues") == ({"x": 1, "y": [2]} if merged else None)
     assert told["attestation"]["algorithm"] == "sha256"

@@ -4,7 +4,7 @@ import pytest
 
 from assay.protocol.agents import InvocationResult
 from assay.workflow.turn_log import turn_log
-from support.workflows import Played, verified
+from support.workflows import ScriptedAgent, verifier_host
 
 REVISE = {"verdict": "revise", "notes": "say how", "met": {"how": False, "short": True}, "confidence": 0.7}
 PASS = {"verdict": "pass", "confidence": 0.9}
@@ -17,8 +17,8 @@ async def turns_of(house, run, first=0, limit=50):
 
 @pytest.mark.anyio
 async def test_each_turn_has_its_candidate_and_the_verdict_by_criterion():
-    actor, critic = Played("test.actor", ["one", "two"]), Played("test.critic", [REVISE, PASS])
-    async with verified(actor, critic, criteria=["how", "short"]) as house:
+    actor, critic = ScriptedAgent("test.actor", ["one", "two"]), ScriptedAgent("test.critic", [REVISE, PASS])
+    async with verifier_host(actor, critic, criteria=["how", "short"]) as house:
         run = await house.run("loop", {"task": "write"})
         log = await turns_of(house, run)
         later = await turns_of(house, run, first=1)
@@ -41,9 +41,9 @@ async def test_each_turn_has_its_candidate_and_the_verdict_by_criterion():
 
 @pytest.mark.anyio
 async def test_a_question_waits_then_has_its_answer():
-    actor = Played("test.actor", ["bad", "good"])
-    critic = Played("test.critic", [{"verdict": "fail", "notes": "wrong"}, PASS])
-    async with verified(actor, critic, approval_seconds=600) as house:
+    actor = ScriptedAgent("test.actor", ["bad", "good"])
+    critic = ScriptedAgent("test.critic", [{"verdict": "fail", "notes": "wrong"}, PASS])
+    async with verifier_host(actor, critic, approval_seconds=600) as house:
         run = await house.run("loop", {"task": "write"})
         waiting = await turns_of(house, run)
         await house.answer(run, "actor", {"action": "accept"})
@@ -66,17 +66,17 @@ async def test_a_question_waits_then_has_its_answer():
 
 @pytest.mark.anyio
 async def test_a_give_up_and_a_failed_turn_are_shown_as_such():
-    actor = Played("test.actor", ["bad"])
-    async with verified(
-        actor, Played("test.critic", ["fail"]), on_fail="give-up", criteria=["right"]
+    actor = ScriptedAgent("test.actor", ["bad"])
+    async with verifier_host(
+        actor, ScriptedAgent("test.critic", ["fail"]), on_fail="give-up", criteria=["right"]
     ) as house:
         log = await turns_of(house, await house.run("loop", {"task": "write"}))
     assert log.end is not None
     assert (log.end.gave_up, log.result, log.turns[0].state) == (True, None, "withheld")
     assert [(one.key, one.met) for one in log.end.criteria] == [("right", False)]
     assert not log.report.goal_satisfied
-    broken = Played("test.actor", [InvocationResult(outcome="failed", error="no disk"), "good"])
-    async with verified(broken, Played("test.critic", [PASS])) as house:
+    broken = ScriptedAgent("test.actor", [InvocationResult(outcome="failed", error="no disk"), "good"])
+    async with verifier_host(broken, ScriptedAgent("test.critic", [PASS])) as house:
         log = await turns_of(house, await house.run("loop", {"task": "write"}))
     assert [(one.state, one.has_candidate) for one in log.turns] == [("failed", False), ("committed", True)]
     assert [one.reason for one in log.turns[0].failures] == ["no disk"]

@@ -11,8 +11,8 @@ from assay.ports import RunQuery
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.workflow.verification_report import verification_of
-from support.canaries import Canaries, watched
-from support.workflows import House, Played, loop
+from support.canaries import Canaries, record_telemetry
+from support.workflows import ScriptedAgent, WorkflowHost, loop
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def actor_with(canary):
         result = {canary("a result's key"): canary(f"a result of turn {turn}")}
         return InvocationResult(outcome="completed", result=result, confidence=0.1 if turn == 5 else 0.9)
 
-    return Played("test.actor", works, tools=("shop:price",))
+    return ScriptedAgent("test.actor", works, tools=("shop:price",))
 
 
 def critic_with(canary):
@@ -62,7 +62,7 @@ def critic_with(canary):
         {"verdict": canary("a verdict that is none")},
         {"verdict": "pass", "notes": canary("a critic's praise")},
     ]
-    return Played("test.critic", lambda about, _: "pass" if "tool" in about["task"] else said.pop(0))
+    return ScriptedAgent("test.critic", lambda about, _: "pass" if "tool" in about["task"] else said.pop(0))
 
 
 def boss_with(canary):
@@ -75,7 +75,7 @@ def boss_with(canary):
             return {"kind": "ask-user", "prompt": canary("a question")}
         return {"kind": "terminate", "reason": canary("a reason to end")}
 
-    return Played("test.boss", decides)
+    return ScriptedAgent("test.boss", decides)
 
 
 async def test_verifier_no_content_leak():
@@ -98,12 +98,12 @@ async def test_verifier_no_content_leak():
         "outer": loop("workflow:inner", (), approve=True),
         "inner": loop("test.plain", ()),
     }
-    plain = Played("test.plain", lambda task, _: canary("a plain result"))
-    away = Played("test.away", [ForeignFault(canary("why it could not be asked"))])
+    plain = ScriptedAgent("test.plain", lambda task, _: canary("a plain result"))
+    away = ScriptedAgent("test.away", [ForeignFault(canary("why it could not be asked"))])
     agents = (actor_with(canary), critic_with(canary), boss_with(canary), plain, away)
     judge = lambda _: canary("a judge's answer")  # noqa: E731
-    with watched() as seen:
-        async with House(*agents, loops=loops, tools=Box(canary), judge=judge) as house:
+    with record_telemetry() as seen:
+        async with WorkflowHost(*agents, loops=loops, tools=Box(canary), judge=judge) as house:
             task = {"task": {canary("a task's key"): canary("a task")}}
             run = await house.run("loop", task)
             for _ in range(4):  # a crash, nonsense, and a result that its actor is not sure of
@@ -111,7 +111,7 @@ async def test_verifier_no_content_leak():
                     said = {"action": "accept", "comment": canary("a person's comment")}
                     run = await house.answer(run, "actor", said)
             assert run.status == "completed"
-            assert len((await verification_of(house.store, run, house.room.environment)).failures) == 3
+            assert len((await verification_of(house.store, run, house.workflows.environment)).failures) == 3
             assert (await house.run("checked", task)).status == "waiting-approval"
             asked = await house.run("asking", task)
             await house.answer(asked, "actor", canary("a person's answer"))
@@ -143,9 +143,9 @@ async def everything(house):
         events = await house.store.events(run.id, limit=10_000)
         told += [event.data.decode() for event in events]
         told.append(json.dumps(run.metadata))
-        told.append(msgspec.json.encode(await house.room.report(run.id, run.tenant)).decode())
+        told.append(msgspec.json.encode(await house.workflows.report(run.id, run.tenant)).decode())
         owned.append(json.dumps(await house.events(run)))
-        came = await verification_of(house.store, run, house.room.environment)
+        came = await verification_of(house.store, run, house.workflows.environment)
         owned.append(msgspec.json.encode(came).decode())
     return "\n".join(told), "\n".join(owned)
 
@@ -169,21 +169,21 @@ KEYS = [
 
 @pytest.mark.parametrize(("said", "configured", "declared", "told"), KEYS, ids=range(len(KEYS)))
 async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured, declared, told):
-    critic = Played(
+    critic = ScriptedAgent(
         "test.critic", lambda about, _: {"verdict": "pass", "criteria": [said]}, criteria=declared
     )
-    boss = Played("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
+    boss = ScriptedAgent("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
         "kind": "terminate", "reason": "done",
         "successCriteria": [{"key": said, "met": True}, {"key": f"{said} too", "met": True}],
     }], criteria=declared)  # fmt: skip
-    plain = Played("test.plain", lambda task, _: "done")
+    plain = ScriptedAgent("test.plain", lambda task, _: "done")
     loops = {
         "judged": loop("test.plain", criteria=configured),
         "ended": loop("test.plain", (), criteria=configured, supervisor="test.boss"),
     }
-    async with House(critic, boss, plain, loops=loops) as house:
+    async with WorkflowHost(critic, boss, plain, loops=loops) as house:
         judged = await house.run("judged", {"task": "t"})
-        (one,) = (await house.room.report(judged.id, "t")).verdicts
+        (one,) = (await house.workflows.report(judged.id, "t")).verdicts
         assert (judged.status, one.verdict, one.criteria) == ("completed", "pass", (told,))
         ended = await house.run("ended", {"task": "t"})
         decided = [one for one in await house.events(ended) if one["type"] == "runOrchestrator.decided"]
@@ -197,11 +197,13 @@ async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured
 
 @pytest.mark.parametrize("met", [(True, True), (True, False), (False, True)])
 async def test_8_5_criteria_that_have_no_name_are_met_if_all_are(met):
-    boss = Played("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
+    boss = ScriptedAgent("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
         "kind": "terminate", "successCriteria": [{"key": f"my own {at}", "met": one} for at, one in enumerate(met)],
     }])  # fmt: skip
-    plain = Played("test.plain", lambda task, _: "done")
-    async with House(boss, plain, loops={"loop": loop("test.plain", (), supervisor="test.boss")}) as house:
-        report = await house.room.report((await house.run("loop", {"task": "t"})).id, "t")
+    plain = ScriptedAgent("test.plain", lambda task, _: "done")
+    async with WorkflowHost(
+        boss, plain, loops={"loop": loop("test.plain", (), supervisor="test.boss")}
+    ) as house:
+        report = await house.workflows.report((await house.run("loop", {"task": "t"})).id, "t")
     assert report.success_criteria == ({"key": "undeclared", "met": all(met)},)
     assert report.goal_satisfied is all(met)

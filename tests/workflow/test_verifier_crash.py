@@ -20,7 +20,7 @@ from assay.ports import CLOSED, RunQuery
 from assay.workflow.state.gating import combine
 from support.stores.postgres import server
 from support.workers.workflows import LEASE, verdict_of
-from support.workflows import ME, House, Played, loop
+from support.workflows import ME, ScriptedAgent, WorkflowHost, loop
 
 TESTS = Path(__file__).parents[1]
 VERDICTS = ["pass", "fail", "revise", "nonsense"]
@@ -55,9 +55,9 @@ class Mortal:
 
 def cast(script):
     """What each says is a function of the turn, so that a step that is done again comes to the same."""
-    actor = Played("test.actor", lambda task, _: task["turn"] if isinstance(task, dict) else 1)
+    actor = ScriptedAgent("test.actor", lambda task, _: task["turn"] if isinstance(task, dict) else 1)
     critics = [
-        Played(f"test.critic-{at}", lambda task, _, at=at: verdict_of(script, task["result"], at))
+        ScriptedAgent(f"test.critic-{at}", lambda task, _, at=at: verdict_of(script, task["result"], at))
         for at in (0, 1)
     ]
     return actor, *critics
@@ -74,35 +74,35 @@ class Life:
 
     def born(self):
         self.store = Mortal(self.inner)
-        self.house = House(*cast(self.script), loops={"loop": self.loop}, store=self.store, lease=60)
+        self.house = WorkflowHost(*cast(self.script), loops={"loop": self.loop}, store=self.store, lease=60)
         return self.house
 
     async def start(self):
         self.born()
-        await self.house.desk.open()
-        await self.house.room.start(ME, "loop", {"task": "t"}, run=self.run)
+        await self.house.executor.open()
+        await self.house.workflows.start(ME, "loop", {"task": "t"}, run=self.run)
         await self.rest()
 
     async def rest(self):
         """To its end, to a wait, or to death and beyond."""
         while True:
             with suppress(EnvironmentFailure):
-                return await self.house.desk.wait(self.run)
+                return await self.house.executor.wait(self.run)
             await self.reborn()
 
     async def reborn(self):
         """Another process, once nobody holds what the dead one held."""
-        desk = self.house.desk
+        desk = self.house.executor
         tasks = [task for _, task in desk._conductors.values()]
         for task in (*tasks, desk._heartbeat_task):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.inner.release(self.run, desk.executor_id)
-        await self.born().desk.open()
+        await self.born().executor.open()
 
     async def answer(self, action):
         with suppress(EnvironmentFailure, Conflict):
-            await self.house.room.respond(ME, self.run, "actor", {"action": action})
+            await self.house.workflows.respond(ME, self.run, "actor", {"action": action})
         if self.store.dead:
             await self.reborn()
         await self.rest()
@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
         except EnvironmentFailure:  # it died while it was being started: whoever asked asks again
             await self.life.reborn()
             if await self.life.inner.run(self.life.run) is None:
-                await self.life.house.room.start(ME, "loop", {"task": "t"}, run=self.life.run)
+                await self.life.house.workflows.start(ME, "loop", {"task": "t"}, run=self.life.run)
             await self.life.rest()
 
     def resting(self):
@@ -201,7 +201,7 @@ class Histories(RuleBasedStateMachine):
             self.runner.run(self.life.answer("reject"))
         assert self.runner.run(self.life.status()) in CLOSED, "a history that does not end"
         assert [type for type, _ in self.runner.run(self.life.log())] == self.runner.run(self.left_alone())
-        self.runner.run(self.life.house.desk.close(0.1))
+        self.runner.run(self.life.house.executor.close(0.1))
         self.runner.close()
 
     async def left_alone(self):
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
         for action in self.answers:
             await other.answer(action)
         log = [type for type, _ in await other.log()]
-        await other.house.desk.close(0.1)
+        await other.house.executor.close(0.1)
         return log
 
 
@@ -230,16 +230,16 @@ async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, c
     store, script = Mortal(MemoryStore()), [("revise", "pass"), ("pass", "pass")]
     actor, *critics = cast(script)
     declared = loop(critics=["test.critic-0", "test.critic-1"])
-    async with House(actor, *critics, loops={"loop": declared}, store=store, lease=0.5) as house:
+    async with WorkflowHost(actor, *critics, loops={"loop": declared}, store=store, lease=0.5) as house:
         store.left, store.after = commits, after
-        run = await house.room.start(ME, "loop", {"task": "secret"})
-        while run.id in house.desk._conductors:
-            await asyncio.wait({house.desk._conductors[run.id][1]})
+        run = await house.workflows.start(ME, "loop", {"task": "secret"})
+        while run.id in house.executor._conductors:
+            await asyncio.wait({house.executor._conductors[run.id][1]})
             await asyncio.sleep(0)
         assert store.dead
         gc.collect()
         store.dead = False
-        ended = await house.desk.wait(run.id)
+        ended = await house.executor.wait(run.id)
     assert (ended.status, ended.metadata["goalSatisfied"], unheard) == ("completed", True, [])
     told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
     assert told == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]

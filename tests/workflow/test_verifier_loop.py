@@ -15,7 +15,7 @@ from assay.workflow.state.children import attestation
 from assay.workflow.state.definition import document_of, read
 from assay.workflow.verification_report import verification_of
 from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
-from support.workflows import House, Played, loop, verified
+from support.workflows import ScriptedAgent, WorkflowHost, loop, verifier_host
 
 pytestmark = pytest.mark.anyio
 
@@ -23,17 +23,17 @@ CRITIC = "test.critic"
 
 
 def critic(*verdicts, id=CRITIC):
-    return Played(id, list(verdicts))
+    return ScriptedAgent(id, list(verdicts))
 
 
 def actor(*results, id="test.actor", **card):
-    return Played(id, list(results), **card)
+    return ScriptedAgent(id, list(results), **card)
 
 
 async def ran(actor, *critics, task="the task", configurable=None, **more):
-    async with verified(actor, *critics, **more) as house:
+    async with verifier_host(actor, *critics, **more) as house:
         run = await house.run("loop", {"task": task}, configurable)
-        return run, await house.events(run), await house.room.report(run.id, "t")
+        return run, await house.events(run), await house.workflows.report(run.id, "t")
 
 
 def decisions(events):
@@ -136,11 +136,11 @@ async def test_a_critic_that_crashes_or_talks_nonsense_counts_as_fail(said):
 
 async def test_a_critic_that_does_not_end_counts_as_fail(monkeypatch):
     monkeypatch.setitem(invoke.__kwdefaults__, "grace", 0.05)
-    slow = Played(CRITIC, sleep)
-    async with House(actor("R"), slow, loops={"loop": loop()}, seconds=0.05) as house:
+    slow = ScriptedAgent(CRITIC, sleep)
+    async with WorkflowHost(actor("R"), slow, loops={"loop": loop()}, seconds=0.05) as house:
         house.critics._seconds = 0.05
         run = await house.run("loop", {"task": 1})
-        report = await house.room.report(run.id, "t")
+        report = await house.workflows.report(run.id, "t")
     assert [one.verdict for one in report.verdicts] == ["fail"]
 
 
@@ -193,14 +193,14 @@ async def test_giving_up_completes_and_is_no_success():
 
 
 async def test_a_person_may_grant_another_turn_after_a_fail_and_may_refuse():
-    async with verified(actor("bad", "good"), critic("fail", "pass")) as house:
+    async with verifier_host(actor("bad", "good"), critic("fail", "pass")) as house:
         run = await house.run("loop", {"task": "t"})
         run = await house.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
-        assert (await house.room.report(run.id, "t")).committed
+        assert (await house.workflows.report(run.id, "t")).committed
         events = await house.events(run)
         assert [one["iteration"] for one in decisions(events)] == [1, 2, 3]
-    async with verified(actor("bad"), critic("fail")) as house:
+    async with verifier_host(actor("bad"), critic("fail")) as house:
         run = await house.run("loop", {"task": "t"})
         run = await house.answer(run, "actor", {"action": "reject"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
@@ -239,7 +239,9 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
     ids=["actor", "critic", "both sure", "no opinion"],
 )
 async def test_either_below_its_floor_escalates(said, judged, unsure):
-    async with verified(actor(said), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)) as house:
+    async with verifier_host(
+        actor(said), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)
+    ) as house:
         run = await house.run("loop", {"task": "t"})
         if unsure is None:
             assert run.status == "completed"
@@ -247,53 +249,53 @@ async def test_either_below_its_floor_escalates(said, judged, unsure):
         assert run.status == "waiting-approval"
         (suspended,) = await house.events(run, "node.suspended")
         assert (suspended["payload"]["agentId"], suspended["payload"]["reason"]) == (unsure, "low-confidence")
-        assert not (await house.room.report(run.id, "t")).committed
+        assert not (await house.workflows.report(run.id, "t")).committed
         run = await house.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
 
 
 async def test_silence_after_an_escalation_is_a_refusal():
     said = InvocationResult(outcome="completed", result="R", confidence=0.1)
-    async with verified(actor(said), critic("pass"), approval_seconds=0.01) as house:
+    async with verifier_host(actor(said), critic("pass"), approval_seconds=0.01) as house:
         run = await house.run("loop", {"task": "t"})
         await asyncio.sleep(0.02)
-        assert await house.room.expire_waits() == 1
-        ended = await house.desk.wait(run.id)
+        assert await house.workflows.expire_waits() == 1
+        ended = await house.executor.wait(run.id)
         assert (ended.status, ended.metadata["error"]["code"]) == ("failed", "decision_rejected")
-        assert not (await house.room.report(run.id, "t")).committed
+        assert not (await house.workflows.report(run.id, "t")).committed
 
 
 # who verifies
 
 
 async def test_self_verification_is_allowed_and_shown():
-    both = Played("test.actor", lambda task, scene: {"verdict": "pass"})
-    async with House(both, loops={"loop": loop("test.actor", ["test.actor"])}) as house:
+    both = ScriptedAgent("test.actor", lambda task, scene: {"verdict": "pass"})
+    async with WorkflowHost(both, loops={"loop": loop("test.actor", ["test.actor"])}) as house:
         run = await house.run("loop", {"task": "t"})
-        assert (await house.room.report(run.id, "t")).verdicts[0].self_verified
+        assert (await house.workflows.report(run.id, "t")).verdicts[0].self_verified
 
 
 async def test_self_verification_by_way_of_workflows_is_shown():
-    both = Played("test.actor", lambda task, scene: {"verdict": "pass"})
-    other = Played("test.critic", lambda task, scene: {"verdict": "pass"})
+    both = ScriptedAgent("test.actor", lambda task, scene: {"verdict": "pass"})
+    other = ScriptedAgent("test.critic", lambda task, scene: {"verdict": "pass"})
     loops = {
         "inner": loop("test.actor", ["test.critic"]),
         "between": loop("workflow:inner", []),
         "outer": loop("workflow:between", ["test.critic", "test.actor"]),
         "fair": loop("workflow:between", ["test.critic"]),  # it judged inside, and did no work there
     }
-    async with House(both, other, loops=loops) as house:
+    async with WorkflowHost(both, other, loops=loops) as house:
         run = await house.run("outer", {"task": "t"})
-        said = (await house.room.report(run.id, "t")).verdicts
+        said = (await house.workflows.report(run.id, "t")).verdicts
         assert [(one.agent_id, one.actor_id, one.self_verified) for one in said] == [
             ("test.critic", "between", False),
             ("test.actor", "between", True),
         ]
         assert run.metadata["selfVerified"]
-        came = await verification_of(house.store, run, house.room.environment)
+        came = await verification_of(house.store, run, house.workflows.environment)
         assert [one.self_verified for one in came.verdicts] == [False, True]
         fair = await house.run("fair", {"task": "t"})
-        assert not (await house.room.report(fair.id, "t")).verdicts[0].self_verified
+        assert not (await house.workflows.report(fair.id, "t")).verdicts[0].self_verified
         assert "selfVerified" not in fair.metadata
 
 
@@ -340,9 +342,9 @@ def test_a_table_that_is_no_loop_is_refused(table):
 
 
 async def test_an_agent_that_is_not_there_is_refused_before_anything_runs():
-    async with House(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as house:
+    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as house:
         with pytest.raises(InvalidRequest) as refused:
-            await house.room.start(house_me(), "loop", {"task": 1})
+            await house.workflows.start(house_me(), "loop", {"task": 1})
         assert [problem.place for problem in refused.value.problems] == ['workflows."loop".critics']
         assert not house.store._runs
 
@@ -362,9 +364,9 @@ CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases
 async def test_checks_are_a_critic_and_say_which_criterion_holds():
     criteria = {"names-it": CONTAINS, "is-there": {"type": "exists", "arguments": {"path": "$.output.value"}}}
     worker = actor("Lyon", "Paris")
-    async with House(worker, loops={"loop": loop(critics=(), criteria=criteria)}) as house:
+    async with WorkflowHost(worker, loops={"loop": loop(critics=(), criteria=criteria)}) as house:
         run = await house.run("loop", {"task": "capital?"})
-        report = await house.room.report(run.id, "t")
+        report = await house.workflows.report(run.id, "t")
     assert run.status == "completed"
     assert [one.verdict for one in report.verdicts] == ["revise", "pass"]
     assert report.verdicts[0].criteria == ("names-it", "is-there")
@@ -403,9 +405,9 @@ JUDGED = {
 async def test_a_judge_is_a_critic(judge, status, verdicts):
     """An `llm_judge` among the criteria; what it is asked holds the candidate, and what is told of it does not."""
     declared = loop(critics=(), criteria={"answers": JUDGED})
-    async with House(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as house:
+    async with WorkflowHost(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as house:
         run = await house.run("loop", {"task": "the capital?"})
-        report = await house.room.report(run.id, "t")
+        report = await house.workflows.report(run.id, "t")
         told = [event["payload"] for event in await house.events(run, "agent.verified")]
     assert (run.status, [one.verdict for one in report.verdicts]) == (status, verdicts)
     assert {one.criteria for one in report.verdicts} == {("answers",)}
@@ -416,7 +418,7 @@ async def test_every_call_of_a_judge_is_told_in_its_critics_bracket():
     """The one whose answer had to be repaired too; and what it says is not counted for the actor."""
     said = iter(["no form at all", {"passed": True}])
     declared = loop(critics=(), criteria={"answers": JUDGED})
-    async with House(actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(said)) as house:
+    async with WorkflowHost(actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(said)) as house:
         run = await house.run("loop", {"task": "the capital?"})
         types = [event["type"] for event in await house.events(run)]
     assert run.status == "completed"
@@ -429,9 +431,9 @@ async def test_every_call_of_a_judge_is_told_in_its_critics_bracket():
 
 async def test_a_judge_where_there_is_none_is_refused_before_anything_runs():
     criteria = {"is-there": {"type": "exists", "arguments": {"path": "$.output"}}, "answers": JUDGED}
-    async with House(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as house:
+    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as house:
         with pytest.raises(InvalidRequest) as refused:
-            await house.room.start(house_me(), "loop", {"task": 1})
+            await house.workflows.start(house_me(), "loop", {"task": 1})
         (problem,) = refused.value.problems
         assert problem.place.startswith('workflows."loop".criteria.answers')
 
@@ -440,13 +442,13 @@ async def test_a_judge_where_there_is_none_is_refused_before_anything_runs():
 
 
 async def test_an_agent_may_supervise_and_cannot_end_in_success_on_a_fail():
-    ends = Played("test.boss", lambda task, scene: go_or_end(task))
+    ends = ScriptedAgent("test.boss", lambda task, scene: go_or_end(task))
     declared = loop(supervisor="test.boss", on_fail="retry")
-    async with House(actor("R"), critic("fail"), ends, loops={"loop": declared}) as house:
+    async with WorkflowHost(actor("R"), critic("fail"), ends, loops={"loop": declared}) as house:
         run = await house.run("loop", {"task": "t"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
         assert run.metadata["supervisor"] == "test.boss"
-    async with House(actor("R"), critic("pass"), ends, loops={"loop": declared}) as house:
+    async with WorkflowHost(actor("R"), critic("pass"), ends, loops={"loop": declared}) as house:
         assert (await house.run("loop", {"task": "t"})).status == "completed"
 
 
@@ -475,9 +477,9 @@ async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
         if works
         else InvocationResult(outcome="failed", error="no")
     )
-    agents = Played("test.actor", [made]), critic("pass"), Played("test.boss", decides)
+    agents = ScriptedAgent("test.actor", [made]), critic("pass"), ScriptedAgent("test.boss", decides)
     declared = loop(critics=critics, supervisor="test.boss", gating=gating)
-    async with House(*agents, loops={"loop": declared}) as house:
+    async with WorkflowHost(*agents, loops={"loop": declared}) as house:
         run = await house.run("loop", {"task": "t"})
         last = decisions(await house.events(run))[-1]["decision"]
         assert (run.status, last.get("reason") if reason else None) == (status, reason)
@@ -488,9 +490,9 @@ async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
 
 @pytest.mark.parametrize("verdict", ["fail", "revise"])
 async def test_8_5_a_supervisor_does_not_say_that_a_goal_was_reached_which_a_critic_denies(verdict):
-    agents = actor("R"), critic(verdict), Played("test.boss", [WORKS, REACHED])
+    agents = actor("R"), critic(verdict), ScriptedAgent("test.boss", [WORKS, REACHED])
     declared = loop(supervisor="test.boss", gating=False)
-    async with House(*agents, loops={"loop": declared}) as house:
+    async with WorkflowHost(*agents, loops={"loop": declared}) as house:
         run = await house.run("loop", {"task": "t"})
         last = decisions(await house.events(run))[-1]["decision"]
     assert (run.status, run.metadata["goalSatisfied"], last["reason"]) == ("completed", False, "gave-up")
@@ -517,8 +519,10 @@ def go_or_end(task):
     ],
 )
 async def test_a_supervisor_that_decides_nothing_fails_the_run(said, code):
-    boss = Played("test.boss", [said])
-    async with House(actor("R"), boss, loops={"loop": loop(critics=(), supervisor="test.boss")}) as house:
+    boss = ScriptedAgent("test.boss", [said])
+    async with WorkflowHost(
+        actor("R"), boss, loops={"loop": loop(critics=(), supervisor="test.boss")}
+    ) as house:
         run = await house.run("loop", {"task": "t"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
 
@@ -529,8 +533,10 @@ async def test_a_supervisor_may_ask_and_is_told_the_answer():
             return {"kind": "ask-user", "prompt": "which country?"}
         return {"kind": "terminate", "reason": f"it is {task['answer']}"}
 
-    agent = Played("test.boss", boss)
-    async with House(actor("R"), agent, loops={"loop": loop(critics=(), supervisor="test.boss")}) as house:
+    agent = ScriptedAgent("test.boss", boss)
+    async with WorkflowHost(
+        actor("R"), agent, loops={"loop": loop(critics=(), supervisor="test.boss")}
+    ) as house:
         run = await house.run("loop", {"task": "t"})
         assert run.status == "waiting-input"
         run = await house.answer(run, "actor", "France")
@@ -574,9 +580,11 @@ async def test_a_tool_call_is_verified_before_its_answer_is_used():
         about_a_tool = isinstance(task["task"], dict)
         return "pass" if not about_a_tool or task["result"] == 3 else "fail"
 
-    worker = Played("test.actor", works, tools=("shop:price",))
+    worker = ScriptedAgent("test.actor", works, tools=("shop:price",))
     declared = loop(verify="tools")
-    async with House(worker, Played(CRITIC, judge), loops={"loop": declared}, tools=Box([-1, 3])) as house:
+    async with WorkflowHost(
+        worker, ScriptedAgent(CRITIC, judge), loops={"loop": declared}, tools=Box([-1, 3])
+    ) as house:
         run = await house.run("loop", {"task": "price of tea"})
         events = await house.events(run)
     returned = {
@@ -602,10 +610,10 @@ async def test_a_sub_run_is_harvested_attested_verified_and_then_merged():
     parent = parent_of(
         "conformance-subworkflow-child", outputAttestation={"checksum": True}, critics=[{"agent": CRITIC}]
     )
-    async with House(critic("pass"), workflows=[parent]) as house:
+    async with WorkflowHost(critic("pass"), workflows=[parent]) as house:
         run = await house.run("sub-parent")
         events = await house.events(run)
-        assert (await house.room.snapshot(run))["variables"] == {"childOutcome": "child-completed"}
+        assert (await house.workflows.snapshot(run))["variables"] == {"childOutcome": "child-completed"}
     phases = [event for event in events if event["type"] == "core.workflowChain.event"]
     assert [event["payload"]["phase"] for event in phases] == [
         "dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested",
@@ -630,14 +638,14 @@ async def test_a_sub_run_is_harvested_attested_verified_and_then_merged():
 )
 async def test_a_rejected_sub_run_is_not_merged(verdicts, answer, merged, status):
     parent = parent_of("conformance-subworkflow-child", critics=[{"agent": CRITIC}])
-    async with House(critic(*verdicts), workflows=[parent]) as house:
+    async with WorkflowHost(critic(*verdicts), workflows=[parent]) as house:
         run = await house.run("sub-parent")
         if answer is not None:
             assert run.status == "waiting-approval"
-            assert (await house.room.snapshot(run))["variables"] == {}
+            assert (await house.workflows.snapshot(run))["variables"] == {}
             run = await house.answer(run, "subwf-call", {"action": answer})
         assert run.status == status
-        assert ("childOutcome" in (await house.room.snapshot(run))["variables"]) is merged
+        assert ("childOutcome" in (await house.workflows.snapshot(run))["variables"]) is merged
 
 
 @pytest.mark.parametrize(
@@ -652,21 +660,21 @@ async def test_subrun_output_approval(value, result):
     parent = parent_of(
         "conformance-subworkflow-child", outputAttestation={"checksum": True, "requireApproval": True}
     )
-    async with House(workflows=[parent]) as house:
+    async with WorkflowHost(workflows=[parent]) as house:
         run = await house.run("sub-parent")
         assert run.status == "waiting-approval"
         run = await house.answer(run, "subwf-call", value)
-        assert (run.status, (await house.room.snapshot(run))["variables"]) == ("completed", result)
+        assert (run.status, (await house.workflows.snapshot(run))["variables"]) == ("completed", result)
 
 
 async def test_a_child_run_may_be_the_actor():
     child = workflow_of("inner", loop(critics=()))
     declared = loop("workflow:inner", ["test.critic"])
-    async with House(
+    async with WorkflowHost(
         actor("R"), critic("revise", "pass"), workflows=[child], loops={"outer": declared}
     ) as house:
         run = await house.run("outer", {"task": "t"})
-        report = await house.room.report(run.id, "t")
+        report = await house.workflows.report(run.id, "t")
         events = await house.events(run)
     assert (run.status, report.committed) == ("completed", True)
     children = [event["payload"]["childRunId"] for event in events if event["type"] == "node.dispatched"]

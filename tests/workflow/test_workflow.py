@@ -24,7 +24,7 @@ from assay.workflow.state.definition import document_of, problems, read
 from assay.workflow.supported_phases import HostInfo, execution_model
 from support.spec_files import SHARED
 from support.waiting import PATIENCE
-from support.workflows import ME, OTHER, House, Played, loop
+from support.workflows import ME, OTHER, ScriptedAgent, WorkflowHost, loop
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ def anyio_backend():
 
 @pytest.fixture(scope="module")
 async def house(anyio_backend):
-    async with House() as house:
+    async with WorkflowHost() as house:
         yield house
 
 
@@ -170,16 +170,16 @@ def accepts(reading):
 @shared
 @pytest.mark.parametrize("verify", ["decision", "tools"])
 async def test_the_events_of_a_verified_loop_fit_the_published_schemas(verify):
-    actor = Played(
+    actor = ScriptedAgent(
         "test.actor",
         [InvocationResult(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"],
     )
-    critic = Played("test.critic", [{"verdict": "revise", "confidence": 0.4}, "fail", "pass"])
+    critic = ScriptedAgent("test.critic", [{"verdict": "revise", "confidence": 0.4}, "fail", "pass"])
     loops = {
         "loop": loop(verify=verify, criteria=["good"], approval_seconds=60),
         "outer": loop("workflow:loop", [], approve=True),
     }
-    async with House(actor, critic, loops=loops) as house:
+    async with WorkflowHost(actor, critic, loops=loops) as house:
         run = await house.run("loop", {"task": "t"})
         for _ in range(3):
             if run.status == "waiting-approval":
@@ -290,7 +290,7 @@ async def test_a_run_that_makes_no_sense_is_refused_and_nothing_has_happened(
 ):
     before = len(house.store._runs)
     with pytest.raises(InvalidRequest) as refused:
-        await house.room.start(ME, workflow, inputs, configurable)
+        await house.workflows.start(ME, workflow, inputs, configurable)
     assert place in [problem.place for problem in refused.value.problems]
     assert len(house.store._runs) == before
 
@@ -317,7 +317,7 @@ async def test_multi_node_ordering(house):
 async def test_identity_gives_back_what_it_was_given(house):
     payload = {"deep": [1, {"a": None}]}
     run = await house.run("conformance-identity", {"payload": payload})
-    assert (await house.room.snapshot(run))["variables"]["payload"] == payload
+    assert (await house.workflows.snapshot(run))["variables"]["payload"] == payload
 
 
 async def test_event_ordering(house):
@@ -349,9 +349,9 @@ async def test_run_execution_bounds_shape(house):
 
 
 async def test_cancellation(house):
-    run = await house.room.start(ME, "conformance-cancellable", {"delayMs": 60_000})
+    run = await house.workflows.start(ME, "conformance-cancellable", {"delayMs": 60_000})
     await house.store.wait_for_events(run.id, after=0, timeout=PATIENCE)
-    assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
+    assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
     assert (await house.types(run))[-1] == "run.cancelled"
 
 
@@ -360,30 +360,30 @@ async def test_cancellation(house):
 
 async def test_interrupt_approval(house):
     run = await house.run("conformance-approval")
-    assert (await house.room.snapshot(run))["currentNodeId"] == "gate"
+    assert (await house.workflows.snapshot(run))["currentNodeId"] == "gate"
     for bad in ({"action": "maybe"}, {}, "accept", None):
         with pytest.raises(InvalidRequest):
-            await house.room.respond(ME, run.id, "gate", bad)
+            await house.workflows.respond(ME, run.id, "gate", bad)
     with pytest.raises(NotFound):
-        await house.room.respond(ME, run.id, "nowhere", {"action": "accept"})
+        await house.workflows.respond(ME, run.id, "nowhere", {"action": "accept"})
     with pytest.raises(NotFound):
-        await house.room.respond(OTHER, run.id, "gate", {"action": "accept"})
+        await house.workflows.respond(OTHER, run.id, "gate", {"action": "accept"})
     with pytest.raises(Forbidden):
-        await house.room.respond(Principal(tenant="t", id="x"), run.id, "gate", {"action": "accept"})
+        await house.workflows.respond(Principal(tenant="t", id="x"), run.id, "gate", {"action": "accept"})
     assert (await house.store.run(run.id)).status == "waiting-approval"  # nothing of that changed anything
     assert (await house.answer(run, "gate", {"action": "accept"})).status == "completed"
     with pytest.raises(Conflict):
-        await house.room.respond(ME, run.id, "gate", {"action": "reject"})
+        await house.workflows.respond(ME, run.id, "gate", {"action": "reject"})
 
 
 async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
     run = await house.run("conformance-noop")
-    assert (await house.room.report(run.id, "t")).run_id == run.id
+    assert (await house.workflows.report(run.id, "t")).run_id == run.id
     for asking in (
-        house.room.get(run.id, OTHER.tenant),
-        house.room.report(run.id, OTHER.tenant),
-        house.room.ancestry(run.id, OTHER.tenant, "host"),
-        fork(house.room, OTHER, run.id, "replay"),
+        house.workflows.get(run.id, OTHER.tenant),
+        house.workflows.report(run.id, OTHER.tenant),
+        house.workflows.ancestry(run.id, OTHER.tenant, "host"),
+        fork(house.workflows, OTHER, run.id, "replay"),
     ):
         with pytest.raises(NotFound):
             await asking
@@ -398,32 +398,32 @@ async def test_a_gate_that_is_rejected_fails_the_run(house):
 
 async def test_of_many_who_answer_at_once_one_is_heard(house):
     run = await house.run("conformance-approval")
-    answers = [house.room.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
+    answers = [house.workflows.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
     came = await asyncio.gather(*answers, return_exceptions=True)
     assert sum(isinstance(one, Conflict) for one in came) == 7
-    assert (await house.desk.wait(run.id)).status == "completed"
+    assert (await house.executor.wait(run.id)).status == "completed"
 
 
 async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
     gate = document_of(samples()["conformance-approval"])
     gate["nodes"][0]["config"]["expiresSeconds"] = 60
     gate = read(gate | {"id": "gate-with-an-end"})
-    async with House(workflows=[gate]) as house:
+    async with WorkflowHost(workflows=[gate]) as house:
         run = await house.run("gate-with-an-end")
         other = await house.run("gate-with-an-end")
-        assert await house.room.expire_waits() == 0
-    async with House(workflows=[gate], store=house.store) as later:
+        assert await house.workflows.expire_waits() == 0
+    async with WorkflowHost(workflows=[gate], store=house.store) as later:
         assert (await later.answer(run, "gate", {"action": "accept"})).status == "completed"
-        now = later.room._clock.now()
-        later.room._clock = Later(now + timedelta(seconds=61))
+        now = later.workflows._clock.now()
+        later.workflows._clock = Later(now + timedelta(seconds=61))
         with pytest.raises(Conflict):
-            await later.room.respond(ME, other.id, "gate", {"action": "accept"})
-        ended = await later.desk.wait(other.id)
+            await later.workflows.respond(ME, other.id, "gate", {"action": "accept"})
+        ended = await later.executor.wait(other.id)
         assert (ended.status, ended.metadata["error"]["code"]) == ("failed", "decision_rejected")
         third = await later.run("gate-with-an-end")
-        later.room._clock = Later(now + timedelta(seconds=200))
-        assert await later.room.expire_waits() == 1
-        assert (await later.desk.wait(third.id)).status == "failed"
+        later.workflows._clock = Later(now + timedelta(seconds=200))
+        assert await later.workflows.expire_waits() == 1
+        assert (await later.executor.wait(third.id)).status == "failed"
         (received,) = await later.events(third, "approval.received")
         assert received["payload"]["action"] == "timeout"
 
@@ -438,9 +438,9 @@ class Later:
 
 async def test_a_run_that_waits_can_be_cancelled(house):
     run = await house.run("conformance-approval")
-    assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
+    assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
     with pytest.raises(Conflict):
-        await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+        await house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
 
 
 def test_waiting_statuses_are_those_of_the_schema():
@@ -472,7 +472,7 @@ async def test_reasoning_is_not_told_where_nobody_wants_it(house):
 
 async def test_agent_metadata(house):
     run = await house.run("conformance-agent-identity")
-    assert (await house.room.snapshot(run))["agent"]["agentId"] == "core.conformance.identity-agent"
+    assert (await house.workflows.snapshot(run))["agent"]["agentId"] == "core.conformance.identity-agent"
 
 
 async def test_agent_confidence_escalation(house):

@@ -12,8 +12,8 @@ import pytest
 
 from support.evals import golden, rubric
 from support.servers.deployments import CANARY, DEPLOYMENTS, deployed
-from support.servers.grpc_client import Client, message_of, refused
-from support.servers.openwop_client import begun, ended, log_of, suite, types_of
+from support.servers.grpc_client import Client, message_of, refusal_of
+from support.servers.openwop_client import log_of, start_run, suite, types_of, wait_for_run
 from support.waiting import wait_until
 
 AGENT = "local.parts.answer"
@@ -101,8 +101,10 @@ SCORES = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.5}
 
 def evaluate_agent(client, modes, tasks=TASKS, **options):
     name = "-".join(["kind", *modes])
-    run = begun(client, suite(*tasks, name=name, modes=modes), AGENT, evalModes=modes, trials=2, **options)
-    snapshot = ended(client, run)
+    run = start_run(
+        client, suite(*tasks, name=name, modes=modes), AGENT, evalModes=modes, trials=2, **options
+    )
+    snapshot = wait_for_run(client, run)
     assert snapshot["status"] == "completed", snapshot
     types = types_of(log_of(client, run))
     assert types[-2:] == ["eval.completed", "run.completed"]
@@ -117,8 +119,8 @@ def evaluate_mode(client, mode):
 
 def evaluate_regression(client, mode):
     document = suite(*TASKS[:3], name=f"kind-golden-{mode}", modes=["golden", mode])
-    baseline = begun(client, document, AGENT, evalModes=["golden"])
-    assert ended(client, baseline)["status"] == "completed"
+    baseline = start_run(client, document, AGENT, evalModes=["golden"])
+    assert wait_for_run(client, baseline)["status"] == "completed"
     run, scores = evaluate_agent(client, ["golden", mode], TASKS[:3], baselineRunId=baseline)
     regression = client.get(f"/v1/runs/{run}/eval-summary").json()["regression"]
     assert (regression["baselineRunId"], regression["scoreDelta"]) == (baseline, 0)
@@ -134,7 +136,7 @@ def fork_eval(client, _):
     run, scores = evaluate_agent(client, ["golden"])
     forked = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"})
     assert forked.status_code == 201, forked.text
-    copy = ended(client, forked.json()["runId"])
+    copy = wait_for_run(client, forked.json()["runId"])
     assert types_of(log_of(client, copy["runId"])) == types_of(log_of(client, run))
     return {one["taskId"]: one["score"] for one in copy["outputs"]["tasks"]}, scores
 
@@ -165,7 +167,7 @@ def approve_workflow(client, workflow):
     waits = rest_of(client, run)
     answer = client.post(f"/v1/runs/{run}/interrupts/gate", json={"resumeValue": {"action": "accept"}})
     assert answer.status_code == 200, answer.text
-    return waits, ended(client, run)["status"]
+    return waits, wait_for_run(client, run)["status"]
 
 
 def verify(client, task):
@@ -179,8 +181,8 @@ def promote(client, _):
     """To active, with an eval run of the whole suite as evidence and an approval."""
     path = f"/v1/agents/{AGENT}/deployments"
     document = suite(TASKS[0], name="kind-promoted")
-    run = begun(client, document, AGENT, agentVersion="1.0.0")
-    assert ended(client, run)["status"] == "completed"
+    run = start_run(client, document, AGENT, agentVersion="1.0.0")
+    assert wait_for_run(client, run)["status"] == "completed"
     states = []
     for state in ("test", "staged", "active"):
         body = {"version": "1.0.0", "transition": "promote", "toState": state}
@@ -191,7 +193,7 @@ def promote(client, _):
         f"/v1/runs/{management}/interrupts/approval", json={"resumeValue": {"action": "accept"}}
     )
     assert granted.status_code == 200, granted.text
-    assert ended(client, management)["status"] == "completed"
+    assert wait_for_run(client, management)["status"] == "completed"
     return states, [one["state"] for one in client.get(path).json()]
 
 
@@ -259,9 +261,9 @@ def fail_evaluation(deployment):
 def fail_evaluation_over_grpc(deployment):
     with grpc.insecure_channel(deployment.grpc) as channel:
         client = Client(channel, deployment.key)
-        code, error = refused(client.RunEvaluation, message_of(planted()))
+        code, error = refusal_of(client.RunEvaluation, message_of(planted()))
         assert (code, error["error"]) == (grpc.StatusCode.INTERNAL, "internal_error")
-        code, streamed = refused(client.StreamEvaluation, message_of(planted()))
+        code, streamed = refusal_of(client.StreamEvaluation, message_of(planted()))
         assert (code, streamed["error"]) == (grpc.StatusCode.INTERNAL, "internal_error")
         assert streamed["details"]["evaluation_id"] != error["details"]["evaluation_id"]
     return error["details"]["evaluation_id"]
@@ -294,10 +296,10 @@ def test_an_evaluation_that_fails_is_an_error_and_its_counts_are_those_of_its_re
 def test_a_bug_in_another_kind_of_run_fails_it_and_is_logged(deployment, kind):
     before = deployment.mark()
     if kind == "eval":
-        run = begun(deployment.client, suite(golden(CANARY, "x", "x"), name="planted"), AGENT)
+        run = start_run(deployment.client, suite(golden(CANARY, "x", "x"), name="planted"), AGENT)
     else:
         run = start_workflow(deployment.client, "note", task=CANARY)
-    snapshot = ended(deployment.client, run)
+    snapshot = wait_for_run(deployment.client, run)
     assert (snapshot["status"], snapshot["error"]["code"]) == ("failed", "internal_error")
     assert_logged(deployment, before)
 

@@ -7,12 +7,12 @@ import pytest
 
 from assay.backends.keyring import KeyRing
 from assay.protocol.agents import InvocationResult
-from support.evals import Doing
-from support.servers.openwop_client import asked, ended, log_of, shelved, suite
+from support.evals import FunctionAgent
+from support.servers.openwop_client import log_of, run_request, store_suite, suite, wait_for_run
 from support.servers.rest_client import Server, sqlite
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.stores.postgres import server as postgres
-from support.workflows import Played, loop
+from support.workflows import ScriptedAgent, loop
 
 CIPHER = KeyRing({"a": bytes(range(32))})
 DOCS = Path(__file__).parents[3] / "docs" / "security.md"
@@ -65,13 +65,13 @@ def fill(client, agent):
         "input": word("evalinput"),
         "expected": {"kind": "golden", "match": {"strategy": "exact", "value": word("evalexpected")}},
     }
-    ref = shelved(client, suite(task, name=word("suite")))
-    body = asked(ref, agent) | {"tags": [word("tag")], "metadata": {"m": word("evalmetadata")}}
+    ref = store_suite(client, suite(task, name=word("suite")))
+    body = run_request(ref, agent) | {"tags": [word("tag")], "metadata": {"m": word("evalmetadata")}}
     body["configurable"] = {"own": word("evalconfigurable")}
     made = client.post("/v1/runs", json=body)
     assert made.status_code == 201, made.text
     run = made.json()["runId"]
-    assert ended(client, run)["status"] == "completed"
+    assert wait_for_run(client, run)["status"] == "completed"
     note = {"signal": {"kind": "label", "label": word("label")}, "note": word("notewords")}
     assert client.post(f"/v1/runs/{run}/annotations", json=note).status_code == 201
     flow = {
@@ -91,7 +91,7 @@ def fill(client, agent):
 
 def hosted(disk, cipher):
     agent = f"local.{word('agent')}"
-    actor = Played("local.actor", [word("flowoutput")])
+    actor = ScriptedAgent("local.actor", [word("flowoutput")])
     checks = {
         word("criterion"): {
             "type": "contains",
@@ -99,7 +99,7 @@ def hosted(disk, cipher):
         }
     }
     loops = {word("workflow"): loop("local.actor", ["local.critic"], criteria=checks)}
-    agents = (Doing(act, agent_id=agent), actor, Played("local.critic", critic))
+    agents = (FunctionAgent(act, agent_id=agent), actor, ScriptedAgent("local.critic", critic))
     return Server(disk, cipher=cipher, agents=agents, loops=loops, seeded=True), agent
 
 
@@ -108,7 +108,7 @@ def test_with_a_key_names_are_in_clear_and_no_other_word(disk, cipher):
     server, agent = hosted(disk, cipher)
     with server, server.client() as client:
         fill(client, agent)
-    thief = everything_of(disk)
+    thief = dump_of(disk)
     found = {name for name in (*CLEAR, *SEALED) if word(name).encode() in thief}
     assert found == ({*CLEAR} if cipher else {*CLEAR, *SEALED})
 

@@ -22,7 +22,7 @@ from assay.checks.checker import Checker, Text
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Secret, Transaction
 from support.servers.rest_client import CONTAINS, Server, lines_of, request_of, slow, sqlite
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
@@ -191,18 +191,18 @@ async def reseal(store):
 async def test_keys_are_turned_on_changed_and_turned_off(disk):
     async with opened(disk) as store:
         await fill(store)
-        assert CANARY.encode() in everything_of(disk)
+        assert CANARY.encode() in dump_of(disk)
     async with opened(disk, OLD) as store:
         await read(store)  # what lay in clear before is read
         await fill(store, "sealed")
         assert await reseal(store) == (40 + 1 + 1, 0)  # pieces, documents, runs: those that lay in clear
-        assert CANARY.encode() not in everything_of(disk)
+        assert CANARY.encode() not in dump_of(disk)
     async with opened(disk, BOTH) as store:
         await read(store)
         await fill(store, "newer")
         assert await reseal(store) == (0, 2)  # the data keys of the tenant and of the host
         assert await reseal(store) == (0, 0)
-        assert CANARY.encode() not in everything_of(disk)
+        assert CANARY.encode() not in dump_of(disk)
     async with opened(disk, NEW) as store:  # the old key is not needed any more
         await read(store)
         await read(store, "sealed")
@@ -377,13 +377,13 @@ def test_with_a_key_nothing_of_a_run_is_in_clear(disk):
         assert batch.json()["summary"]["failed_evaluations"] == 1
         under_way = client.post("/v1/evaluations", json=planted(3, [slow(30)])).json()["operation_id"]
         client.post(f"/v1/evaluations/{under_way}:cancel", json={"reason": f"{CANARY} reason"})
-        held = everything_of(disk)  # while it runs
+        held = dump_of(disk)  # while it runs
         listed = client.get("/v1/evaluations", params={"experiment": f"{CANARY} experiment"}).json()
         assert len(listed["operations"]) == 5
         result = client.get(f"/v1/evaluations/{ids[1]['evaluation_id']}").text
         for kind in ("id", "input", "expected", "note", "tag", "output", "model", "rubric", "raised", "why"):
             assert f"{CANARY} {kind}" in result.replace(f"{CANARY}-id", f"{CANARY} id"), kind
-    for thief in (held, everything_of(disk)):
+    for thief in (held, dump_of(disk)):
         assert CANARY.encode() not in thief
         assert b"Idempotency" not in thief
 
@@ -392,7 +392,7 @@ def test_the_same_without_a_key_is_found(disk):
     """The test above can fail."""
     with Server(disk, checks=[Boom]) as server, server.client() as client:
         client.post("/v1/evaluate", json=planted(1, []))
-    assert everything_of(disk).count(CANARY.encode()) > 5
+    assert dump_of(disk).count(CANARY.encode()) > 5
 
 
 def test_a_server_goes_on_while_everything_is_sealed_anew(disk):
@@ -430,7 +430,7 @@ def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
     old, both, new = f"a:{text_of(A)}", f"b:{text_of(B)},a:{text_of(A)}", f"b:{text_of(B)}"
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
     assert told(old, *save)[0] == 0
-    assert CANARY.encode() not in everything_of(address)
+    assert CANARY.encode() not in dump_of(address)
     wanted = (
         "assay: this store has records encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
     )

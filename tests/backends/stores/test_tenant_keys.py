@@ -31,7 +31,7 @@ from assay.ports import (
 )
 from assay.promotion.records import KIND as DEPLOYMENT
 from support.servers.rest_client import sqlite
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
@@ -135,7 +135,7 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
         await plant(store, "acme")
         await plant(store, "other")
         await start(store, "acme", "acme-eval", kind="agent-eval", status="failed")
-        assert (canary("acme").encode() in everything_of(disk)) is (cipher is None)
+        assert (canary("acme").encode() in dump_of(disk)) is (cipher is None)
         wrapped = [row.data for row in await keys_of(store)]
         planned = await survey_tenant(store, "acme")
         done = await delete(store)
@@ -144,7 +144,7 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
         assert planned.data_keys == done.data_keys == (1 if cipher else 0)
         if cipher is None and on_sqlite:
             assert await store.compact()
-        thief = everything_of(disk)
+        thief = dump_of(disk)
         assert canary("acme").encode() not in thief
         assert (canary("other").encode() in thief) is (cipher is None)
         assert not any(key in thief for key in wrapped)

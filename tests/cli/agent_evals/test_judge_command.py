@@ -7,7 +7,7 @@ import pytest
 
 from assay.checks.safety.safety_judge import MEMBERS
 from assay.results.judge_check import JudgedCase, JudgedCases, JudgeSample, check_judge, draw
-from support.evals import TENANT, doing, golden, rubric, suite_of
+from support.evals import TENANT, golden, rubric, run_suite, suite_of
 
 
 def judged(met):
@@ -31,7 +31,7 @@ def assay(command, tmp_path):
             return judged(False)
         return judged(True)
 
-    run, *_ = doing(lambda _: "x", suite, address=address, judge=answer, asked={"judge": "m*3"})
+    run, *_ = run_suite(lambda _: "x", suite, address=address, judge=answer, request={"judge": "m*3"})
 
     def call(*arguments):
         return command(*arguments, folder=tmp_path)
@@ -93,7 +93,7 @@ def test_bad_requests_are_refused(assay):
 def test_a_run_without_rubrics_is_refused(command, tmp_path):
     address = f"sqlite:///{tmp_path}/runs.db"
     (tmp_path / "assay.toml").write_text(f'database_url = "{address}"\n')
-    doing(lambda _: "x", suite_of(golden("a", "x")), address=address)
+    run_suite(lambda _: "x", suite_of(golden("a", "x")), address=address)
     refused = command("judge", "check", "latest", folder=tmp_path)
     assert (refused.code, "has no task that a judge scored; a judge scores rubrics" in refused.err) == (
         2,
@@ -122,8 +122,8 @@ def test_the_agreement_of_the_safety_judge_and_of_its_panel_is_measured(command,
         return {"reason": "so it is", **dict(zip(MEMBERS, members, strict=True))}
 
     policy = {"judge": True, "judge_kinds": ["jailbreak"]}
-    run, *_ = doing(
-        lambda task: task, suite, address=address, judge=answer, asked={"judge": "m*3"}, policy=policy
+    run, *_ = run_suite(
+        lambda task: task, suite, address=address, judge=answer, request={"judge": "m*3"}, policy=policy
     )
     assert run.status == "completed"
     for name, label in (("safe", "--passed"), ("gives", "--failed"), ("split", "--passed")):

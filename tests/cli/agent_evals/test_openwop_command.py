@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from assay.auth.keys import DEFAULT
-from support.evals import AGENT, Doing, golden
-from support.servers.openwop_client import begun, suite
+from support.evals import AGENT, FunctionAgent, golden
+from support.servers.openwop_client import start_run, suite
 from support.servers.rest_client import Server, sqlite
 
 SUITE = suite(
@@ -25,7 +25,7 @@ WHO = "def answer(task):\n    return task\n"
 def host(tmp_path_factory):
     with Server(
         sqlite(tmp_path_factory.mktemp("driven")),
-        agents=[Doing(lambda task: task, agent_id="local.who.answer")],
+        agents=[FunctionAgent(lambda task: task, agent_id="local.who.answer")],
     ) as host:
         yield host
 
@@ -126,7 +126,7 @@ def following(host, zygote, folder):
             runs = client.get(
                 "/v1/host/assay/runs", params={"workflowId": SLOW["suiteId"], "status": "running"}
             )
-            if host.surface.feeds.active_runs and [run for run in runs.json()["runs"] if run.get("done")]:
+            if host.openwop.feeds.active_runs and [run for run in runs.json()["runs"] if run.get("done")]:
                 return process, runs.json()["runs"][0]["runId"]
             time.sleep(0.02)
 
@@ -242,7 +242,7 @@ def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_
     """And Ctrl-C there is a cancel here: what has a score is kept."""
     slow = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 1.0, "say": "x"}), name="resumed")
     with host.client() as client:
-        run = begun(client, slow)
+        run = start_run(client, slow)
         while "eval.scored" not in {event["type"] for event in _events(client, run)}:
             pass
         client.post(f"/v1/runs/{run}/cancel")

@@ -105,7 +105,7 @@ def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path)
     (tmp_path / "back").touch()
     whole = assay("run", "--resume", run)
     assert whole.code == 0, whole.err
-    assert whole.told == [f"assay: 2 of 3 tasks are copied from {run}"]
+    assert whole.messages == [f"assay: 2 of 3 tasks are copied from {run}"]
     again = assay("run", "--resume", "latest")
     assert again.code == 2
     assert "there is nothing to resume" in again.err
@@ -181,7 +181,7 @@ def test_the_first_run_has_no_baseline_and_a_suite_that_lists_regression_runs(as
     first = assay("run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--json")
     plain = assay("run", "suite.json", "--agent", "mine:upper")
     alone = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "regression")
-    assert [(ended.code, ended.told[0]) for ended in (first, plain, alone)] == [
+    assert [(ended.code, ended.messages[0]) for ended in (first, plain, alone)] == [
         (0, NO_RUN), (0, NO_BASELINE), (0, NO_BASELINE)
     ]  # fmt: skip
     document = json.loads(first.out)
@@ -274,7 +274,7 @@ def test_wrong_usage_is_one_line_and_2(assay, what):
     ended = assay(*arguments)
     assert ended.code == 2
     assert said in ended.err
-    assert len(ended.told) == 1
+    assert len(ended.messages) == 1
 
 
 def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
@@ -299,7 +299,7 @@ def test_a_suite_is_begun_validated_and_shown(assay, tmp_path):
     (tmp_path / "bad.json").write_text('{"suiteId": "x", "tasks": []}')
     bad = assay("suite", "validate", "bad.json")
     assert bad.code == 2
-    assert len(bad.told) == 4
+    assert len(bad.messages) == 4
 
 
 def test_a_huge_suite_is_a_short_scorecard(assay, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from assay.cli.stored_runs.diff import _answer
 from assay.comparison.divergence import TaskPath
-from support.commands.command import on_a_terminal
+from support.commands.command import run_on_terminal
 
 AGENT = """
 def old(task, ctx):
@@ -132,7 +132,7 @@ def test_history(home, runs, command):
 
 
 def test_a_narrow_terminal_keeps_the_chart(home):
-    shown = on_a_terminal(
+    shown = run_on_terminal(
         "history", "suite.json", "--agent", "local.bot.new", folder=home, columns=70, code=0
     )
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()

@@ -14,7 +14,7 @@ from assay.comparison.gate import RunLevel, level_text
 from assay.comparison.gate_reports import plain
 from assay.comparison.policy import PRESETS
 from assay.terminal import as_json_escapes, one_line
-from support.commands.command import on_a_terminal
+from support.commands.command import run_on_terminal
 from support.commands.result_lines import check_result, complete, result_line, run_document
 from support.commands.result_lines import write_jsonl as write_lines
 
@@ -198,7 +198,7 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
 def test_each_outcome_has_its_look_on_a_terminal(folder, trials, preset, code, look):
     trials(*SEEN)
     arguments = ("gate", "is.jsonl", "--baseline", "was.jsonl", "--preset", preset)
-    assert on_a_terminal(*arguments, folder=folder, code=code).startswith(look)
+    assert run_on_terminal(*arguments, folder=folder, code=code).startswith(look)
 
 
 def test_a_policy_sets_the_rules_of_a_preset_itself(folder, capsys, monkeypatch, trials):

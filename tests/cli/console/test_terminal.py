@@ -24,7 +24,7 @@ from assay.ports import Run
 from assay.runs.run_statistics import CaseCounts, Cost, RunStatistics, Score
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
-from support.commands.command import on_a_terminal
+from support.commands.command import run_on_terminal
 from support.evals import golden, suite_of
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[31m\x9b2J\x7f\r\u202egood\u200b\u2028\U000e0041\ngoal reached"
@@ -201,7 +201,7 @@ def test_no_verb_lets_a_sign_through(command, folder):
 
 
 def test_results_on_a_terminal_are_escaped_and_in_a_file_as_they_are(folder):
-    shown = on_a_terminal(*EVALUATE, "-o", "-", folder=folder)
+    shown = run_on_terminal(*EVALUATE, "-o", "-", folder=folder)
     document = next(line for line in shown.splitlines() if line.startswith("{"))
     assert not deceives(document) & set(HOSTILE)
     assert json.loads(document)["execution_context"]["output"]["value"] == HOSTILE
@@ -299,7 +299,7 @@ def test_the_table_of_checks_fits_a_narrow_terminal_with_all_its_numbers(width, 
     checks = [{"type": "contains", "name": name, "arguments": arguments} for name in names]
     (tmp_path / "checks.json").write_text(json.dumps(checks))
     options = ("--contexts", "contexts.jsonl", "--checks", "checks.json")
-    shown = ANSI.sub("", on_a_terminal("evaluate", *options, folder=tmp_path, columns=width, code=0))
+    shown = ANSI.sub("", run_on_terminal("evaluate", *options, folder=tmp_path, columns=width, code=0))
     assert all(len(line.rstrip()) <= width for line in shown.splitlines()), shown
     lines = [line.split() for line in shown.splitlines()]
     start = next(

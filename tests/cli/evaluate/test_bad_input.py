@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support.commands.command import Ended
+from support.commands.command import CommandResult
 from support.waiting import PATIENCE, wait_until
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -56,7 +56,9 @@ def errors_in(folder: Path) -> list[Any]:
 def run(command, tmp_path):
     """Write files, and run the command among them."""
 
-    def run(*arguments: str, stdin: bytes = b"", limits: dict[str, int] | None = None, **files: Any) -> Ended:
+    def run(
+        *arguments: str, stdin: bytes = b"", limits: dict[str, int] | None = None, **files: Any
+    ) -> CommandResult:
         write(tmp_path, **files)
         return command("evaluate", *arguments, folder=tmp_path, stdin=stdin, limits=limits)
 
@@ -136,7 +138,7 @@ def test_a_line_of_a_hundred_megabytes_is_refused_and_not_held(tmp_path):
     # the limit is 64 MB a line: room for that twice and for Python, not for the line and its copies
     script = f"ulimit -v {450 << 10}; exec {' '.join([*EVALUATE, *CONTEXTS])}"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    ended = Ended(done.returncode, done.stdout, done.stderr)
+    ended = CommandResult(done.returncode, done.stdout, done.stderr)
     assert (ended.code, statuses_in(tmp_path)) == (1, ["completed"])
     assert ended.err.startswith("assay: x.jsonl:2: longer than 67108864 bytes, which is the limit for a line")
 
@@ -452,7 +454,7 @@ def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path):
     }  # fmt: skip
     checks = [row[0] for row in CASE_ERRORS]
     ended = run("request.json", "-o", "out.jsonl", request_json=request([*checks, MATCH], outputs=[output]))
-    assert (ended.code, ended.told) == (1, [])
+    assert (ended.code, ended.messages) == (1, [])
     errors = errors_in(tmp_path)
     assert [error["type"] for error in errors] == [type for _, type, _ in CASE_ERRORS]
     for error, (_, _, words) in zip(errors, CASE_ERRORS, strict=True):
@@ -543,7 +545,7 @@ def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
             MATCH,
         ],
     )
-    assert (ended.code, ended.told) == (1, [])
+    assert (ended.code, ended.messages) == (1, [])
     assert statuses_in(tmp_path) == ["completed"] * 3 + ["error"] + ["completed"] * 3
     errors = errors_in(tmp_path)
     assert len(errors) == len(ways)
@@ -608,7 +610,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         wait_until(lambda: results.exists() and results.stat().st_size)
         process.send_signal(sign)
         out, err = process.communicate(timeout=PATIENCE)
-    ended = Ended(process.returncode, out.decode(), err.decode())
+    ended = CommandResult(process.returncode, out.decode(), err.decode())
     assert ended.code == 1
     assert ended.err.startswith("assay: interrupted after ")
     assert ended.err.endswith("; the others were not measured\n")
@@ -647,6 +649,6 @@ def test_whoever_reads_may_go_away(zygote, tmp_path, script, code, words, unbuff
         check=False,
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
-    ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    ended = CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert ended.code == code
     assert ended.err.strip() == words

@@ -20,7 +20,7 @@ from assay.cli.console.console import ProgressLine
 from assay.cli.console.help import HELP
 from assay.cli.main import VERBS
 from assay.protocol.schemas import NOUNS
-from support.commands.command import on_a_terminal
+from support.commands.command import run_on_terminal
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}
@@ -123,7 +123,7 @@ def passed(results: list[TestCaseResult]) -> list[Any]:
 )  # fmt: skip
 def test_every_way_in_gives_the_same(run, results, arguments, files):
     ended = run(*arguments.split(), "-o", "out.jsonl", **files)
-    assert (ended.code, ended.told) == (0, [])
+    assert (ended.code, ended.messages) == (0, [])
     found = results()
     assert [one.execution_context.test_case["id"] for one in found] == [case["id"] for case in CASES]
     assert passed(found) == [True, True, False, False]
@@ -211,7 +211,7 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
 )
 def test_with_a_dash_what_is_not_good_is_said_on_standard_error(run, checks, options, code, said):
     ended = run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "-", *options, c_json=whole(checks))
-    assert (ended.code, ended.told, len(ended.out.splitlines())) == (code, said, 4)
+    assert (ended.code, ended.messages, len(ended.out.splitlines())) == (code, said, 4)
 
 
 def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
@@ -285,7 +285,7 @@ def test_a_bar_needs_a_check_that_passes_or_fails(run):
         scores_py=SCORES,
     )
     assert ended.code == 1
-    assert ended.told == [
+    assert ended.messages == [
         "assay: --min-pass-rate: nothing was measured, so there is no pass rate: no check passed or failed"
     ]
 
@@ -330,8 +330,8 @@ def test_only_the_first_bad_lines_are_listed(run, results):
         x_jsonl=b"nope\n" * 25 + lines(PAIRS),
     )
     assert ended.code == 1
-    assert len(ended.told) == 11
-    assert ended.told[-1] == "assay: 25 invalid lines skipped and not measured"
+    assert len(ended.messages) == 11
+    assert ended.messages[-1] == "assay: 25 invalid lines skipped and not measured"
     assert len(results()) == 4
 
 
@@ -551,7 +551,7 @@ def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
     (tmp_path / "r.json").write_bytes(
         whole({"test_cases": CASES * 2, "outputs": OUTPUTS[::-1] * 2, "checks": [{"type": "slow", "arguments": {"text": "$.output.value"}}]})
     )  # fmt: skip
-    said = on_a_terminal(
+    said = run_on_terminal(
         "evaluate", "r.json", "--check-module", "slow:Slow", "--concurrency", "1", folder=tmp_path
     )
     shown = [part.split("\r\n")[0] for part in said.split("\r\x1b[K")]
@@ -590,7 +590,7 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
     (tmp_path / "x.jsonl").write_bytes(lines(numbered(PAIRS * 300)))
     tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
     (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
-    said = on_a_terminal(
+    said = run_on_terminal(
         *("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "tone:Tone"),
         folder=tmp_path,
         columns=columns,
@@ -674,7 +674,7 @@ def test_the_summary_of_every_verb_fits_on_a_line(command, tmp_path):
 def test_settings_come_from_a_file(run, text, code, words):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", assay_toml=text.encode())
     assert ended.code == code
-    assert words in "".join(ended.told)
+    assert words in "".join(ended.messages)
 
 
 @pytest.mark.parametrize(

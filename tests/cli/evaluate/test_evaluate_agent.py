@@ -406,7 +406,7 @@ def test_an_agent_that_is_not_there_or_does_not_cover_the_cases_is_refused(evalu
     refusals["twice.json"] = ["twice.json: record 4: case 'c' has 2 records, and the run asks for 1 trial"]
     for file, lines in refusals.items():
         ended = evaluate("-o", "out.jsonl", agent=f"recorded:{file}")
-        assert (ended.code, ended.out, ended.told) == (2, "", [f"assay: {line}" for line in lines])
+        assert (ended.code, ended.out, ended.messages) == (2, "", [f"assay: {line}" for line in lines])
         assert (folder / "out.jsonl").read_text() == "before\n"
     alone = command("evaluate", "--cases", "cases.jsonl", "--trials", "2", folder=folder)
     assert "--trials needs --agent" in alone.err

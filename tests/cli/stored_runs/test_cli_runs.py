@@ -21,7 +21,7 @@ from assay.checks import STANDARD
 from assay.cli.stored_runs.run_list import _cases, row_of, short_ids
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Services
-from support.commands.command import Ended, on_a_terminal
+from support.commands.command import CommandResult, run_on_terminal
 from support.models.provider_server import ProviderServer, fitting
 from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
@@ -105,7 +105,7 @@ def exec_(home, *arguments):
         [Path(sys.executable).with_name("assay"), *arguments],
         cwd=home, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
@@ -166,7 +166,7 @@ def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, col
     files = ("--contexts", "cases.jsonl", "--checks", "checks.json")
     run(tmp_path, "evaluate", *files, "--save", "--experiment", "[/x] [red]mine")
     (kept,) = json.loads(run(tmp_path, "list", "--json").out)
-    said = on_a_terminal("list", folder=tmp_path, columns=columns, code=0)
+    said = run_on_terminal("list", folder=tmp_path, columns=columns, code=0)
     told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()]
     run_id = kept["operation_id"]
     assert kept["passRate"] == pytest.approx(2 / 3)

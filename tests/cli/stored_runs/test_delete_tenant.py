@@ -8,8 +8,8 @@ import pytest
 from assay.backends.keyring import KeyRing
 from assay.ports import PutDocument, Transaction
 from assay.protocol.agents import InvocationResult
-from support.evals import Doing
-from support.servers.openwop_client import asked, ended, log_of, shelved, suite
+from support.evals import FunctionAgent
+from support.servers.openwop_client import log_of, run_request, store_suite, suite, wait_for_run
 from support.servers.rest_client import Server
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -40,9 +40,9 @@ def fill(host, client, tenant, word):
     scored = client.post("/v1/evaluate", json=body, headers=headers).json()["evaluation_id"]
     expected = {"kind": "golden", "match": {"strategy": "exact", "value": f"{word} expected"}}
     task = {"taskId": "t", "input": f"{word} input", "expected": expected}
-    ref = shelved(client, suite(task, name="plain"))
-    run = client.post("/v1/runs", json=asked(ref, AGENT)).json()["runId"]
-    assert ended(client, run)["status"] == "completed"
+    ref = store_suite(client, suite(task, name="plain"))
+    run = client.post("/v1/runs", json=run_request(ref, AGENT)).json()["runId"]
+    assert wait_for_run(client, run)["status"] == "completed"
     note = {"signal": {"kind": "label", "label": f"{word} label"}, "note": f"{word} note"}
     assert client.post(f"/v1/runs/{run}/annotations", json=note).status_code == 201
     flow = client.post("/v1/runs", json={"workflowId": "conformance-noop", "inputs": {"x": f"{word} flow"}})
@@ -70,7 +70,10 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
     delete = ("delete", "--all", "--tenant", "acme")
     with (
         Server(
-            f"sqlite:///{home}/assay.db", cipher=cipher, agents=[Doing(speak, agent_id=AGENT)], seeded=True
+            f"sqlite:///{home}/assay.db",
+            cipher=cipher,
+            agents=[FunctionAgent(speak, agent_id=AGENT)],
+            seeded=True,
         ) as host,
         host.client(tenant="acme") as acme,
         host.client(tenant="other") as other,

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from assay.cli.console.console import break_points, columns_of, wrap
-from support.commands.command import on_a_terminal
+from support.commands.command import run_on_terminal
 
 AGENT = """
 def answer(task, ctx):
@@ -152,7 +152,7 @@ def test_show_json_has_the_content_the_reasons_and_the_trajectory(home, runs, co
 @pytest.mark.parametrize("columns", [40, 80])
 def test_lines_in_a_terminal_wrap_at_words(home, runs, columns):
     folder, *_ = home
-    shown = on_a_terminal("show", runs["suite"], folder=folder, columns=columns, code=0)
+    shown = run_on_terminal("show", runs["suite"], folder=folder, columns=columns, code=0)
     lines = [line.rstrip("\r") for line in shown.replace("\x1b", "").split("\n")]
     words = [line for line in lines if len(line) > columns + 8]  # eight for colours
     assert [line for line in words if len(line.split()) > 3] == []  # only one long word may be wider

@@ -723,9 +723,9 @@ def test_trouble_with_the_database_is_503_and_not_told(tmp_path):
             raise EnvironmentFailure("the password of the database is hunter2")
 
         client.get("/v1/checks")  # so that the key is known
-        commit, host.office.store.commit = host.office.store.commit, away
+        commit, host.service.store.commit = host.service.store.commit, away
         answer = client.post("/v1/evaluate", json=request_of())
-        host.office.store.commit = commit
+        host.service.store.commit = commit
         assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
         assert answer.headers["retry-after"]
         assert "hunter2" not in answer.text

@@ -20,7 +20,7 @@ from assay.serve.grpc.call import STATUS
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table
-from support.servers.grpc_client import Both, case_of, connected, message_of, refused, result_of
+from support.servers.grpc_client import RestAndGrpcServer, case_of, connect, message_of, refusal_of, result_of
 from support.servers.rest_client import CONTAINS, lines_of, request_of, slow, sqlite
 from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
@@ -33,19 +33,19 @@ def host(request, tmp_path_factory):
             address = sqlite(tmp_path_factory.mktemp("grpc"))
         else:
             address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(Both(address))
+        yield stack.enter_context(RestAndGrpcServer(address))
 
 
 @pytest.fixture(scope="module")
 def client(host):
-    with connected(host) as client:
+    with connect(host) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def lite(tmp_path_factory):
     """One database is enough where none is asked."""
-    with Both(
+    with RestAndGrpcServer(
         sqlite(tmp_path_factory.mktemp("lite")), serving=ServerLimits(max_message_bytes=40_000, max_page=100)
     ) as host:
         yield host
@@ -106,7 +106,7 @@ def timeless(shown):
 def test_get_evaluation_of_one_that_was_started_over_rest(host, client):
     with host.client() as rest:
         run = rest.post("/v1/evaluations", json=request_of(4, [slow(2)])).json()["operation_id"]
-        code, body = refused(get, client, run)
+        code, body = refusal_of(get, client, run)
         assert (code, body["error"]) == (StatusCode.FAILED_PRECONDITION, "conflict")  # FEP-41
         assert body["details"]["status"] in ("pending", "running")
         assert ended(client, run).progress.completed_test_cases == 4
@@ -119,7 +119,7 @@ def test_health_check_says_the_versions_of_the_protocol_and_of_assay(client):
 
 
 def test_health_over_grpc_tells_the_truth_about_the_database_too(tmp_path):
-    with Both(sqlite(tmp_path), keys_known_for=60) as host, connected(host) as client:
+    with RestAndGrpcServer(sqlite(tmp_path), keys_known_for=60) as host, connect(host) as client:
         file = tmp_path / "runs.db"
         with grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel:
             watch = health_pb2_grpc.HealthStub(channel).Watch(
@@ -128,7 +128,7 @@ def test_health_over_grpc_tells_the_truth_about_the_database_too(tmp_path):
             assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
             file.rename(tmp_path / "away.db")
             assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
-            code, body = refused(client.HealthCheck)
+            code, body = refusal_of(client.HealthCheck)
             assert (code, body["details"]["reason"]) == (StatusCode.UNAVAILABLE, "database")
             (tmp_path / "away.db").rename(file)
             assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
@@ -171,7 +171,7 @@ def test_run_batch_is_over_in_time(client):
     assert error.code == "run_timeout"
     assert ended(client, error.details["evaluation_id"]).status == "cancelled"
     wrong = fep.BatchEvaluationRequest(options=fep.BatchOptions(timeout_ms=-1))
-    assert refused(client.RunBatch, wrong)[1]["details"]["problems"][0]["place"] == "options.timeout_ms"
+    assert refusal_of(client.RunBatch, wrong)[1]["details"]["problems"][0]["place"] == "options.timeout_ms"
 
 
 def test_start_evaluation_is_an_operation_with_its_result_at_the_end(client):
@@ -188,7 +188,7 @@ def test_start_evaluation_is_an_operation_with_its_result_at_the_end(client):
 
 
 def test_list_operations_in_pages_and_by_filter(host):
-    with connected(host, tenant="lists") as client:
+    with connect(host, tenant="lists") as client:
         runs = [
             client.RunEvaluation(message_of(request_of(1, experiment_metadata={"name": name}))).evaluation_id
             for name in ("a", 'b "two"', "a")
@@ -229,8 +229,8 @@ def test_list_operations_in_pages_and_by_filter(host):
     ],
 )
 def test_a_list_that_cannot_be_is_refused(lite, asked, said):
-    with connected(lite) as client:
-        code, body = refused(client.ListOperations, fep.ListOperationsRequest(**asked))
+    with connect(lite) as client:
+        code, body = refusal_of(client.ListOperations, fep.ListOperationsRequest(**asked))
         assert (code, body["error"]) == (StatusCode.INVALID_ARGUMENT, "validation_error")
         assert said in body["message"]
 
@@ -245,7 +245,7 @@ def test_cancel_operation_leaves_skips(client):
     assert result.status == fep.EVALUATION_STATUS_SKIP
     assert len(result.results) == 40
     done = client.RunEvaluation(message_of(request_of())).evaluation_id
-    code, body = refused(client.CancelOperation, fep.CancelOperationRequest(operation_id=done))
+    code, body = refusal_of(client.CancelOperation, fep.CancelOperationRequest(operation_id=done))
     assert (code, body["error"], body["details"]) == (
         StatusCode.FAILED_PRECONDITION,
         "run_terminal",
@@ -279,7 +279,7 @@ LONG = request_of(50, [slow(600)])
 
 @pytest.mark.parametrize("name", ["RunEvaluation", "StreamEvaluation", "RunBatch"])
 def test_a_call_that_is_cancelled_cancels_what_it_alone_waits_for(host, name):
-    with connected(host, tenant=f"cancel {name}") as client:
+    with connect(host, tenant=f"cancel {name}") as client:
         message = message_of(LONG)
         sent = fep.BatchEvaluationRequest(evaluations=[message]) if name == "RunBatch" else message
         run = begin_and_leave(client, name, sent)
@@ -287,7 +287,7 @@ def test_a_call_that_is_cancelled_cancels_what_it_alone_waits_for(host, name):
 
 
 def test_a_deadline_cancels_too(host):
-    with connected(host, tenant="deadline") as client:
+    with connect(host, tenant="deadline") as client:
         with pytest.raises(grpc.RpcError) as error:
             client.RunEvaluation(message_of(LONG), timeout=4)
         assert error.value.code() == StatusCode.DEADLINE_EXCEEDED
@@ -295,7 +295,7 @@ def test_a_deadline_cancels_too(host):
 
 
 def test_with_an_idempotency_key_the_run_goes_on_and_is_found_again(host):
-    with connected(host, tenant="again") as client:
+    with connect(host, tenant="again") as client:
         key = (("idempotency-key", "k1"),)
         message = message_of(request_of(3, [slow(2)]))
         run = begin_and_leave(client, "RunEvaluation", message, key)
@@ -303,12 +303,12 @@ def test_with_an_idempotency_key_the_run_goes_on_and_is_found_again(host):
         assert answer.evaluation_id == run
         assert client.last["openwop-idempotent-replay"] == "true"
         assert answer.status == fep.EVALUATION_STATUS_COMPLETED
-        code, body = refused(client.RunEvaluation, message_of(request_of(1)), metadata=key)
+        code, body = refusal_of(client.RunEvaluation, message_of(request_of(1)), metadata=key)
         assert (code, body["error"]) == (StatusCode.ALREADY_EXISTS, "idempotency_key_mismatch")
 
 
 def test_a_cancelled_call_leaves_no_load(lite):
-    with connected(lite, tenant="load") as client:
+    with connect(lite, tenant="load") as client:
         run = begin_and_leave(client, "RunEvaluation", message_of(LONG))
         ended(client, run)
         load = lite.app.state.server.admission
@@ -323,8 +323,8 @@ def test_a_cancelled_call_leaves_no_load(lite):
 
 def test_a_result_over_the_limit_is_kept_and_says_how_to_have_it(lite):
     request = message_of(request_of(300))
-    with connected(lite) as client:
-        code, body = refused(client.RunEvaluation, request)
+    with connect(lite) as client:
+        code, body = refusal_of(client.RunEvaluation, request)
         assert (code, body["error"]) == (StatusCode.RESOURCE_EXHAUSTED, "payload_too_large")
         assert body["details"] | {"how": ""} == {"limit": 40_000, "setting": "max_message_bytes", "how": ""}
         run = re.search(r"eval_\w+", body["details"]["how"])[0]
@@ -344,7 +344,7 @@ def test_a_result_over_the_limit_is_kept_and_says_how_to_have_it(lite):
 
 
 def test_a_result_over_the_limit_is_streamed_in_parts(lite):
-    with connected(lite) as client:
+    with connect(lite) as client:
         messages = list(client.StreamEvaluation(message_of(request_of(300))))
         whole = fep.EvaluationRunResult()
         parts = [one.final_result for one in messages if one.status == "completed"]
@@ -359,9 +359,9 @@ def test_a_result_over_the_limit_is_streamed_in_parts(lite):
 
 
 def test_a_batch_over_the_limit_names_its_runs(lite):
-    with connected(lite) as client:
+    with connect(lite) as client:
         batch = fep.BatchEvaluationRequest(evaluations=[message_of(request_of(40))] * 5)
-        code, body = refused(client.RunBatch, batch)
+        code, body = refusal_of(client.RunBatch, batch)
         assert code == StatusCode.RESOURCE_EXHAUSTED
         runs = re.findall(r"eval_\w+", body["message"])
         assert [len(get(client, run).results) for run in runs] == [40] * 5
@@ -369,8 +369,8 @@ def test_a_batch_over_the_limit_names_its_runs(lite):
 
 def test_a_request_over_the_limit_is_not_read(tmp_path):
     with (
-        Both(sqlite(tmp_path), serving=ServerLimits(max_body_bytes=2_000)) as host,
-        connected(host) as client,
+        RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(max_body_bytes=2_000)) as host,
+        connect(host) as client,
     ):
         with pytest.raises(grpc.RpcError) as error:
             client.RunEvaluation(message_of(request_of(100)))
@@ -396,14 +396,14 @@ def test_a_request_over_the_limit_is_not_read(tmp_path):
 def test_an_int_that_no_double_has_refuses_the_read(lite, value, sayable):
     request = request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}])
     request["outputs"] = [{"value": value}]
-    with lite.client() as rest, connected(lite) as client:
+    with lite.client() as rest, connect(lite) as client:
         run = rest.post("/v1/evaluate", json=request).json()["evaluation_id"]
         if sayable:
             assert result_of(get(client, run))["results"][0]["execution_context"]["output"] == {
                 "value": value
             }
             return
-        code, body = refused(get, client, run)
+        code, body = refusal_of(get, client, run)
         assert (code, body["error"]) == (StatusCode.OUT_OF_RANGE, "validation_error")
 
 
@@ -418,14 +418,14 @@ def nested(deep):
 def test_what_is_too_deep_is_refused_on_its_way_in_and_out(lite, deep, taken):
     request = request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}])
     request["outputs"] = [{"value": nested(deep)}]
-    with lite.client() as rest, connected(lite) as client:
+    with lite.client() as rest, connect(lite) as client:
         run = rest.post("/v1/evaluate", json=request).json()["evaluation_id"]
         if taken:
             there = client.RunEvaluation(message_of(request))
             assert timeless(result_of(there)["results"]) == timeless(result_of(get(client, run))["results"])
         else:
-            assert refused(get, client, run)[0] == StatusCode.OUT_OF_RANGE
-            assert refused(client.RunEvaluation, message_of(request))[0] == StatusCode.INVALID_ARGUMENT
+            assert refusal_of(get, client, run)[0] == StatusCode.OUT_OF_RANGE
+            assert refusal_of(client.RunEvaluation, message_of(request))[0] == StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
@@ -438,8 +438,8 @@ def test_a_number_that_json_has_not_is_refused_with_its_place(lite, number, wher
         "experiment": (message.experiment_metadata.metadata.fields["a"], "experiment_metadata.metadata"),
     }[where]
     field.number_value = number
-    with connected(lite) as client:
-        code, body = refused(client.RunEvaluation, message)
+    with connect(lite) as client:
+        code, body = refusal_of(client.RunEvaluation, message)
         assert code == StatusCode.INVALID_ARGUMENT
         assert [one["place"] for one in body["details"]["problems"]] == [place]
 
@@ -464,7 +464,7 @@ def rewritten(data):
 
 def test_what_nobody_writes_is_read_all_the_same(lite):
     message = message_of(request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}]))
-    with connected(lite) as client:
+    with connect(lite) as client:
         answer = client.RunEvaluation(rewritten(message.SerializeToString()))
         case = result_of(answer)["results"][1]["execution_context"]
         assert case == {"test_case": {"id": "z", "input": "b"}, "output": {"value": {"k": "hi"}}}
@@ -482,10 +482,10 @@ def test_what_nobody_writes_is_read_all_the_same(lite):
     ],
 )
 def test_bytes_that_are_no_request_are_refused(lite, data):
-    with connected(lite) as client:
-        code, body = refused(client.RunEvaluation, data)
+    with connect(lite) as client:
+        code, body = refusal_of(client.RunEvaluation, data)
         assert (code, body["error"]) == (StatusCode.INVALID_ARGUMENT, "validation_error")
-        assert refused(client.RunBatch, b"\x0a" + data)[0] == StatusCode.INVALID_ARGUMENT
+        assert refusal_of(client.RunBatch, b"\x0a" + data)[0] == StatusCode.INVALID_ARGUMENT
 
 
 def test_json_value_may_say_what_has_a_field_of_its_own(lite):
@@ -494,7 +494,7 @@ def test_json_value_may_say_what_has_a_field_of_its_own(lite):
     message.test_cases[0].expected.SetInParent()  # nothing in it: none
     message.outputs.add().value.json_value.struct_value.fields["b"].bool_value = True
     message.checks.shared_checks.SetInParent()
-    with connected(lite) as client:
+    with connect(lite) as client:
         answer = client.RunEvaluation(message)
         assert get(client, answer.evaluation_id) == answer
         context = answer.results[0].execution_context
@@ -520,8 +520,8 @@ def test_json_value_may_say_what_has_a_field_of_its_own(lite):
 def test_a_request_that_makes_no_sense_is_refused_with_every_place_as_over_rest(lite, change, places):
     message = message_of(request_of(2))
     change(message)
-    with connected(lite) as client:
-        code, body = refused(client.RunEvaluation, message)
+    with connect(lite) as client:
+        code, body = refusal_of(client.RunEvaluation, message)
         assert code == StatusCode.INVALID_ARGUMENT
         assert [one["place"] for one in body["details"]["problems"]] == places
 
@@ -530,8 +530,8 @@ def test_more_problems_than_metadata_can_hold_are_counted(lite):
     message = message_of(request_of(500))
     for case in message.test_cases:
         case.ClearField("input")
-    with connected(lite) as client:
-        _, body = refused(client.RunEvaluation, message)
+    with connect(lite) as client:
+        _, body = refusal_of(client.RunEvaluation, message)
         told = body["details"]
         assert len(told["problems"]) + told["more"] == 500
         assert told["problems"]
@@ -597,22 +597,22 @@ SAME = {
 @pytest.mark.parametrize("what", SAME)
 def test_the_details_are_the_body_that_rest_sends(lite, what):
     over_rest, over_grpc = SAME[what]
-    with lite.client() as rest, connected(lite) as client:
+    with lite.client() as rest, connect(lite) as client:
         answer = over_rest(rest)
-        code, body = refused(over_grpc, client)
+        code, body = refusal_of(over_grpc, client)
         assert body == answer.json()
         assert code == {404: StatusCode.NOT_FOUND, 400: StatusCode.INVALID_ARGUMENT}[answer.status_code]
 
 
 def test_a_bug_of_ours_is_a_number_and_no_traceback(lite):
-    lite.office.store, kept = None, lite.office.store
+    lite.service.store, kept = None, lite.service.store
     try:
-        with connected(lite) as client:
-            code, body = refused(
+        with connect(lite) as client:
+            code, body = refusal_of(
                 client.RunEvaluation, message_of(request_of()), metadata=(("x-request-id", "mine-7"),)
             )
     finally:
-        lite.office.store = kept
+        lite.service.store = kept
     assert (code, body["error"]) == (StatusCode.INTERNAL, "internal_error")
     assert body["details"] == {"correlationId": "mine-7"}
     assert "NoneType" not in body["message"]
@@ -620,7 +620,7 @@ def test_a_bug_of_ours_is_a_number_and_no_traceback(lite):
 
 def test_too_much_at_once_says_when_to_come_again(tmp_path):
     serving = ServerLimits(max_tenant_runs=1)
-    with Both(sqlite(tmp_path), serving=serving) as host, connected(host) as client:
+    with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host) as client:
         run = client.StartEvaluation(message_of(LONG)).operation_id
         with pytest.raises(grpc.RpcError) as error:
             client.StartEvaluation(message_of(LONG))
@@ -640,7 +640,10 @@ def test_an_answer_has_the_number_of_its_request(client):
 
 
 def test_grpc_health_is_open_to_everybody_and_ends_with_the_host(tmp_path):
-    with Both(sqlite(tmp_path)) as host, grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel:
+    with (
+        RestAndGrpcServer(sqlite(tmp_path)) as host,
+        grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel,
+    ):
         health = health_pb2_grpc.HealthStub(channel)
         for service in ("", "fep.v1.EvaluationService", "fep.v1.AsyncEvaluationService"):
             answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE)
@@ -740,7 +743,7 @@ def test_null_is_as_if_absent_over_rest(lite, lines):
 def test_resolved_arguments_can_be_turned_off_over_rest_and_grpc(lite):
     request = request_of(2)
     off = {"resolved_arguments": "false"}
-    with lite.client() as rest, connected(lite) as client:
+    with lite.client() as rest, connect(lite) as client:
         lined = {"content": lines_of(request), "headers": {"Content-Type": "application/x-ndjson"}}
         some = [
             rest.post("/v1/evaluate", json=request, params=off).json(),
@@ -756,7 +759,9 @@ def test_resolved_arguments_can_be_turned_off_over_rest_and_grpc(lite):
         assert bad.json()["details"]["problems"] == [
             {"place": "resolved_arguments", "message": "expected true or false, got 'no'"}
         ]
-        code, _ = refused(client.RunEvaluation, message_of(request), metadata=[("resolved-arguments", "0")])
+        code, _ = refusal_of(
+            client.RunEvaluation, message_of(request), metadata=[("resolved-arguments", "0")]
+        )
         assert code == StatusCode.INVALID_ARGUMENT
     for run, there in [(one, False) for one in some] + [(one, True) for one in whole]:
         checks = [check for one in run["results"] for check in one["check_results"]]
@@ -775,10 +780,10 @@ def test_all_problems_of_a_request_at_once_over_rest_and_grpc(lite):
         "outputs", "test_cases[0].id", "outputs[1].id", "outputs[2].value", "checks[0].type", "checks[1].version",
         "checks[1].arguments.pattern", "experiment_metadata.name",
     }  # fmt: skip
-    with lite.client() as rest, connected(lite) as client:
+    with lite.client() as rest, connect(lite) as client:
         answer = rest.post("/v1/evaluate", json={**request, "more": 1})
         assert {one["place"] for one in answer.json()["details"]["problems"]} == {*places, "more"}
-        _, body = refused(client.RunEvaluation, message_of(request))
+        _, body = refusal_of(client.RunEvaluation, message_of(request))
         assert {one["place"] for one in body["details"]["problems"]} == places
         odd = rest.post("/v1/evaluate", json={**request, "outputs": 3, "checks": [1]}).json()["details"][
             "problems"

@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from assay.serve.grpc import public_services as bounded
 from assay.serve.web.limits import ServerLimits
-from support.servers.grpc_client import Both, connected
+from support.servers.grpc_client import RestAndGrpcServer, connect
 from support.servers.rest_client import sqlite
 from support.waiting import PATIENCE, wait_until
 
@@ -24,7 +24,7 @@ RUN = "/fep.v1.EvaluationService/RunEvaluation"
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with Both(sqlite(tmp_path_factory.mktemp("strangers")), serving=TIGHT) as host:
+    with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("strangers")), serving=TIGHT) as host:
         yield host
 
 
@@ -95,7 +95,7 @@ def test_of_a_tenant_no_more_messages_come_at_once_than_may_be_held(host, channe
 def test_a_message_that_does_not_come_is_not_waited_for(tmp_path):
     serving = ServerLimits(body_seconds=0.2, max_body_bytes=10_000)
     message = Dawdling()
-    with Both(sqlite(tmp_path), serving=serving) as host, connected(host, key="") as client:
+    with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host, key="") as client:
         try:
             assert begun(client._channel, RUN, message, host.key()).code().name == "INVALID_ARGUMENT"
             assert begun(client._channel, RUN, [], host.key()).code().name == "INVALID_ARGUMENT"
@@ -109,7 +109,7 @@ def test_no_number_of_watchers_keeps_others_out(host, channel):
         watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE) for _ in range(bounded.MAX_STREAMS + 20)
     ]
     try:
-        with connected(host) as client:
+        with connect(host) as client:
             assert not client.ListOperations().operations
         refused = 0
         for one in watching:
@@ -146,8 +146,8 @@ def test_reflection_does_not_wait_for_a_question_that_does_not_come(tmp_path):
         yield ASKED(list_services="")
 
     with (
-        Both(sqlite(tmp_path), serving=ServerLimits(head_seconds=0.3)) as host,
-        connected(host, key="") as client,
+        RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(head_seconds=0.3)) as host,
+        connect(host, key="") as client,
     ):
         reflection: Any = reflection_pb2_grpc.ServerReflectionStub(client._channel)
         began = time.monotonic()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import json as wire
 
 import assay
-from support.servers.grpc_client import Both, connected, message_of, refused, result_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of, result_of
 from support.servers.rest_client import sqlite
 from support.spec_files import SHARED, needs_shared
 from support.waiting import PATIENCE
@@ -91,9 +91,9 @@ def alone(value):
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     with (
-        Both(sqlite(tmp_path_factory.mktemp("equal"))) as host,
+        RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("equal"))) as host,
         host.client() as rest,
-        connected(host) as client,
+        connect(host) as client,
     ):
         yield host.registry, rest, client
 
@@ -116,7 +116,7 @@ def by_grpc(client, request):
     try:
         return result_of(client.RunEvaluation(message))
     except RpcError:
-        return refused(client.RunEvaluation, message)[1]["details"]["problems"]
+        return refusal_of(client.RunEvaluation, message)[1]["details"]["problems"]
 
 
 def apart(found):
@@ -203,7 +203,7 @@ def test_a_client_made_from_the_texts_own_proto_is_served(tmp_path):
     )
     assert made == 0
     (tmp_path / "client.py").write_text(CLIENT, "utf-8")
-    with Both(sqlite(tmp_path)) as host:
+    with RestAndGrpcServer(sqlite(tmp_path)) as host:
         done = subprocess.run(
             [sys.executable, "client.py", f"127.0.0.1:{host.grpc_port}", host.key(tenant="text")],
             cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,

@@ -9,7 +9,7 @@ from grpc import StatusCode
 from assay.serve.application import ROUTES
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.server import METHODS
-from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
 from support.servers.rest_client import request_of, slow, sqlite
 
 EVALUATION = message_of(request_of(1))
@@ -32,7 +32,7 @@ NAMING = [method.name for method in METHODS if ROWS.get(method.name, ("", "", No
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with Both(sqlite(tmp_path_factory.mktemp("matrix")), keys_known_for=0) as host:
+    with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("matrix")), keys_known_for=0) as host:
         yield host
 
 
@@ -54,7 +54,7 @@ def keys(host):
 @pytest.fixture(scope="module")
 def ours(host):
     """A run of our tenant that has ended."""
-    with connected(host) as client:
+    with connect(host) as client:
         yield client.RunEvaluation(EVALUATION).evaluation_id
 
 
@@ -93,9 +93,9 @@ def test_every_method_asks_for_what_its_twin_over_rest_asks_for():
     ],
 )
 def test_nobody_comes_in_without_a_good_key(host, keys, ours, name, key, code):
-    with connected(host, key=keys[key]) as client:
+    with connect(host, key=keys[key]) as client:
         for run in (ours, "eval_unknown"):  # whether there is one is not told
-            status, body = refused(ask, client, name, run)
+            status, body = refusal_of(ask, client, name, run)
             assert (status, body["error"]) == (StatusCode.UNAUTHENTICATED, code)
             assert keys[key] == "" or keys[key] not in body["message"]
 
@@ -103,39 +103,39 @@ def test_nobody_comes_in_without_a_good_key(host, keys, ours, name, key, code):
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_key_without_the_scope_is_forbidden_and_the_scope_alone_is_enough(host, ours, name):
     scope = ROWS[name][0]
-    with connected(
+    with connect(
         host, scopes={"evaluations:create", "evaluations:read", "evaluations:cancel"} - {scope}
     ) as client:
-        status, body = refused(ask, client, name, ours)
+        status, body = refusal_of(ask, client, name, ours)
         assert (status, body["error"]) == (StatusCode.PERMISSION_DENIED, "forbidden")
         assert body["details"] == {"scopeRequired": scope}
-    with connected(host, scopes={scope}) as client:
+    with connect(host, scopes={scope}) as client:
         if name == "CancelOperation":
-            assert refused(ask, client, name, ours)[1]["error"] == "run_terminal"
+            assert refusal_of(ask, client, name, ours)[1]["error"] == "run_terminal"
         else:
             ask(client, name, ours)
 
 
 def test_what_is_open_is_open(host, keys):
     for key in keys.values():
-        with connected(host, key=key) as client:
+        with connect(host, key=key) as client:
             assert ask(client, "HealthCheck").status == "healthy"
 
 
 @pytest.mark.parametrize("name", NAMING)
 def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, name):
-    with connected(host, tenant="other") as client:
+    with connect(host, tenant="other") as client:
         unknown = "eval_" + "0" * (len(ours) - 5)
-        theirs, none = refused(ask, client, name, ours), refused(ask, client, name, unknown)
+        theirs, none = refusal_of(ask, client, name, ours), refusal_of(ask, client, name, unknown)
     assert theirs[0] == none[0] == StatusCode.NOT_FOUND
     assert str(theirs).replace(ours, unknown) == str(none)
 
 
 def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
-    with connected(host) as client, connected(host, tenant="other") as other:
+    with connect(host) as client, connect(host, tenant="other") as other:
         run = client.StartEvaluation(message_of(request_of(3, [slow(0.5)]))).operation_id
         for name in NAMING:
-            assert refused(ask, other, name, run)[0] == StatusCode.NOT_FOUND
+            assert refusal_of(ask, other, name, run)[0] == StatusCode.NOT_FOUND
         assert run not in str(other.ListOperations(fep.ListOperationsRequest()))
         assert client.GetOperation(fep.GetOperationRequest(operation_id=run)).status in ("pending", "running")
         client.CancelOperation(fep.CancelOperationRequest(operation_id=run))
@@ -156,11 +156,11 @@ def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
 def test_a_key_comes_in_the_metadata_as_in_the_headers(host, metadata, good):
     key = host.key()
     told = tuple((name, value.format(key=key, other=host.key(tenant="other"))) for name, value in metadata)
-    with connected(host, key="") as client:
+    with connect(host, key="") as client:
         if good:
             client.ListOperations(fep.ListOperationsRequest(), metadata=told)
         else:
             assert (
-                refused(client.ListOperations, fep.ListOperationsRequest(), metadata=told)[0]
+                refusal_of(client.ListOperations, fep.ListOperationsRequest(), metadata=told)[0]
                 == StatusCode.UNAUTHENTICATED
             )

@@ -15,7 +15,7 @@ from assay.protocol.events import Payload
 from assay.serve.openwop.asyncapi import EVENTS, document
 from assay.serve.openwop.events_feed import is_update
 from support.evals import golden, rubric
-from support.servers.openwop_client import begun, followed, log_of, suite
+from support.servers.openwop_client import log_of, start_run, stream_events, suite
 from support.servers.rest_client import Server, events_of, request_of, sqlite
 from support.spec_files import SHARED, needs_shared
 
@@ -124,8 +124,8 @@ def test_what_a_run_says_fits_the_document(host):
     document = suite(golden("a", "x", {"wait": 0.1, "say": "x"}), rubric("b", ("kind", 1), input="x"), modes=("golden", "rubric"))  # fmt: skip
     with host.client() as client, host.client(key="") as nobody:
         assert nobody.get("/v1/asyncapi.json").json() == msgspec.json.decode(msgspec.json.encode(DOCUMENT))
-        run = begun(client, document, trials=2)
-        frames = followed(client, run, streamMode="debug")
+        run = start_run(client, document, trials=2)
+        frames = stream_events(client, run, streamMode="debug")
         assert {event["type"] for event in log_of(client, run)} <= {frame.name for frame in frames}
     for frame in frames:
         schema = {

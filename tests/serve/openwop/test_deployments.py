@@ -23,8 +23,8 @@ from assay.seams.sample_agents import SAMPLES, ChannelAgent
 from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden
-from support.servers.openwop_client import begun, done, log_of, suite, types_of
-from support.servers.rest_client import Server, answered, sqlite
+from support.servers.openwop_client import finish_run, log_of, start_run, suite, types_of
+from support.servers.rest_client import Server, answer_task, sqlite
 from support.spec_files import SHARED
 from support.stores import postgres
 
@@ -88,7 +88,7 @@ class ManyVersions(ChannelAgent):
 
     async def invoke(self, task, context):
         versions = task if isinstance(task, dict) else {}
-        answer = await answered(versions.get(self.card.version, task))
+        answer = await answer_task(versions.get(self.card.version, task))
         return msgspec.structs.replace(await super().invoke(task, context), result=answer)
 
 
@@ -189,7 +189,7 @@ def valid(name, document):
 
 
 def evaluated(client, agent_id, document=GOOD, version="1.0.0"):
-    return done(client, document, agent_id, agentVersion=version)
+    return finish_run(client, document, agent_id, agentVersion=version)
 
 
 def conditions(answer):
@@ -345,7 +345,7 @@ def test_every_unmet_condition_of_the_evidence_is_listed(server, client, clock):
     with server.client(tenant="other", scopes=RELEASE) as foreign:
         theirs = evaluated(foreign, id)
     replayed = client.post(f"/v1/runs/{good}:fork", json={"mode": "replay"}).json()["runId"]
-    slow = begun(client, suite(golden("a", 1, {"wait": 30, "say": 1}), name="slow"), id)
+    slow = start_run(client, suite(golden("a", 1, {"wait": 30, "say": 1}), name="slow"), id)
     cases = [
         ({}, ["eval_run_required"]),
         ({"evalRunId": "run-unknown"}, ["eval_run_unknown"]),
@@ -382,9 +382,9 @@ def test_a_regression_that_the_verdict_of_a_comparison_shows_is_refused(client):
     id = agent("verdict", client)
     tasks = [golden(f"t{at}", "yes", {"say": "yes", "1.1.0": "no" if at < 6 else "yes"}) for at in range(20)]
     document = suite(*tasks, name="verdict", modes=("golden", "regression"), thresholds={"passScore": 0.5})
-    first = done(client, document, id, agentVersion="1.0.0", evalModes=["golden"])
+    first = finish_run(client, document, id, agentVersion="1.0.0", evalModes=["golden"])
     assert active(client, id, evalRunId=first).json()["state"] == "active"
-    second = done(client, document, id, baselineRunId=first, agentVersion="1.1.0")
+    second = finish_run(client, document, id, baselineRunId=first, agentVersion="1.1.0")
     refused = active(client, id, "1.1.0", evalRunId=second)
     assert conditions(refused) == ["eval_regression"], refused.text
     assert "got 1.00 → 0.70 (−0.30, 95% −0.5" in refused.text
@@ -832,21 +832,21 @@ def test_a_run_of_an_altered_agent_or_of_a_part_of_its_suite_is_not_evidence(cli
         (GOOD, {"promptOverrides": {"system": "Say Paris."}}, ["eval_run_overridden"]),
         (both, {"evalModes": ["golden"]}, ["eval_run_partial"]),
     ]:
-        run = done(client, document, id, agentVersion="1.0.0", **options)
+        run = finish_run(client, document, id, agentVersion="1.0.0", **options)
         assert conditions(post(client, id, toState="staged", evalRunId=run)) == expected, options
 
 
 def test_a_run_without_the_mode_regression_is_evidence_only_for_the_first_version(client):
     id = agent("default", client)
     pairs = suite(golden("a", "Paris", "Paris"), name="first-pairs", modes=("golden", "regression"))
-    first = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
+    first = finish_run(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
     for state in ("test", "staged", "active"):
         answer = post(client, id, toState=state, **({} if state == "test" else {"evalRunId": first}))
         assert answer.status_code == 200, answer.text
     assert post(client, id, "1.1.0").status_code == 200
-    alone = done(client, pairs, id, agentVersion="1.1.0", evalModes=["golden"])
+    alone = finish_run(client, pairs, id, agentVersion="1.1.0", evalModes=["golden"])
     assert conditions(post(client, id, "1.1.0", toState="staged", evalRunId=alone)) == ["eval_run_partial"]
-    whole = done(client, pairs, id, agentVersion="1.1.0", baselineRunId=first)
+    whole = finish_run(client, pairs, id, agentVersion="1.1.0", baselineRunId=first)
     assert post(client, id, "1.1.0", toState="staged", evalRunId=whole).status_code == 200
 
 
@@ -854,15 +854,15 @@ def test_a_baseline_must_be_a_measurement_of_the_active_version(client):
     """Its score is the bar of the new version: a copy, and a run with another model, would lower it."""
     id = agent("compared", client)
     pairs = suite(golden("a", "Paris", "Paris"), name="pairs", modes=("golden", "regression"))
-    first = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
+    first = finish_run(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"])
     copy = client.post(f"/v1/runs/{first}:fork", json={"mode": "replay"}).json()["runId"]
-    altered = done(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"], model="other:large")
+    altered = finish_run(client, pairs, id, agentVersion="1.0.0", evalModes=["golden"], model="other:large")
     assert post(client, id).status_code == 200
     for state in ("staged", "active"):
         assert post(client, id, toState=state, evalRunId=first).status_code == 200
     assert post(client, id, "1.1.0").status_code == 200
     for baseline, words in [(copy, "a copy of another run"), (altered, "other settings: model"), (first, "")]:
-        run = done(client, pairs, id, agentVersion="1.1.0", baselineRunId=baseline)
+        run = finish_run(client, pairs, id, agentVersion="1.1.0", baselineRunId=baseline)
         answer = post(client, id, "1.1.0", toState="staged", evalRunId=run)
         if words:
             assert conditions(answer) == ["eval_regression_unknown"]

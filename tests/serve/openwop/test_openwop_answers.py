@@ -6,7 +6,16 @@ import pytest
 
 from assay.auth.keys import DEFAULT
 from support.evals import golden
-from support.servers.openwop_client import asked, begun, done, frames_of, log_of, shelved, suite, types_of
+from support.servers.openwop_client import (
+    finish_run,
+    frames_of,
+    log_of,
+    run_request,
+    start_run,
+    store_suite,
+    suite,
+    types_of,
+)
 from support.servers.rest_client import CONTAINS, Server, request_of
 from support.spec_files import fits
 
@@ -23,13 +32,13 @@ def host(database):
 
 @pytest.fixture(scope="module")
 def over(client):
-    return done(client, PLAIN)
+    return finish_run(client, PLAIN)
 
 
 @pytest.fixture(scope="module")
 def going(client):
     """A run of which one task has a score, and one does not end."""
-    run = begun(client, SLOW)
+    run = start_run(client, SLOW)
     after = -1
     while True:
         page = client.get(f"/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20").json()
@@ -77,7 +86,7 @@ def test_3_4_what_has_no_summary(client):
 
 
 def test_3_5_a_cancelled_task_is_closed_without_a_score(client):
-    run = begun(client, SLOW)
+    run = start_run(client, SLOW)
     told = client.post(f"/v1/runs/{run}:cancel").json()
     assert told == {"runId": run, "status": "cancelled"}
     log = log_of(client, run)
@@ -142,10 +151,10 @@ def test_3_5_runs_are_listed_filtered_and_paged(host, client, over, going):
 
 def test_3_6_a_key_is_the_tenants_and_the_operations(host, client, over):
     headers = {"Idempotency-Key": "one for all"}
-    body = asked(shelved(client, PLAIN))
+    body = run_request(store_suite(client, PLAIN))
     first = client.post("/v1/runs", json=body, headers=headers).json()["runId"]
     with host.client(tenant="third") as other:
-        shelved(other, PLAIN)
+        store_suite(other, PLAIN)
         theirs = other.post("/v1/runs", json=body, headers=headers)
         assert (theirs.status_code, theirs.headers.get("openwop-idempotent-replay")) == (201, None)
         assert theirs.json()["runId"] != first
@@ -169,7 +178,7 @@ def test_4_3_a_poll_waits_for_news_and_gives_up_in_time(client, going):
     last = events[-1]["sequence"]
     page = client.get(f"/v1/runs/{going}/events/poll?lastSequence={last}&timeout=1").json()
     assert (page["events"], page["isComplete"], page["runStatus"]) == ([], False, "running")
-    run = begun(client, suite(golden("a", "x", {"wait": 0.4, "say": "x"}), name="awaited"))
+    run = start_run(client, suite(golden("a", "x", {"wait": 0.4, "say": "x"}), name="awaited"))
     page = {"lastEventSeq": 1}
     while not page.get("isComplete"):
         page = client.get(f"/v1/runs/{run}/events/poll?lastSequence={page['lastEventSeq']}&timeout=30").json()
@@ -179,7 +188,9 @@ def test_4_3_a_poll_waits_for_news_and_gives_up_in_time(client, going):
 
 def test_4_4_and_9_2_a_batch_holds_events_and_nothing_else(client):
     """What is in no log has a frame of its own; progress is what a buffer spares."""
-    run = begun(client, suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600}), name="batched"))
+    run = start_run(
+        client, suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600}), name="batched")
+    )
     headers, query = {"accept": "text/event-stream"}, {"bufferMs": 20, "streamMode": "debug"}
     with client.stream("GET", f"/v1/runs/{run}/events", headers=headers, params=query) as answer:
         frames = frames_of(answer.iter_lines())
@@ -205,8 +216,8 @@ def test_5_invocations_say_nothing_of_what_they_are_about(client, over):
 
 def test_7_4_a_suite_without_a_version_is_the_highest_and_is_pinned(client):
     for version in ("1.2.0", "1.10.0", "1.9.0"):
-        shelved(client, suite(golden("a", "x", "x"), name="versions", version=version))
-    run = client.post("/v1/runs", json=asked("local.tests.evals.versions")).json()["runId"]
+        store_suite(client, suite(golden("a", "x", "x"), name="versions", version=version))
+    run = client.post("/v1/runs", json=run_request("local.tests.evals.versions")).json()["runId"]
     started = next(event for event in log_of(client, run) if event["type"] == "eval.started")
     assert started["payload"]["suiteVersion"] == "1.10.0"
     assert client.get(f"/v1/runs/{run}").json()["evalSuiteRef"] == "local.tests.evals.versions@1.10.0"
@@ -224,7 +235,7 @@ def test_9_1_both_runs_must_be_ones_that_may_be_read(host, over, going):
     with host.client(scopes=DEFAULT - {"runs:read"}) as blind:
         refused(blind.get(f"/v1/runs/{over}:diff", params={"against": going}), 403, "forbidden")
     with host.client(tenant="other") as other:
-        theirs = done(other, PLAIN)
+        theirs = finish_run(other, PLAIN)
         for one, two in ((theirs, over), (over, theirs), (theirs, "run-unknown")):
             refused(other.get(f"/v1/runs/{one}:diff", params={"against": two}), 404, "not_found")
         refused(other.get(f"/v1/runs/{theirs}:diff", params={"against": ""}), 400, "validation_error")

@@ -15,7 +15,16 @@ from assay.seams.sample_agents import SAMPLES
 from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden
-from support.servers.openwop_client import asked, begun, done, ended, followed, log_of, shelved, suite
+from support.servers.openwop_client import (
+    finish_run,
+    log_of,
+    run_request,
+    start_run,
+    store_suite,
+    stream_events,
+    suite,
+    wait_for_run,
+)
 from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits, needs_shared, published
 
@@ -45,7 +54,7 @@ def host(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(client):
-    return done(client, suite(golden("a", "x", "x"), golden("b", "y", "x"), name="plain"))
+    return finish_run(client, suite(golden("a", "x", "x"), golden("b", "y", "x"), name="plain"))
 
 
 def seen(client, run, prefix=SAMPLE, **query):
@@ -229,7 +238,7 @@ def test_feedback_record_and_list_and_on_terminal_run(client, run):
     made = client.post(f"/v1/runs/{run}/annotations", json=said)
     assert made.status_code == 201
     fits("annotation", made.json())
-    other = done(client, suite(golden("a", "x", "x"), name="another"))
+    other = finish_run(client, suite(golden("a", "x", "x"), name="another"))
     assert made.json() in client.get(f"/v1/runs/{run}/annotations").json()["annotations"]
     assert client.get(f"/v1/runs/{other}/annotations").json() == {"annotations": []}
 
@@ -275,7 +284,7 @@ def test_run_diff(client, run):
     envelope(client.get(f"/v1/runs/{run}:diff?against=run-unknown"), 404)
     same = client.get(f"/v1/runs/{run}:diff?against={run}").json()
     assert (same["divergedAtSeq"], same["eventDiffs"]) == (None, [])
-    other = done(client, suite(golden("a", "z", "x"), golden("b", "y", "x"), name="different"))
+    other = finish_run(client, suite(golden("a", "z", "x"), golden("b", "y", "x"), name="different"))
     found = client.get(f"/v1/runs/{run}:diff?against={other}").json()
     fits("run-diff-response", found)
     assert found["eventDiffs"][0]["seq"] == found["divergedAtSeq"]
@@ -321,7 +330,7 @@ def test_errors(client):
 
 
 def test_idempotency_and_idempotency_retry(client):
-    body = asked(shelved(client, suite(golden("a", "x", "x"), name="once")))
+    body = run_request(store_suite(client, suite(golden("a", "x", "x"), name="once")))
     headers = {"Idempotency-Key": "conformance"}
     first, second = (client.post("/v1/runs", json=body, headers=headers) for _ in range(2))
     assert first.json()["runId"] == second.json()["runId"]
@@ -342,21 +351,21 @@ def test_event_ordering(client, run):
 
 
 def test_stream_modes_buffer_mixed_and_reconnect(client, run):
-    debug, updates = followed(client, run, streamMode="debug"), followed(client, run)
+    debug, updates = stream_events(client, run, streamMode="debug"), stream_events(client, run)
     assert len(debug) >= len(updates)
     assert {"run.started", "run.completed"} <= {frame.name for frame in updates}
-    assert followed(client, run, streamMode="values")
-    assert followed(client, run, streamMode="updates,messages")
+    assert stream_events(client, run, streamMode="values")
+    assert stream_events(client, run, streamMode="updates,messages")
     envelope(client.get(f"/v1/runs/{run}/events?streamMode=values,updates"), 400)
     envelope(client.get(f"/v1/runs/{run}/events?bufferMs=99999"), 400)
-    assert {frame.name for frame in followed(client, run, bufferMs=500)} == {"batch"}
-    assert followed(client, run, after=debug[-1].id) == []  # 200, and nothing new
+    assert {frame.name for frame in stream_events(client, run, bufferMs=500)} == {"batch"}
+    assert stream_events(client, run, after=debug[-1].id) == []  # 200, and nothing new
 
 
 def test_cancellation(client):
-    run = begun(client, suite(golden("a", "x", {"wait": 30}), name="cancellable"))
+    run = start_run(client, suite(golden("a", "x", {"wait": 30}), name="cancellable"))
     assert client.post(f"/v1/runs/{run}/cancel").json()["status"] in ("cancelled", "cancelling")
-    assert ended(client, run)["status"] == "cancelled"
+    assert wait_for_run(client, run)["status"] == "cancelled"
     envelope(client.post("/v1/runs/run-unknown/cancel"), 404)
 
 

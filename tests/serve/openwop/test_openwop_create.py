@@ -7,8 +7,8 @@ from assay.agenteval.scoring.safety_records import read_records
 from assay.auth.keys import DEFAULT
 from assay.errors import InvalidRequest, Problem
 from assay.serve.openwop.features import OpenWopFeatures
-from support.evals import AGENT, Doing, golden, rubric
-from support.servers.openwop_client import asked, done, ended, log_of, shelved, suite
+from support.evals import AGENT, FunctionAgent, golden, rubric
+from support.servers.openwop_client import finish_run, log_of, run_request, store_suite, suite, wait_for_run
 from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
@@ -17,20 +17,22 @@ PICKY, WRITER = "local.tests.picky", "local.tests.writer"
 TUNED = "local.tests.tuned"
 
 
-class Tunable(Doing):
+class Tunable(FunctionAgent):
     """Says what its model would be."""
 
     def with_overrides(self, tuning):
         if tuning.model == "nowhere:none":
             raise InvalidRequest(Problem("model", "there is no provider 'nowhere'"))
-        return Doing(lambda _: f"{tuning.model} {tuning.temperature} {tuning.max_tokens}", agent_id=TUNED)
+        return FunctionAgent(
+            lambda _: f"{tuning.model} {tuning.temperature} {tuning.max_tokens}", agent_id=TUNED
+        )
 
 
 AGENTS = (
     Tunable(lambda task: task, agent_id=TUNED),
-    Doing(lambda task: task, agent_id=PICKY, task_schema={"type": "object", "required": ["ticket"]}),
-    Doing(lambda task, scene: scene.tool("shop:orders"), agent_id=WEAK, tools=("shop:orders",)),
-    Doing(lambda task: task, agent_id=WRITER, model_class="writing", takes_tools=False),
+    FunctionAgent(lambda task: task, agent_id=PICKY, task_schema={"type": "object", "required": ["ticket"]}),
+    FunctionAgent(lambda task, scene: scene.tool("shop:orders"), agent_id=WEAK, tools=("shop:orders",)),
+    FunctionAgent(lambda task: task, agent_id=WRITER, model_class="writing", takes_tools=False),
 )
 TOOLS = {"toolResponses": [{"tool": "shop:orders", "response": 1}]}
 PLAIN = suite(golden("a", "x", "x"), golden("b", "x", "x"), name="plain", modes=("golden", "regression"))
@@ -61,13 +63,13 @@ def host(database):
 def client(host):
     with host.client() as client:
         for document in SUITES.values():
-            shelved(client, document)
+            store_suite(client, document)
         yield client
 
 
 @pytest.fixture(scope="module")
 def baseline(client):
-    return done(client, PLAIN, evalModes=["golden"])
+    return finish_run(client, PLAIN, evalModes=["golden"])
 
 
 def ref(name):
@@ -108,7 +110,7 @@ def test_3_2_step_3_a_mode_that_is_not_eval(client):
 def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_path):
     address = sqlite(tmp_path)
     with Server(address) as host, host.client() as client:
-        run = done(client, PLAIN, evalModes=["golden"])
+        run = finish_run(client, PLAIN, evalModes=["golden"])
     with Server(address, offer=OpenWopFeatures(offer_evals=False)) as host, host.client() as client:
         told = refused(client, {"mode": "eval"}, 501, "capability_not_provided")
         assert told["details"] == {"capability": "agents.evalSuite"}
@@ -125,21 +127,21 @@ def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_pat
         ({"mode": "eval"}, "evalSuiteRef"),
         ({"mode": "eval", "agentId": AGENT}, "evalSuiteRef"),
         ({"mode": "eval", "evalSuiteRef": ref("plain")}, "agentId"),
-        (asked(ref("plain"), trials=0), "configurable.trials"),
-        (asked(ref("plain"), trials=101), "configurable.trials"),
-        (asked(ref("plain"), trials="3"), "configurable.trials"),
-        (asked(ref("plain"), trials=True), "configurable.trials"),
-        (asked(ref("plain"), evalModes="golden"), "configurable.evalModes"),
-        (asked(ref("plain"), baselineRunId=7), "configurable.baselineRunId"),
-        (asked(ref("plain"), allowTargetMismatch="yes"), "configurable.allowTargetMismatch"),
-        (asked(ref("plain"), allowSuiteVersionDrift=1), "configurable.allowSuiteVersionDrift"),
-        (asked(ref("plain"), model=7), "configurable.model"),
-        (asked(ref("plain"), temperature=2.5), "configurable.temperature"),
-        (asked(ref("plain"), maxTokens=0), "configurable.maxTokens"),
-        (asked(ref("plain"), runTimeoutMs=0), "configurable.runTimeoutMs"),
-        (asked(ref("plain"), escalationThreshold=1.5), "configurable.escalationThreshold"),
-        (asked(ref("plain"), reasoningVerbosity="loud"), "configurable.reasoningVerbosity"),
-        (asked(ref("plain"), promptOverrides={"a": 1}), "configurable.promptOverrides"),
+        (run_request(ref("plain"), trials=0), "configurable.trials"),
+        (run_request(ref("plain"), trials=101), "configurable.trials"),
+        (run_request(ref("plain"), trials="3"), "configurable.trials"),
+        (run_request(ref("plain"), trials=True), "configurable.trials"),
+        (run_request(ref("plain"), evalModes="golden"), "configurable.evalModes"),
+        (run_request(ref("plain"), baselineRunId=7), "configurable.baselineRunId"),
+        (run_request(ref("plain"), allowTargetMismatch="yes"), "configurable.allowTargetMismatch"),
+        (run_request(ref("plain"), allowSuiteVersionDrift=1), "configurable.allowSuiteVersionDrift"),
+        (run_request(ref("plain"), model=7), "configurable.model"),
+        (run_request(ref("plain"), temperature=2.5), "configurable.temperature"),
+        (run_request(ref("plain"), maxTokens=0), "configurable.maxTokens"),
+        (run_request(ref("plain"), runTimeoutMs=0), "configurable.runTimeoutMs"),
+        (run_request(ref("plain"), escalationThreshold=1.5), "configurable.escalationThreshold"),
+        (run_request(ref("plain"), reasoningVerbosity="loud"), "configurable.reasoningVerbosity"),
+        (run_request(ref("plain"), promptOverrides={"a": 1}), "configurable.promptOverrides"),
     ],
     ids=str,
 )
@@ -148,7 +150,7 @@ def test_3_2_step_5_what_an_eval_needs(client, body, field):
 
 
 def test_3_2_step_6_an_agent_that_is_not_here_before_a_suite_that_is_not(client):
-    told = refused(client, asked("local.tests.evals.nothing", "local.tests.nobody"))
+    told = refused(client, run_request("local.tests.evals.nothing", "local.tests.nobody"))
     assert told["details"]["field"] == "agentId"
 
 
@@ -158,13 +160,13 @@ def test_3_2_step_6_an_agent_that_is_not_here_before_a_suite_that_is_not(client)
      "inline:{}", "pack:a.b@1.0.0/evals/x.json", "evals/x.json", "\u0000"],
 )  # fmt: skip
 def test_3_2_step_7_a_suite_that_cannot_be_had(client, wanted):
-    assert refused(client, asked(wanted))["details"]["field"] == "evalSuiteRef"
+    assert refused(client, run_request(wanted))["details"]["field"] == "evalSuiteRef"
 
 
 def test_3_2_step_7_another_tenants_suite_is_as_unknown_as_none(host, client):
     with host.client(tenant="other") as other:
-        theirs = refused(other, asked(ref("plain")))
-        none = refused(other, asked("local.tests.evals.plaim@1.0.0"))
+        theirs = refused(other, run_request(ref("plain")))
+        none = refused(other, run_request("local.tests.evals.plaim@1.0.0"))
     assert theirs["message"].replace("plain", "plaim") == none["message"]
 
 
@@ -176,13 +178,15 @@ def test_3_2_step_7_a_suite_that_is_none_is_not_shelved(client):
 
 
 def test_3_2_step_8_a_suite_for_another_agent(client):
-    assert refused(client, asked(ref("theirs")))["details"]["field"] == "agentId"
-    assert client.post("/v1/runs", json=asked(ref("theirs"), allowTargetMismatch=True)).status_code == 201
-    assert client.post("/v1/runs", json=asked(ref("theirs"), WRITER)).status_code == 201
+    assert refused(client, run_request(ref("theirs")))["details"]["field"] == "agentId"
+    assert (
+        client.post("/v1/runs", json=run_request(ref("theirs"), allowTargetMismatch=True)).status_code == 201
+    )
+    assert client.post("/v1/runs", json=run_request(ref("theirs"), WRITER)).status_code == 201
 
 
 def test_3_2_step_9_a_suite_for_other_models(client):
-    assert refused(client, asked(ref("coders")))["details"]["field"] == "agentId"
+    assert refused(client, run_request(ref("coders")))["details"]["field"] == "agentId"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +196,7 @@ def test_3_2_step_9_a_suite_for_other_models(client):
     ids=str,
 )  # fmt: skip
 def test_3_2_step_10_modes_that_the_suite_or_this_host_has_not(client, name, modes):
-    told = refused(client, asked(ref(name), evalModes=modes))
+    told = refused(client, run_request(ref(name), evalModes=modes))
     assert told["details"]["field"] == "configurable.evalModes"
     if modes and name != "none":  # that one has the mode, and no task for it
         assert told["details"]["unsupported"] == modes
@@ -204,7 +208,7 @@ def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):
     with Server(sqlite(tmp_path), host=EvalLimits(max_tasks=2)) as host, host.client() as client:
         known = client.get("/.well-known/openwop").json()
         assert known["agents"]["evalSuite"]["maxTasksPerSuite"] == 2
-        told = refused(client, asked(shelved(client, document)))
+        told = refused(client, run_request(store_suite(client, document)))
         assert told["details"]["field"] == "evalSuiteRef"
 
 
@@ -214,22 +218,22 @@ def test_3_2_step_12_a_baseline_that_is_none(host, client, which):
     runs = {"none": None, "unknown": "run-unknown"}
     if which == "foreign":
         with host.client(tenant="other") as other:
-            runs[which] = done(other, PLAIN, evalModes=["golden"])
+            runs[which] = finish_run(other, PLAIN, evalModes=["golden"])
     elif which == "cancelled":
         slow = suite(golden("a", "x", {"wait": 30}), name="slow")
-        runs[which] = client.post("/v1/runs", json=asked(shelved(client, slow))).json()["runId"]
+        runs[which] = client.post("/v1/runs", json=run_request(store_suite(client, slow))).json()["runId"]
         client.post(f"/v1/runs/{runs[which]}/cancel")
     elif which == "an evaluation":
         body = {"test_cases": [], "outputs": [], "checks": []}
         runs[which] = client.post("/v1/evaluate", json=body).json().get("evaluation_id", "eval_x")
     said = {} if runs[which] is None else {"baselineRunId": runs[which]}
-    told = refused(client, asked(ref("plain"), evalModes=["regression"], **said))
+    told = refused(client, run_request(ref("plain"), evalModes=["regression"], **said))
     assert told["details"]["field"] == "configurable.baselineRunId"
 
 
 def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client, baseline):
     def body(name, **more):
-        return asked(ref(name), evalModes=["regression"], baselineRunId=baseline, **more)
+        return run_request(ref(name), evalModes=["regression"], baselineRunId=baseline, **more)
 
     field = "configurable.baselineRunId"
     assert refused(client, body("other"))["details"]["field"] == field
@@ -249,32 +253,32 @@ def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client,
     ],
 )
 def test_3_2_step_13_tasks_that_cannot_be_scored_given_or_taken(client, name, agent, modes, tasks):
-    told = refused(client, asked(ref(name), agent, evalModes=modes))
+    told = refused(client, run_request(ref(name), agent, evalModes=modes))
     assert told["details"]["taskIds"] == tasks
 
 
 def test_3_1_a_run_may_want_another_model_of_an_agent_whose_model_is_chosen_here(client):
     said = {"model": "p:other", "temperature": 0.5, "maxTokens": 7}
     document = suite(golden("a", "p:other 0.5 7", "x"), name="tuned")
-    run = done(client, document, TUNED, **said)
-    shown = ended(client, run)
+    run = finish_run(client, document, TUNED, **said)
+    shown = wait_for_run(client, run)
     assert (shown["outputs"]["passed"], shown["configurable"]) == (True, said)
-    told = refused(client, asked(shelved(client, document), TUNED, model="nowhere:none"))
+    told = refused(client, run_request(store_suite(client, document), TUNED, model="nowhere:none"))
     assert told["details"]["field"] == "configurable.model"
-    assert done(client, document, **said)  # another agent's model is its own
+    assert finish_run(client, document, **said)  # another agent's model is its own
 
 
 def test_3_1_a_run_may_want_to_be_over_by_a_time(client):
-    run = done(client, suite(golden("a", "x", {"wait": 60}), name="late"), runTimeoutMs=200)
+    run = finish_run(client, suite(golden("a", "x", {"wait": 60}), name="late"), runTimeoutMs=200)
     log = log_of(client, run)
     assert [event["type"] for event in log[-2:]] == ["cap.breached", "run.failed"]
     fits("run-event-payloads", log[-2]["payload"], "#/$defs/capBreached")
     assert (log[-2]["payload"]["kind"], log[-2]["payload"]["limit"]) == ("run-duration", 200)
-    assert ended(client, run)["error"]["code"] == "run_timeout"
+    assert wait_for_run(client, run)["error"]["code"] == "run_timeout"
 
 
 def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
-    body = asked(ref("plain"), trials=2, evalModes=["golden"], temperature=0.2, mine={"x": 1}) | {
+    body = run_request(ref("plain"), trials=2, evalModes=["golden"], temperature=0.2, mine={"x": 1}) | {
         "tags": ["nightly"],
         "metadata": {"build": 7},
     }
@@ -284,7 +288,7 @@ def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
     assert made.keys() == {"runId", "status", "eventsUrl", "statusUrl"}
     assert answer.headers["location"] == f"/v1/runs/{made['runId']}"
     assert client.get(made["statusUrl"]).status_code == 200
-    shown = ended(client, made["runId"])
+    shown = wait_for_run(client, made["runId"])
     fits("run-snapshot", shown)
     assert {
         name: shown[name] for name in ("configurable", "tags", "metadata", "agentId", "evalSuiteRef")
@@ -302,16 +306,16 @@ def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
 
 
 def test_2_2_a_tenant_in_the_body_is_the_callers_or_refused(client):
-    body = asked(ref("plain"), evalModes=["golden"])
+    body = run_request(ref("plain"), evalModes=["golden"])
     told = refused(client, body | {"tenantId": "other"}, 403, "forbidden")
     assert told["details"] == {"field": "tenantId"}
     assert client.post("/v1/runs", json=body | {"tenantId": "acme"}).status_code == 201
 
 
 def test_1_1_test_doubles_are_not_offered(client):
-    body = asked(ref("plain"), mockProvider={"id": "x"})
+    body = run_request(ref("plain"), mockProvider={"id": "x"})
     refused(client, body, 403, "mock_provider_forbidden")
-    answer = client.post("/v1/runs", json=asked(ref("plain")), headers={"X-Force-Engine-Version": "1"})
+    answer = client.post("/v1/runs", json=run_request(ref("plain")), headers={"X-Force-Engine-Version": "1"})
     assert (answer.status_code, answer.json()["error"]) == (403, "force_engine_version_forbidden")
 
 
@@ -319,7 +323,7 @@ def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
     with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_agents=False)) as host, host.client() as client:
         assert "manifestRuntime" not in client.get("/.well-known/openwop").json()["agents"]
         assert client.get("/v1/agents").status_code == client.get(f"/v1/agents/{AGENT}").status_code == 404
-        assert done(client, PLAIN, evalModes=["golden"])
+        assert finish_run(client, PLAIN, evalModes=["golden"])
 
 
 def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
@@ -334,7 +338,7 @@ def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
 
 
 def test_an_adversarial_run_over_http_has_findings_by_kind_and_severity_only(client):
-    summary = client.get(f"/v1/runs/{done(client, SUITES['attack'])}/eval-summary").json()
+    summary = client.get(f"/v1/runs/{finish_run(client, SUITES['attack'])}/eval-summary").json()
     assert summary["tasks"][0]["safetyFindings"] == []
     fits("eval-summary", summary)
     modes = client.get("/.well-known/openwop").json()["agents"]["evalSuite"]["modes"]
@@ -342,7 +346,7 @@ def test_an_adversarial_run_over_http_has_findings_by_kind_and_severity_only(cli
 
 
 def test_a_canary_stays_in_the_evidence_of_its_tenant_and_goes_with_it(host, client):
-    run = done(client, SUITES["attack"], agent=WEAK)
+    run = finish_run(client, SUITES["attack"], agent=WEAK)
     (record,) = host.do(_records(host.store, run))
     own = [f"/v1/runs/{run}", f"/v1/runs/{run}/eval-summary", f"/v1/runs/{run}/events/poll?lastSequence=-1"]
     report = f"/v1/host/assay/runs/{run}/eval-report"

@@ -6,7 +6,16 @@ import pytest
 
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden, rubric
-from support.servers.openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
+from support.servers.openwop_client import (
+    finish_run,
+    log_of,
+    run_request,
+    start_run,
+    store_suite,
+    suite,
+    types_of,
+    wait_for_run,
+)
 from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
@@ -33,7 +42,7 @@ def host(database):
 
 @pytest.fixture(scope="module")
 def source(client):
-    return done(client, PLAIN)
+    return finish_run(client, PLAIN)
 
 
 def forked(client, run, **body):
@@ -109,7 +118,7 @@ def test_3_7_a_fork_may_be_asked_for_twice_and_happens_once(client, source):
 def test_the_report_of_a_run_without_a_measured_task_has_no_score(tmp_path):
     document = suite(rubric("judged", ("it is kind", 1), input="x"), modes=("rubric",), name="unjudged")
     with Server(sqlite(tmp_path), judge=Moody()) as host, host.client() as client:
-        run = done(client, document)
+        run = finish_run(client, document)
         report = client.get(f"/v1/host/assay/runs/{run}/eval-report").json()["report"]
         assert (report["score"], report["low"], report["high"]) == (None, None, None)
         assert report["unmeasured"] == ["judged"]
@@ -121,8 +130,8 @@ def test_3_7_a_branch_keeps_what_has_a_score_and_does_the_rest(tmp_path):
         golden("sure", "x", "x"), rubric("judged", ("it is kind", 1), input="x"), modes=("golden", "rubric")
     )
     with Server(sqlite(tmp_path), judge=judge) as host, host.client() as client:
-        run = done(client, document)
-        shown = ended(client, run)
+        run = finish_run(client, document)
+        shown = wait_for_run(client, run)
         assert (shown["status"], shown["error"]["code"]) == ("failed", "eval_unmeasured")
         assert shown["error"]["details"] == {"taskIds": ["judged"]}
         assert client.get(f"/v1/runs/{run}/eval-summary").json()["details"] == {
@@ -137,11 +146,11 @@ def test_3_7_a_branch_keeps_what_has_a_score_and_does_the_rest(tmp_path):
         assert scored.keys() == {"sure", "judged"}
         (kept,) = (event for event in log_of(client, run) if event["type"] == "eval.scored")
         assert scored["sure"]["timestamp"] == kept["timestamp"]  # it was not done again
-        assert ended(client, made["runId"])["outputs"]["passed"] is True
+        assert wait_for_run(client, made["runId"])["outputs"]["passed"] is True
 
 
 def test_3_7_a_run_under_way_cannot_be_forked(client):
-    run = begun(client, WAITING)
+    run = start_run(client, WAITING)
     answer = forked(client, run, mode="replay")
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
     client.post(f"/v1/runs/{run}/cancel")
@@ -150,8 +159,8 @@ def test_3_7_a_run_under_way_cannot_be_forked(client):
 def test_6_3_regression_compares_with_a_baseline_and_its_difference_can_be_read(client):
     document = suite(golden("a", "Paris", "Paris"), golden("b", "Rome", "Paris"), name="again",
                      modes=("golden", "regression"))  # fmt: skip
-    first = done(client, document, evalModes=["golden"])
-    run = done(client, document, evalModes=["regression"], baselineRunId=first)
+    first = finish_run(client, document, evalModes=["golden"])
+    run = finish_run(client, document, evalModes=["regression"], baselineRunId=first)
     summary = client.get(f"/v1/runs/{run}/eval-summary").json()
     fits("eval-summary", summary)
     assert summary["regression"] == {
@@ -171,7 +180,7 @@ def test_6_3_regression_compares_with_a_baseline_and_its_difference_can_be_read(
 
 
 def test_3_5_cancel_stops_a_run_and_keeps_why_beside_its_last_event(host, client):
-    run = begun(client, WAITING)
+    run = start_run(client, WAITING)
     answer = client.post(f"/v1/runs/{run}/cancel", json={"reason": "enough; sk-0123456789abcdefghij"})
     assert (answer.status_code, answer.json()) == (200, {"runId": run, "status": "cancelled"})
     log = log_of(client, run)
@@ -180,7 +189,7 @@ def test_3_5_cancel_stops_a_run_and_keeps_why_beside_its_last_event(host, client
     last = log[-1]
     assert last["type"] == "run.cancelled"
     assert last["payload"]["reason"] == "enough; [REDACTED:openai-key]"
-    assert last["payload"]["cancelledBy"] == ended(client, run)["owner"]["principal"]
+    assert last["payload"]["cancelledBy"] == wait_for_run(client, run)["owner"]["principal"]
     stored = host.do(host.store.events(run, after=last["sequence"] - 1))
     assert b"enough" not in stored[0].data
     again = client.post(f"/v1/runs/{run}:cancel", json={})
@@ -196,11 +205,11 @@ def test_3_5_a_run_that_has_ended_stays_as_it_is(client, source):
             answer = client.post(f"/v1/runs/{source}{path}", json={"reason": "late"}, headers=again)
             assert (answer.status_code, answer.json()) == (200, {"runId": source, "status": "completed"})
     assert log_of(client, source) == log
-    assert ended(client, source)["status"] == "completed"
+    assert wait_for_run(client, source)["status"] == "completed"
 
 
 def test_3_5_bulk_cancel_answers_for_each(client, source):
-    run = begun(client, WAITING)
+    run = start_run(client, WAITING)
     answer = client.post("/v1/runs:bulk-cancel", json={"runIds": [run, source, "run-none", "a b", run]})
     results = answer.json()["results"]
     codes = [
@@ -219,7 +228,7 @@ def test_3_5_bulk_cancel_answers_for_each(client, source):
 
 
 def test_3_6_ten_requests_at_once_with_one_key_are_one_run(client):
-    body = asked(shelved(client, PLAIN))
+    body = run_request(store_suite(client, PLAIN))
     with ThreadPoolExecutor(10) as crew:
         answers = list(
             crew.map(
@@ -238,16 +247,16 @@ def test_3_6_ten_requests_at_once_with_one_key_are_one_run(client):
 
 def test_3_6_what_was_refused_is_not_remembered(client):
     headers = {"Idempotency-Key": "refused first"}
-    body = asked("local.tests.evals.later@1.0.0")
+    body = run_request("local.tests.evals.later@1.0.0")
     assert client.post("/v1/runs", json=body, headers=headers).status_code == 400
-    shelved(client, suite(golden("a", "x", "x"), name="later"))
+    store_suite(client, suite(golden("a", "x", "x"), name="later"))
     answer = client.post("/v1/runs", json=body, headers=headers)
     assert (answer.status_code, answer.headers.get("openwop-idempotent-replay")) == (201, None)
 
 
 def test_where_replay_is_off_a_fork_is_not_provided(tmp_path):
     with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_replay=False)) as host, host.client() as client:
-        run = done(client, PLAIN)
+        run = finish_run(client, PLAIN)
         answer = forked(client, run, mode="replay")
         assert (answer.status_code, answer.json()["details"]) == (501, {"capability": "replay"})
         told = client.get("/.well-known/openwop").json()

@@ -12,7 +12,16 @@ from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.serve.web.limits import ServerLimits
 from support.evals import golden
-from support.servers.openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
+from support.servers.openwop_client import (
+    finish_run,
+    frames_of,
+    log_of,
+    run_request,
+    start_run,
+    store_suite,
+    stream_events,
+    suite,
+)
 from support.servers.rest_client import Server
 from support.spec_files import fits
 
@@ -36,7 +45,7 @@ def beside(database, host):
 @pytest.fixture(scope="module")
 def over(client):
     """A run that has ended."""
-    return done(client, FIVE)
+    return finish_run(client, FIVE)
 
 
 def ids(frames):
@@ -113,22 +122,22 @@ def test_4_4_json_is_the_same_at_once(client, over):
     headers = {"accept": "application/json"}
     page = client.get(f"/v1/runs/{over}/events", headers=headers).json()
     assert page == client.get(f"/v1/runs/{over}/events/poll").json()
-    run = begun(client, gated("json-at-once"))
+    run = start_run(client, gated("json-at-once"))
     assert client.get(f"/v1/runs/{run}/events", headers=headers).json()["isComplete"] is False
 
 
 def test_4_4_a_frame_an_event_and_the_connection_is_closed_at_the_end(client, over):
     log = log_of(client, over)
-    frames = followed(client, over, streamMode="debug")
+    frames = stream_events(client, over, streamMode="debug")
     assert [(int(frame.id), frame.name, frame.data) for frame in frames] == [
         (event["sequence"], event["type"], event) for event in log
     ]
-    updates = followed(client, over)
+    updates = stream_events(client, over)
     wanted = ("run.", "eval.")
     assert [frame.data for frame in updates] == [event for event in log if event["type"].startswith(wanted)]
     assert {"run.started", "run.completed"} <= {frame.name for frame in updates}
-    assert followed(client, over, streamMode="messages") == []
-    assert [f.data for f in followed(client, over, streamMode="updates,messages")] == [
+    assert stream_events(client, over, streamMode="messages") == []
+    assert [f.data for f in stream_events(client, over, streamMode="updates,messages")] == [
         f.data for f in updates
     ]
 
@@ -137,37 +146,37 @@ def test_4_4_last_event_id_resumes_strictly_after_it(client, over):
     log = log_of(client, over)
     last = log[-1]["sequence"]
     for after in (0, 3, last - 1, last, last + 7):
-        frames = followed(client, over, after=after, streamMode="debug")
+        frames = stream_events(client, over, after=after, streamMode="debug")
         assert ids(frames) == list(range(after + 1, last + 1))
 
 
 def test_4_4_values_are_the_run_as_it_is(client, over):
-    frames = followed(client, over, streamMode="values")
+    frames = stream_events(client, over, streamMode="values")
     assert {frame.name for frame in frames} == {"state.snapshot"}
     for frame in frames:
         fits("run-snapshot", frame.data)
     assert frames[-1].data == client.get(f"/v1/runs/{over}").json()
-    resumed = followed(client, over, after=2, streamMode="values")
+    resumed = stream_events(client, over, after=2, streamMode="values")
     assert (resumed[0].name, resumed[0].id) == ("state.snapshot", "2")  # first thing on resume
 
 
 @pytest.mark.parametrize("buffer", [1, 5000])
 def test_4_4_batches_hold_what_came_together_and_the_end_at_once(client, over, buffer):
     log = log_of(client, over)
-    frames = followed(client, over, bufferMs=buffer, streamMode="debug")
+    frames = stream_events(client, over, bufferMs=buffer, streamMode="debug")
     assert {frame.name for frame in frames} == {"batch"}
     assert [event for frame in frames for event in frame.data] == log
     for frame in frames:
         assert int(frame.id) == frame.data[-1]["sequence"]
-    assert "batch" not in {frame.name for frame in followed(client, over, bufferMs=0)}
+    assert "batch" not in {frame.name for frame in stream_events(client, over, bufferMs=0)}
 
 
 # a run that goes on
 
 
 def test_5_1_progress_is_sent_while_tasks_run_without_an_id_and_without_content(host, client):
-    run = begun(client, gated("progress", say=SECRET))
-    frames = followed(client, run)
+    run = start_run(client, gated("progress", say=SECRET))
+    frames = stream_events(client, run)
     told = [frame for frame in frames if frame.name == "progress"]
     assert told
     assert {frame.id for frame in told} == {None}
@@ -179,8 +188,8 @@ def test_5_1_progress_is_sent_while_tasks_run_without_an_id_and_without_content(
 
 
 def test_5_1_progress_keeps_its_place_and_nothing_is_told_behind_the_last_event(client):
-    run = begun(client, gated("placed", many=1), trials=2)
-    frames = [frame for frame in followed(client, run, streamMode="debug") if frame.name != "comment"]
+    run = start_run(client, gated("placed", many=1), trials=2)
+    frames = [frame for frame in stream_events(client, run, streamMode="debug") if frame.name != "comment"]
     assert frames[-1].name == "run.completed"
     told = [(frame.data["taskId"], frame.data["trial"]) for frame in frames if _came_back(frame)]
     assert sorted(told) == [("t0", 0), ("t0", 1)]
@@ -197,7 +206,7 @@ def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, b
     """A task that came back is read off the record; what is said there is heard here."""
     document = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600}), name="beside")
     with beside.client() as other:
-        run = begun(client, document)
+        run = start_run(client, document)
         headers = {"accept": "text/event-stream"}
         with other.stream("GET", f"/v1/runs/{run}/events", headers=headers) as answer:
             frames = frames_of(answer.iter_lines())
@@ -224,14 +233,14 @@ def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, b
 
 
 def test_4_4_a_sign_of_life_while_nothing_happens(client):
-    run = begun(client, gated("alive", many=1))
-    comments = [frame.data for frame in followed(client, run, comments=True) if frame.name == "comment"]
+    run = start_run(client, gated("alive", many=1))
+    comments = [frame.data for frame in stream_events(client, run, comments=True) if frame.name == "comment"]
     assert set(comments) == {":keepalive"}
 
 
 def test_4_4_a_buffer_is_emptied_at_the_end_and_not_when_its_time_is_up(client):
-    run = begun(client, gated("buffered", many=1))
-    frames = [frame for frame in followed(client, run, bufferMs=5000) if frame.name == "batch"]
+    run = start_run(client, gated("buffered", many=1))
+    frames = [frame for frame in stream_events(client, run, bufferMs=5000) if frame.name == "batch"]
     assert frames[-1].data[-1]["type"] == "run.completed"  # long before five seconds are over
 
 
@@ -240,7 +249,7 @@ def test_4_4_many_follow_one_run_and_miss_and_repeat_nothing(host, client, serie
     document = suite(
         *[golden(f"t{at}", "x", {"wait": 0.02 * at, "say": "x"}) for at in range(30)], name="crowd"
     )
-    run = begun(client, document)
+    run = start_run(client, document)
 
     async def one(at):
         """HTTP/1.0, so that what comes is the stream itself; some come again in the middle."""
@@ -267,7 +276,7 @@ def test_4_4_many_follow_one_run_and_miss_and_repeat_nothing(host, client, serie
     followers = asyncio.run(crowd())
     log = log_of(client, run)
     assert all(seen == list(range(len(log))) for seen in followers)
-    assert host.surface.feeds.active_runs == 0
+    assert host.openwop.feeds.active_runs == 0
 
 
 TOML = """
@@ -311,9 +320,9 @@ def test_4_4_a_follower_whose_server_was_killed_goes_on_at_the_next(zygote, tmp_
         return httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60)
 
     with serving(zygote, tmp_path) as (url, process), client_of(url) as client:
-        run = client.post("/v1/runs", json=asked(shelved(client, document), "local.who.waits")).json()[
-            "runId"
-        ]
+        run = client.post(
+            "/v1/runs", json=run_request(store_suite(client, document), "local.who.waits")
+        ).json()["runId"]
         headers = {"accept": "text/event-stream"}
         with client.stream("GET", f"/v1/runs/{run}/events?streamMode=debug", headers=headers) as answer:
             frames = frames_of(answer.iter_lines())
@@ -328,7 +337,7 @@ def test_4_4_a_follower_whose_server_was_killed_goes_on_at_the_next(zygote, tmp_
     (tmp_path / "go").touch()
     with serving(zygote, tmp_path) as (url, _), client_of(url) as client:
         seen = [frame for frame in got if frame.id is not None]
-        seen += followed(client, run, after=seen[-1].id, streamMode="debug")
+        seen += stream_events(client, run, after=seen[-1].id, streamMode="debug")
         log = log_of(client, run)
         assert [int(frame.id) for frame in seen if frame.id] == list(range(len(log)))
         assert [frame.data for frame in seen if frame.id] == log

@@ -19,13 +19,13 @@ from support.packs import (
     REAL,
     REAL_NAMES,
     agent_of,
-    built,
+    body_arguments,
+    build_pack,
     files_of,
     needs_real_packs,
-    sent,
     suite_document,
 )  # fmt: skip
-from support.servers.openwop_client import asked, ended
+from support.servers.openwop_client import run_request, wait_for_run
 from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
@@ -53,7 +53,7 @@ def publish(client, tarball, integrity=None, media="application/gzip"):
 
 def pack(name, **changes):
     """A pack of its own, so that tests share a server."""
-    return built(files_of(f"local.acme.{name}", **changes))
+    return build_pack(files_of(f"local.acme.{name}", **changes))
 
 
 def test_a_pack_is_published_listed_shown_run_and_removed(host):
@@ -64,7 +64,7 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
     bot, key = "local.acme.whole.bot", "local.acme.whole@1.0.0"
     with host.client(tenant="whole") as client, host.client(tenant="other") as other:
         assert client.get("/v1/agents").json()["total"] == 1
-        checked = client.post(f"{PATH}:verify", **sent(one.tarball))
+        checked = client.post(f"{PATH}:verify", **body_arguments(one.tarball))
         assert (checked.status_code, checked.json()["integrity"]) == (200, one.integrity)
         assert client.get(PATH).json() == {"packs": []}  # nothing is written
         created = publish(client, one.tarball)
@@ -98,10 +98,10 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
             f"pack:{key}/evals/bot.json",
             "evals/bot.json",
         ):
-            started = client.post("/v1/runs", json=asked(ref, bot))
+            started = client.post("/v1/runs", json=run_request(ref, bot))
             assert started.status_code == 201, started.text
             runs.append(started.json()["runId"])
-            shown = ended(client, runs[-1])
+            shown = wait_for_run(client, runs[-1])
             assert shown["outputs"]["passed"] is True
             assert shown["agent"] == {"agentId": bot, "version": "1.0.0", "sourceManifestId": bot}
             fits("run-snapshot", shown)
@@ -111,7 +111,7 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
                 suite["digest"],
             )
             assert report["agentPack"] == key
-        assert other.post("/v1/runs", json=asked(f"pack:{key}/evals/bot.json", bot)).status_code == 400
+        assert other.post("/v1/runs", json=run_request(f"pack:{key}/evals/bot.json", bot)).status_code == 400
         removed = client.delete(f"{PATH}/{key}")
         assert removed.status_code == 200
         assert removed.json()["removedAt"]
@@ -122,7 +122,8 @@ def test_a_pack_is_published_listed_shown_run_and_removed(host):
         ):
             assert gone.status_code == 404
         assert (
-            client.post("/v1/runs", json=asked("evals/bot.json", bot)).json()["details"]["field"] == "agentId"
+            client.post("/v1/runs", json=run_request("evals/bot.json", bot)).json()["details"]["field"]
+            == "agentId"
         )
         assert client.get(f"/v1/runs/{runs[0]}/eval-summary").status_code == 200  # the runs stay whole
         forked = client.post(f"/v1/runs/{runs[0]}:fork", json={"mode": "replay"})
@@ -137,14 +138,14 @@ def test_a_deployment_of_an_agent_from_a_pack_names_its_manifest(host):
     bot = "local.acme.deployed.bot"
     bound = document_of(samples()["conformance-agent-channel-dispatch"])
     nodes = [node | {"agent": {"agentId": bot, "channel": "stable"}} for node in bound["nodes"]]
-    host.room.library.add(read(bound | {"id": "deployed", "nodes": nodes}))
+    host.workflows.library.add(read(bound | {"id": "deployed", "nodes": nodes}))
     loop = {"workflowId": "deployed", "inputs": {"task": {"text": "The capital of France?"}}}
     with host.client(tenant="deployed", scopes=DEFAULT | DEPLOY) as client:
         assert publish(client, pack("deployed").tarball).status_code == 201
-        evidence = client.post("/v1/runs", json=asked("evals/bot.json", bot, agentVersion="1.0.0")).json()[
-            "runId"
-        ]
-        assert ended(client, evidence)["outputs"]["passed"] is True
+        evidence = client.post(
+            "/v1/runs", json=run_request("evals/bot.json", bot, agentVersion="1.0.0")
+        ).json()["runId"]
+        assert wait_for_run(client, evidence)["outputs"]["passed"] is True
         for state in ("test", "staged", "active"):
             body = {"version": "1.0.0", "transition": "promote", "toState": state}
             body |= {
@@ -159,13 +160,13 @@ def test_a_deployment_of_an_agent_from_a_pack_names_its_manifest(host):
         fits("run-snapshot", shown)
         run = client.post("/v1/runs", json=loop)
         assert run.status_code == 201, run.text
-        shown = ended(client, run.json()["runId"])
+        shown = wait_for_run(client, run.json()["runId"])
         assert shown["agent"] == {"agentId": bot, "channel": "stable", "sourceManifestId": bot}
         fits("run-snapshot", shown)
 
 
-SIGNED = built(files_of("vendor.acme.shop"), KEY)
-FOREIGN = built(files_of("vendor.other.shop"), KEY)
+SIGNED = build_pack(files_of("vendor.acme.shop"), KEY)
+FOREIGN = build_pack(files_of("vendor.other.shop"), KEY)
 HUGE = gzip.compress(bytes(5 * SMALL))
 
 
@@ -235,7 +236,7 @@ def test_an_agent_whose_model_the_host_does_not_have_is_refused_before_anything_
         assert publish(client, pack("coder", agents=agents).tarball).status_code == 201
         agent = client.get("/v1/agents/local.acme.coder.bot").json()
         assert agent["modelClass"] == "coding"
-        started = client.post("/v1/runs", json=asked("evals/bot.json", "local.acme.coder.bot"))
+        started = client.post("/v1/runs", json=run_request("evals/bot.json", "local.acme.coder.bot"))
         assert started.status_code == 201  # `general` is the default
 
 
@@ -246,11 +247,11 @@ def test_the_allow_list_of_a_pack_opens_no_live_tool_of_the_host(host):
         suite = suite_document("local.acme.tools", modes=["golden", "live-shadow"])
         assert publish(client, pack("tools", agents=agents, suite=suite).tarball).status_code == 201
         bot = "local.acme.tools.bot"
-        refused = client.post("/v1/runs", json=asked("evals/bot.json", bot, evalModes=["live-shadow"]))
+        refused = client.post("/v1/runs", json=run_request("evals/bot.json", bot, evalModes=["live-shadow"]))
         assert (refused.status_code, refused.json()["details"]["field"]) == (400, "configurable.evalModes")
         assert "may not call the tools of this host" in refused.json()["message"]
-        started = client.post("/v1/runs", json=asked("evals/bot.json", bot, evalModes=["golden"]))
-        assert ended(client, started.json()["runId"])["status"] == "completed"
+        started = client.post("/v1/runs", json=run_request("evals/bot.json", bot, evalModes=["golden"]))
+        assert wait_for_run(client, started.json()["runId"])["status"] == "completed"
 
 
 @needs_real_packs
@@ -270,7 +271,7 @@ def test_where_packs_are_off_they_cannot_be_published_or_read(tmp_path):
     with Server(sqlite(tmp_path), offer=offer) as host, host.client() as client:
         key = "local.acme.shop@1.0.0"
         refused: list[httpx.Response] = [
-            client.post(PATH, **sent(built().tarball)),
+            client.post(PATH, **body_arguments(build_pack().tarball)),
             client.delete(f"{PATH}/{key}"),
         ]
         assert {(one.status_code, one.json()["error"]) for one in refused} == {

@@ -8,7 +8,16 @@ import pytest
 from assay.auth.keys import DEFAULT
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden, rubric
-from support.servers.openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
+from support.servers.openwop_client import (
+    finish_run,
+    frames_of,
+    log_of,
+    run_request,
+    start_run,
+    store_suite,
+    suite,
+    wait_for_run,
+)
 from support.servers.rest_client import Server, sqlite
 from support.spec_files import fits
 
@@ -50,7 +59,7 @@ def correction(client, run, event, **what):
 
 
 def test_6_4_the_report_has_what_the_summary_may_not(client):
-    run = done(client, MIXED, trials=2)
+    run = finish_run(client, MIXED, trials=2)
     told = report(client, run)
     assert (told["runId"], told["status"], told["report"]["trials"]) == (run, "completed", 2)
     assert told["judges"] == [{"provider": "scripted", "model": "scripted:scripted"}]
@@ -76,12 +85,12 @@ def test_6_4_the_report_has_what_the_summary_may_not(client):
 def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client):
     key = "sk-0123456789abcdefghij"
     document = suite(golden("leaks", f"it is {key}", f"it is {key}"), name="leaks")
-    body = asked(shelved(client, document), mine={"note": key}) | {
+    body = run_request(store_suite(client, document), mine={"note": key}) | {
         "tags": [key],
         "metadata": {"api_key": "x1"},
     }
     run = client.post("/v1/runs", json=body).json()["runId"]
-    log, shown = log_of(client, run), ended(client, run)
+    log, shown = log_of(client, run), wait_for_run(client, run)
     assert shown["outputs"]["passed"] is True
     assert (shown["tags"], shown["metadata"], shown["configurable"]) == (
         ["[REDACTED:openai-key]"],
@@ -98,7 +107,7 @@ def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client)
 
 
 def test_the_evidence_comes_page_by_page(client):
-    run = done(client, suite(*[golden(f"t{at}", "x", "x") for at in range(5)], name="five"), trials=2)
+    run = finish_run(client, suite(*[golden(f"t{at}", "x", "x") for at in range(5)], name="five"), trials=2)
     seen, first = [], 0
     while True:
         page = report(client, run, first=first, limit=2)
@@ -114,7 +123,7 @@ def test_the_evidence_comes_page_by_page(client):
 
 
 def test_the_evidence_comes_as_lines_a_result_each(client):
-    run = done(client, suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="lines"), trials=2)
+    run = finish_run(client, suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="lines"), trials=2)
 
     def lines(**query):
         path, accept = f"/v1/host/assay/runs/{run}/eval-report", {"accept": "application/x-ndjson"}
@@ -129,15 +138,15 @@ def test_the_evidence_comes_as_lines_a_result_each(client):
 
 
 def test_the_report_of_a_run_under_way_has_what_is_recorded(client):
-    run = begun(client, suite(golden("slow", "x", {"wait": 30, "say": "x"}), name="under-way"))
+    run = start_run(client, suite(golden("slow", "x", {"wait": 30, "say": "x"}), name="under-way"))
     assert report(client, run)["report"]["tasks"] == [{"taskId": "slow", "kind": "golden"}]
     client.post(f"/v1/runs/{run}/cancel")
     assert report(client, run)["status"] == "cancelled"
 
 
 def test_2_2_the_owner_is_in_the_snapshot_and_in_the_first_event(client):
-    run = done(client, WRONG)
-    shown, first = ended(client, run), log_of(client, run)[0]
+    run = finish_run(client, WRONG)
+    shown, first = wait_for_run(client, run), log_of(client, run)[0]
     fits("run-snapshot", shown)
     assert first["type"] == "run.started"
     assert shown["owner"] == first["payload"]["owner"]
@@ -147,14 +156,14 @@ def test_2_2_the_owner_is_in_the_snapshot_and_in_the_first_event(client):
 
 def test_6_4_a_run_that_did_not_complete_has_no_verdict_whatever_was_scored(client):
     cut = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600, "say": "x"}), name="cut")
-    run = begun(client, cut)
+    run = start_run(client, cut)
     after = -1
     while (told := report(client, run))["report"]["passedCount"] == 0:
         page = client.get(f"/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20").json()["events"]
         after = page[-1]["sequence"] if page else after
     assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)  # so far
     assert client.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
-    assert ended(client, run)["status"] == "cancelled"
+    assert wait_for_run(client, run)["status"] == "cancelled"
     told = report(client, run)
     assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)
     assert correction(client, run, told["tasks"][0]["eventId"], score=1).status_code == 201
@@ -162,7 +171,7 @@ def test_6_4_a_run_that_did_not_complete_has_no_verdict_whatever_was_scored(clie
 
 
 def test_9_2_a_correction_gives_an_effective_score_beside_the_recorded_one(client):
-    run = done(client, WRONG)
+    run = finish_run(client, WRONG)
     before = client.get(f"/v1/runs/{run}/eval-summary").json()
     log = log_of(client, run)
     event = report(client, run)["tasks"][1]["eventId"]
@@ -204,7 +213,7 @@ def test_9_2_a_correction_gives_an_effective_score_beside_the_recorded_one(clien
     ids=str,
 )
 def test_9_2_what_is_no_annotation(client, body, place):
-    run = done(client, WRONG)
+    run = finish_run(client, WRONG)
     answer = client.post(f"/v1/runs/{run}/annotations", json=body)
     assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
     assert place in answer.json()["message"]
@@ -212,7 +221,7 @@ def test_9_2_what_is_no_annotation(client, body, place):
 
 
 def test_9_2_annotations_are_audited_and_any_key_of_the_tenant_may_make_one(host, client):
-    run = done(client, WRONG)
+    run = finish_run(client, WRONG)
     with host.client(scopes=DEFAULT - {"runs:read"}) as other:
         assert said(other, run, signal={"kind": "flag"}).status_code == 201
         assert other.get(f"/v1/runs/{run}/annotations").status_code == 403
@@ -224,7 +233,7 @@ def test_9_2_annotations_are_audited_and_any_key_of_the_tenant_may_make_one(host
 
 
 def test_9_2_an_annotation_is_told_to_those_who_follow(client):
-    run = begun(client, suite(golden("slow", "x", {"wait": 1.5, "say": "x"}), name="told"))
+    run = start_run(client, suite(golden("slow", "x", {"wait": 1.5, "say": "x"}), name="told"))
     made = said(client, run, signal={"kind": "rating", "rating": 4}).json()
     with contextlib.ExitStack() as stack:
         stack.callback(client.post, f"/v1/runs/{run}/cancel")
@@ -250,7 +259,7 @@ def test_9_2_where_feedback_is_off_it_is_not_provided(tmp_path):
         Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_feedback=False)) as host,
         host.client() as client,
     ):
-        run = done(client, WRONG)
+        run = finish_run(client, WRONG)
         for answer in (said(client, run, signal={"kind": "flag"}), client.get(f"/v1/runs/{run}/annotations")):
             assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")
             assert answer.json()["details"] == {"capability": "feedback"}
@@ -259,7 +268,7 @@ def test_9_2_where_feedback_is_off_it_is_not_provided(tmp_path):
 
 def test_the_history_of_a_suite(client, host):
     document = suite(golden("right", "x", "x"), golden("wrong", "y", "x"), name="history")
-    runs = [done(client, document), done(client, document, trials=2)]
+    runs = [finish_run(client, document), finish_run(client, document, trials=2)]
     path = f"/v1/host/assay/suites/{document['suiteId']}/history"
     page = client.get(path).json()
     assert [row["runId"] for row in page["rows"]] == runs[::-1]

@@ -15,10 +15,10 @@ from assay.seams.routes import SEAMS
 from assay.seams.sample_workflows import fixtures
 from assay.serve.application import ROUTES
 from assay.workflow.state.children import attestation
-from support.evals import Doing
+from support.evals import FunctionAgent
 from support.servers.rest_client import Server
 from support.spec_files import SHARED
-from support.workflows import Played
+from support.workflows import ScriptedAgent
 
 SCHEMA = SHARED / "openwop" / "schemas" / "capabilities.schema.json"
 CANARY = "canary-do-not-tell"
@@ -112,26 +112,26 @@ class Shop:
 
 
 AGENTS = (
-    Played("test.actor", works),
-    Played("test.critic", judges),
-    Played("test.both", lambda task, scene: "pass"),
-    Played("test.moody", moody),
-    Played("test.first", lambda about, scene: about["result"].split("/")[0]),
-    Played("test.second", lambda about, scene: about["result"].split("/")[1]),
-    Played("test.sure", sure(0)),
-    Played("test.sure-critic", sure(1)),
-    Played("test.reasons", reasons),
-    Played(
+    ScriptedAgent("test.actor", works),
+    ScriptedAgent("test.critic", judges),
+    ScriptedAgent("test.both", lambda task, scene: "pass"),
+    ScriptedAgent("test.moody", moody),
+    ScriptedAgent("test.first", lambda about, scene: about["result"].split("/")[0]),
+    ScriptedAgent("test.second", lambda about, scene: about["result"].split("/")[1]),
+    ScriptedAgent("test.sure", sure(0)),
+    ScriptedAgent("test.sure-critic", sure(1)),
+    ScriptedAgent("test.reasons", reasons),
+    ScriptedAgent(
         "test.traced",
         lambda task, scene: propagation_headers().get("traceparent", "") if task != "good" else "bad",
     ),
-    Played("test.crashing", crashes),
-    Played("test.boss", decides),
-    Played(
+    ScriptedAgent("test.crashing", crashes),
+    ScriptedAgent("test.boss", decides),
+    ScriptedAgent(
         "test.helpless",
         lambda task, scene: InvocationResult(outcome="escalated", result=task, error="a person should look"),
     ),
-    Played("test.buyer", buys, tools=("shop:price",)),
+    ScriptedAgent("test.buyer", buys, tools=("shop:price",)),
 )
 LOOPS = {
     "free": VerifierLoopConfig(actor="test.actor"),
@@ -331,7 +331,7 @@ def test_an_approval_expires_into_a_refusal(server, client, finds_out):
         late = respond(client, run, "actor", {"action": "accept"})
         assert (late.status_code, late.json()["error"]) == (409, "conflict")
     else:
-        assert server.do(server.room.expire_waits()) == 1
+        assert server.do(server.workflows.expire_waits()) == 1
     shown = rested(client, run)
     assert (shown["status"], shown["error"]["code"]) == ("failed", "decision_rejected")
     (received,) = events(client, run, "approval.received")
@@ -769,8 +769,8 @@ def test_discovery_says_what_runs(client):
 @pytest.mark.parametrize("gating", [True, False])
 def test_a_host_advertises_gating_if_it_holds_for_every_workflow(gating):
     actor, critic = (
-        Doing(lambda _: "done", agent_id="test.doer"),
-        Doing(lambda _: "fail", agent_id="test.judge"),
+        FunctionAgent(lambda _: "done", agent_id="test.doer"),
+        FunctionAgent(lambda _: "fail", agent_id="test.judge"),
     )
     loops = {
         "strict": VerifierLoopConfig(actor="test.doer", critics=["test.judge"]),

@@ -3,7 +3,7 @@
 import pytest
 
 from support.evals import golden
-from support.servers.openwop_client import done, suite
+from support.servers.openwop_client import finish_run, suite
 from support.servers.rest_client import Server, request_of, sqlite
 
 EXACT = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -53,7 +53,7 @@ def test_a_case_of_an_evaluation(client, evaluation):
 
 
 def test_a_task_of_an_eval_and_its_correction(client):
-    run = done(
+    run = finish_run(
         client, suite(golden("a", "Rome", "Paris"), golden("b", "Rome", "Rome"), name="read"), trials=2
     )
     case = client.get(path(run, "/0")).json()

@@ -11,7 +11,7 @@ from assay.runs.run_statistics import CaseCounts
 from assay.serve.overview.run_rows import MAX_LIVE, RunRows
 from support.canaries import Canaries
 from support.evals import golden, rubric
-from support.servers.openwop_client import done, log_of, suite
+from support.servers.openwop_client import finish_run, log_of, suite
 from support.servers.rest_client import Server, request_of, slow
 
 MIXED = suite(
@@ -47,8 +47,8 @@ def runs(client):
     evaluation = client.post(
         "/v1/evaluate", json=request_of(5) | {"experiment_metadata": {"name": "first experiment"}}
     ).json()["evaluation_id"]
-    baseline = done(client, MIXED)
-    repeated = done(client, MIXED, trials=2)
+    baseline = finish_run(client, MIXED)
+    repeated = finish_run(client, MIXED, trials=2)
     workflow = client.post("/v1/runs", json={"workflowId": "conformance-noop", "tags": ["night"]})
     assert workflow.status_code == 201, workflow.text
     noop = workflow.json()["runId"]
@@ -289,7 +289,7 @@ def test_answers_without_content_hold_none(client, runs):
     }
     found = [client.post("/v1/evaluate", json=request).json()["evaluation_id"]]
     task = golden("task", canaries("input of a task"), canaries("expected of a task"))
-    found.append(done(client, suite(task, name="canaries")))
+    found.append(finish_run(client, suite(task, name="canaries")))
     inputs = {"inputs": {"text": canaries("input of a workflow")}}
     noop = client.post("/v1/runs", json={"workflowId": "conformance-noop"} | inputs).json()["runId"]
     log_of(client, noop)

@@ -9,7 +9,7 @@ import pytest
 from support.canaries import Canaries
 from support.evals import AGENT, golden, suite_of
 from support.servers.rest_client import Server, request_of, slow, sqlite
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 from support.stores.postgres import server as postgres
 
 
@@ -48,7 +48,7 @@ def test_content_is_gone_from_the_database_and_another_runs_stays(host):
         batch = {"evaluations": [planted(canaries("goes"))]}
         batched = client.post("/v1/evaluate:batch", json=batch, headers={"idempotency-key": "batch"}).json()
         ids["batched"] = batched["results"][0]["evaluation_id"]
-        assert canaries.found_in(everything_of(host.address).decode("latin-1")) == {"goes", "stays"}
+        assert canaries.found_in(dump_of(host.address).decode("latin-1")) == {"goes", "stays"}
         lying = rows_of(host.address, ids["goes"]) if host.address.startswith("sqlite") else []
         for name in ("goes", "batched"):
             erased = client.delete(f"/v1/evaluations/{ids[name]}")
@@ -56,7 +56,7 @@ def test_content_is_gone_from_the_database_and_another_runs_stays(host):
             assert erased.json()["evaluation_id"] == ids[name]
             again = client.delete(f"/v1/evaluations/{ids[name]}")
             assert again.json() == erased.json()
-        left = everything_of(host.address)
+        left = dump_of(host.address)
         assert canaries.found_in(left.decode("latin-1")) == {"stays"}
         assert not [data for data in lying if data in left]
         for path in ("", "?page_size=1", "/events"):
@@ -104,7 +104,7 @@ def test_the_log_and_the_scorecard_of_an_agent_eval_stay(host):
         assert (snapshot.status_code, snapshot.json()["status"]) == (200, "completed")
         for answer in (events, snapshot):
             assert not canaries.found_in(answer.text)
-        stored = everything_of(host.address).decode("latin-1")
+        stored = dump_of(host.address).decode("latin-1")
         assert canaries.found_in(stored) == {"input"}  # the suite is the tenant's, not the run's
 
 

@@ -25,9 +25,9 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.json_types import is_deeper
 from assay.protocol.redaction import redact, redact_parts
 from assay.runs.diff import state_diff
-from support.evals import AGENT, Doing, doing, golden, suite_of
-from support.servers.grpc_client import Both, connected
-from support.servers.openwop_client import REF, SUITE, ended, log_of
+from support.evals import AGENT, FunctionAgent, golden, run_suite, suite_of
+from support.servers.grpc_client import RestAndGrpcServer, connect
+from support.servers.openwop_client import REF, SUITE, log_of, wait_for_run
 from support.servers.rest_client import CONTAINS, request_of, sqlite
 from support.stores.postgres import server as postgres
 
@@ -187,9 +187,9 @@ def host(tmp_path_factory):
             actor=AGENT, critics=["local.tests.critic"], criteria=["good"], max_turns=1
         )
     }
-    critic = Doing(lambda _: {"verdict": "pass"}, agent_id="local.tests.critic")
+    critic = FunctionAgent(lambda _: {"verdict": "pass"}, agent_id="local.tests.critic")
     folder = tmp_path_factory.mktemp("hostile")
-    with Both(sqlite(folder), seeded=True, loops=loops, agents=(critic,), checks=[Odd]) as host:
+    with RestAndGrpcServer(sqlite(folder), seeded=True, loops=loops, agents=(critic,), checks=[Odd]) as host:
         yield host
 
 
@@ -249,7 +249,7 @@ def test_no_value_at_any_door_is_a_bug(client, runs, said, value):
         for run in coped(client, path.format(**runs), templates, value)
     ]
     for run in begun:
-        shown = ended(client, run)
+        shown = wait_for_run(client, run)
         assert "bug" not in json.dumps(shown.get("error", "")), shown["error"]
         for path in ("/v1/runs/{}:diff?against={}", "/v1/host/assay/runs/{}/verification"):
             assert client.get(path.format(run, runs["flow"])).status_code < 500
@@ -340,7 +340,7 @@ def test_no_message_over_grpc_is_internal(host, said, name):
         "id": field(1, field(1, value) + field(2, field(1, b"q"))) + field(2, output) + none,
         "itself": value,
     }
-    with connected(host) as client:
+    with connect(host) as client:
         codes = {place: code_of(client, message) for place, message in asked.items()}
     assert set(codes.values()) <= FINE, codes
     assert not said
@@ -359,7 +359,11 @@ def code_of(client, message):
 
 @pytest.fixture(scope="module")
 def kept_in_postgres():
-    with postgres().store_database() as address, Both(address, seeded=True) as host, host.client() as client:
+    with (
+        postgres().store_database() as address,
+        RestAndGrpcServer(address, seeded=True) as host,
+        host.client() as client,
+    ):
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
         yield client
 
@@ -376,7 +380,7 @@ def test_postgresql_takes_or_refuses_the_same(kept_in_postgres, said, value):
         f"/v1/runs/{run}:fork": FORKS,
     }
     begun = [id for path, templates in rows.items() for id in coped(client, path, templates, value)]
-    assert {ended(client, id)["status"] for id in begun} <= {"completed", "failed"}
+    assert {wait_for_run(client, id)["status"] for id in begun} <= {"completed", "failed"}
     for query in ("experiment=a%00b", "page_token=%00", "since=%00"):
         assert client.get(f"/v1/evaluations?{query}").status_code < 500
     assert client.get("/v1/runs/a%00b").status_code in (400, 404)
@@ -437,13 +441,13 @@ def tasks(*ids):
 @pytest.mark.parametrize("act", ACTS)
 def test_no_answer_of_an_agent_ends_the_run(act):
     for value in ANSWERS.values():
-        run, _, summary, _ = doing(answering(act, value), tasks("bad", "good"))
+        run, _, summary, _ = run_suite(answering(act, value), tasks("bad", "good"))
         assert run.status == "completed", run.metadata
         assert [task.passed for task in summary.tasks] == [False, True]
 
 
 def test_a_result_that_is_too_deep_is_that_tasks_failure():
-    _, _, _, (bad, _) = doing(answering("result", nested(510)), tasks("bad", "good"))
+    _, _, _, (bad, _) = run_suite(answering("result", nested(510)), tasks("bad", "good"))
     assert "nested more than 500 deep" in bad["execution_context"]["output"]["metadata"]["error"]
 
 
@@ -457,7 +461,7 @@ def test_a_usage_that_cannot_be_is_that_tasks_failure(used):
         return "good"
 
     agent = CallableAgent(AgentCard(agent_id=AGENT, free=True), answer)
-    run, _, summary, _ = doing(agent, tasks("bad1", "good", "bad2"), asked={"trials": 2})
+    run, _, summary, _ = run_suite(agent, tasks("bad1", "good", "bad2"), request={"trials": 2})
     assert run.status == "completed", run.metadata
     assert [task.passed for task in summary.tasks] == [False, True, False]
 

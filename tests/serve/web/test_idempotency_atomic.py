@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from assay.auth.keys import DEFAULT
-from support.servers.openwop_client import ended, log_of
+from support.servers.openwop_client import log_of, wait_for_run
 from support.servers.rest_client import Server, request_of, slow
 from support.stores.postgres import server
 
@@ -72,7 +72,7 @@ WAYS = {
         "/v1/runs/{}:fork",
         {"mode": "replay"},
         lambda said: said["runId"],
-        lambda client: ended(client, started(client, "conformance-noop"))["runId"],
+        lambda client: wait_for_run(client, started(client, "conformance-noop"))["runId"],
     ),
     "an answer": Way(
         "/v1/runs/{}/interrupts/gate",
@@ -146,7 +146,7 @@ def test_a_kill_after_the_commit_of_an_annotation_leaves_it_once(zygote, tmp_pat
 
     with serving() as client:
         run = started(client, "conformance-noop")
-        ended(client, run)
+        wait_for_run(client, run)
     for count in (1, 2):
         with serving(f"commit.after:{count}") as client:
             for key in "abc":

@@ -16,7 +16,7 @@ from assay.serve.application import ROUTES, http_schemas
 from assay.serve.page.routes import FILES
 from assay.serve.web.openapi import ERRORS, HEADERS, TAGS, document
 from assay.serve.web.responses import STATUS
-from support.evals import Doing
+from support.evals import FunctionAgent
 from support.servers.rest_client import Server, request_of, slow, sqlite
 from support.spec_files import SHARED, needs_shared
 from support.waiting import PATIENCE
@@ -120,7 +120,7 @@ WANTED = {
 
 def test_the_example_bodies_of_the_document_work(tmp_path):
     """In the order of a client: the suite before its run, and the run before what names it."""
-    agent = Doing(lambda task: task, agent_id="local.shop.answer")
+    agent = FunctionAgent(lambda task: task, agent_id="local.shop.answer")
     with (
         Server(sqlite(tmp_path), agents=[agent], seeded=True) as host,
         host.client(scopes=DEFAULT | DEPLOY) as client,

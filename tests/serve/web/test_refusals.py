@@ -7,7 +7,7 @@ import pytest
 
 from assay.concurrency import loop_budget
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from support.servers.grpc_client import Both, connected, message_of, refused
+from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
 from support.servers.rest_client import sqlite
 
 MANY = 3_000
@@ -53,7 +53,7 @@ BODIES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with Both(sqlite(tmp_path_factory.mktemp("refusals")), seeded=True) as server:
+    with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("refusals")), seeded=True) as server:
         yield server
 
 
@@ -106,8 +106,8 @@ def test_a_refusal_over_grpc_is_made_in_a_thread_and_bounded(server, made, name)
         request = request_of(cases={"id": "", "input": 1})
     elif name == "outputs without cases":
         request = {**request, "outputs": [{"id": "", "value": 1}] * MANY}
-    with connected(server) as client:
-        _, told = refused(client.RunEvaluation, message_of(request))
+    with connect(server) as client:
+        _, told = refusal_of(client.RunEvaluation, message_of(request))
     check_bounds(server, made)
     assert len(told["details"].get("problems", ())) + told["details"]["more"] <= MOST_PROBLEMS
 

@@ -11,7 +11,7 @@ import pytest
 from assay.auth.keys import DEFAULT
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
-from support.packs import built, sent
+from support.packs import body_arguments, build_pack
 from support.servers.rest_client import Server, request_of, slow, sqlite
 from support.stores.postgres import server as postgres
 
@@ -19,7 +19,7 @@ EVALUATION = request_of(1)
 SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 
-PACK = built()
+PACK = build_pack()
 
 # By operation: the scope it needs (None: open to everybody), a body, whether it names a run.
 ROWS = {
@@ -171,7 +171,7 @@ def ours(host):
     with host.client() as client:
         done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
-        assert client.post("/v1/host/assay/packs", **sent(PACK.tarball)).status_code == 201
+        assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
         run = ended(client)
         flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
@@ -183,7 +183,7 @@ def ours(host):
 def ask(client, route, named=UNKNOWN):
     if route.id.startswith("erase"):
         named = named._replace(evaluation=named.erased_evaluation, run=named.erased_run)
-    return client.request(route.method, named.filled(route.path), **sent(ROWS[route.id][1]))
+    return client.request(route.method, named.filled(route.path), **body_arguments(ROWS[route.id][1]))
 
 
 def test_every_route_has_a_row_and_every_row_a_route():

@@ -12,10 +12,10 @@ import pytest
 import assay
 from assay.checks.checker import Checker, Text
 from assay.serve.web import logging as logs
-from support.servers.grpc_client import Both, connected
+from support.servers.grpc_client import RestAndGrpcServer, connect
 from support.servers.rest_client import CONTAINS, request_of
 from support.servers.token_issuer import Issuer
-from support.stores.database_dump import everything_of
+from support.stores.database_dump import dump_of
 
 
 class Remote(Checker):
@@ -86,7 +86,7 @@ def played(tmp_path_factory):
     try:
         with (
             Issuer() as issuer,
-            Both(
+            RestAndGrpcServer(
                 f"sqlite:///{folder}/runs.db", jwt=issuer.trust(), checks=[Remote, Leaky], seeded=True
             ) as host,
             host.client("") as client,
@@ -190,7 +190,7 @@ def inside(check):
 
 
 def call(host, planted):
-    with connected(host, key=planted.secrets["a key"]) as client:
+    with connect(host, key=planted.secrets["a key"]) as client:
         for secret in list(planted.secrets.values()):
             with contextlib.suppress(grpc.RpcError):
                 client.ListOperations(metadata=(("x-more", secret),))
@@ -212,7 +212,7 @@ def found(planted, text):
 
 def test_no_secret_is_in_the_database(played):
     folder, planted, *_ = played
-    kept = everything_of(f"sqlite:///{folder}/runs.db").decode("latin-1")
+    kept = dump_of(f"sqlite:///{folder}/runs.db").decode("latin-1")
     assert "evaluation.completed" in kept
     assert not found(planted, kept)
 

@@ -25,7 +25,7 @@ from assay.cli.server.serve import listen
 from assay.errors import UsageError
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.tls import Tls, read
-from support.servers.grpc_client import Both, Client, connected
+from support.servers.grpc_client import Client, RestAndGrpcServer, connect
 from support.servers.rest_client import LOOPS, Server, request_of, sqlite
 from support.waiting import PATIENCE
 
@@ -224,7 +224,7 @@ def test_what_is_no_address(host):
 def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, options, said):
     done = command("serve", "--port", "0", *options, folder=tmp_path)
     assert done.code == 2
-    (line,) = done.told
+    (line,) = done.messages
     assert said in line
     assert not (tmp_path / ".assay").exists()
 
@@ -275,7 +275,7 @@ def status_of(client):
 def both(papers, tmp_path_factory):
     tls = read(papers.cert, papers.key, papers.authority)
     serving = ServerLimits(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
-    with Both(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
+    with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
         yield host
 
 
@@ -311,11 +311,11 @@ def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
 
 def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
     with (
-        Both(sqlite(tmp_path), serving=ServerLimits(max_connections=4)) as host,
+        RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(max_connections=4)) as host,
         contextlib.ExitStack() as held,
     ):
         alone = (("grpc.use_local_subchannel_pool", 1),)  # else channels to one place are one connection
-        clients = [held.enter_context(connected(host, options=alone)) for _ in range(8)]
+        clients = [held.enter_context(connect(host, options=alone)) for _ in range(8)]
         codes = [status_of(client) for client in clients]
         assert codes.count(grpc.StatusCode.OK) == 4, codes
         assert codes.count(grpc.StatusCode.UNAVAILABLE) == 4, codes
@@ -323,8 +323,8 @@ def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
 
 def test_grpc_takes_no_larger_metadata_than_rest_takes_heads(tmp_path):
     with (
-        Both(sqlite(tmp_path), serving=ServerLimits(max_head_bytes=8_192)) as host,
-        connected(host) as client,
+        RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(max_head_bytes=8_192)) as host,
+        connect(host) as client,
     ):
         client.ListOperations(metadata=(("x-more", "x" * 4_000),))
         with pytest.raises(grpc.RpcError) as refused:

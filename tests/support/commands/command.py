@@ -14,7 +14,7 @@ from support.waiting import PATIENCE
 PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
 
 
-class Ended:
+class CommandResult:
     """How a command ended, and what it said. There is never a traceback in it."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
@@ -23,7 +23,7 @@ class Ended:
         assert code >= 0, f"ended by signal {-code}: {err}"
 
     @property
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Its lines on standard error, progress aside."""
         return [line for line in self.err.splitlines() if not PROGRESS.match(line)]
 
@@ -34,14 +34,14 @@ class Command:
     def __init__(self, zygote) -> None:
         self._zygote = zygote
 
-    def __call__(self, *arguments, folder, stdin=b"", limits=None, environ=None) -> Ended:
+    def __call__(self, *arguments, folder, stdin=b"", limits=None, environ=None) -> CommandResult:
         process = self._zygote.start(*arguments, folder=folder, stdin=stdin, limits=limits, environ=environ)
         try:
             out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError(f"no end after {PATIENCE:g} s") from None
-        return Ended(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
     def batch(self, jobs, *, folder):
         """The answers to these jobs of `support.commands.batch_program`; a command's is as if it had been called alone."""
@@ -49,10 +49,10 @@ class Command:
         process = self._zygote.start(folder=folder, target=target, stdin=json.dumps(jobs).encode())
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
-        return [Ended(**one) if "code" in one else one for one in json.loads(out)]
+        return [CommandResult(**one) if "code" in one else one for one in json.loads(out)]
 
 
-def on_a_terminal(*arguments, folder, columns=100, code=1):
+def run_on_terminal(*arguments, folder, columns=100, code=1):
     """What somebody who sits there sees."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(

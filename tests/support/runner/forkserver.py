@@ -29,14 +29,14 @@ class Process:
 
     def __init__(self, line, stdout, out, err):
         self._line, self.stdout, self._out, self._err = line, stdout, out, err
-        self.pid = zygote.told(line)
+        self.pid = zygote.read_number(line)
         cpu.forked.add(self)
 
     def wait(self, timeout=PATIENCE):
         if self.returncode is None:
             self._line.settimeout(max(0.001, timeout))
             try:
-                self.returncode = zygote.told(self._line)
+                self.returncode = zygote.read_number(self._line)
             except TimeoutError:
                 raise subprocess.TimeoutExpired("a forked process", timeout) from None
             assert self.returncode is not None, "the zygote is gone"
@@ -118,7 +118,7 @@ class Zygote:
             else:
                 out = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
                 writing = out.fileno()
-            line = zygote.ask(self.path, job, [stdin, writing, err.fileno()])
+            line = zygote.request_fork(self.path, job, [stdin, writing, err.fileno()])
             return Process(line, out if pipe else None, out, err)
 
     @functools.cached_property

@@ -30,7 +30,7 @@ WARM = ("run suite.yaml --agent zygote_agent:answer", "list", "show latest",
         "evaluate --contexts cases.jsonl --checks checks.yaml -o out.jsonl")  # fmt: skip
 
 
-def ask(path, job, descriptors):
+def request_fork(path, job, descriptors):
     """The connection on which a job's end will be told. `job["numbers"]` says which number each descriptor is to have."""
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     line.connect(path)
@@ -42,7 +42,7 @@ def ask(path, job, descriptors):
     return line
 
 
-def told(line):
+def read_number(line):
     """The next number that is said there; None where nothing more will be."""
     text = b""
     while not text.endswith(b"\n"):
@@ -59,9 +59,9 @@ def stand_in(path, target, arguments):
     job = {"target": target, "arguments": arguments, "folder": os.getcwd(), "environ": dict(os.environ),
            "limits": {}, "numbers": numbers, "python": sys.executable,
            "owner": int(os.environ.get(OWNER, "0"))}  # fmt: skip
-    line = ask(path, job, numbers)
-    told(line)
-    code = told(line)
+    line = request_fork(path, job, numbers)
+    read_number(line)
+    code = read_number(line)
     assert code is not None, "the zygote is gone"
     if code < 0:
         os.kill(os.getpid(), -code)
@@ -105,7 +105,7 @@ def serve(path, add):
                 return marshal.loads(body), descriptors
             for one in descriptors:
                 os.close(one)
-            tell(line, pid)
+            send_number(line, pid)
             if pid > 0:
                 lines[pid] = line, marshal.loads(body)["owner"]
 
@@ -118,10 +118,10 @@ def reap(lines, add):
         line, owner = lines.pop(pid)
         add(owner, used.ru_utime + used.ru_stime)
         with line:
-            tell(line, os.waitstatus_to_exitcode(status))
+            send_number(line, os.waitstatus_to_exitcode(status))
 
 
-def tell(line, number):
+def send_number(line, number):
     try:
         line.send(f"{number}\n".encode())
     except OSError:

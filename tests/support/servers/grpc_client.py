@@ -26,7 +26,7 @@ GIVES = {
 }
 
 
-class Both(Server):
+class RestAndGrpcServer(Server):
     """REST and gRPC in one process."""
 
     def beside(self, host):
@@ -71,13 +71,13 @@ class Client:
 
 
 @contextlib.contextmanager
-def connected(host, key=None, options=(), **key_of):
+def connect(host, key=None, options=(), **key_of):
     """A client with a key of its own; `key=""` has none."""
     with grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}", options=options) as channel:
         yield Client(channel, host.key(**key_of) if key is None else key)
 
 
-def refused(call, *arguments, **more) -> tuple[grpc.StatusCode, dict[str, Any]]:
+def refusal_of(call, *arguments, **more) -> tuple[grpc.StatusCode, dict[str, Any]]:
     """The status, and the error body in its details."""
     try:
         answer = call(*arguments, **more)

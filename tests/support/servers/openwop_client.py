@@ -1,4 +1,4 @@
-"""What tests of the run surface share: a suite put on the shelf, a run begun and followed, its frames."""
+"""What tests of the run surface share: a suite that is stored, a run that is started and followed, its frames."""
 
 import json
 from typing import Any, NamedTuple
@@ -17,20 +17,20 @@ def suite(*tasks, name="one", version="1.0.0", modes=("golden",), **more):
     }
 
 
-def shelved(client, document):
+def store_suite(client, document):
     answer = client.post("/v1/host/assay/suites", json=document)
     assert answer.status_code in (200, 201), answer.text
     return f"{document['suiteId']}@{document['version']}"
 
 
-def asked(ref, agent=AGENT, **configurable):
+def run_request(ref, agent=AGENT, **configurable):
     body = {"mode": "eval", "evalSuiteRef": ref, "agentId": agent}
     return body | ({"configurable": configurable} if configurable else {})
 
 
-def begun(client, document, agent=AGENT, **configurable):
+def start_run(client, document, agent=AGENT, **configurable):
     """A run of that suite, by its id."""
-    answer = client.post("/v1/runs", json=asked(shelved(client, document), agent, **configurable))
+    answer = client.post("/v1/runs", json=run_request(store_suite(client, document), agent, **configurable))
     assert answer.status_code == 201, answer.text
     return answer.json()["runId"]
 
@@ -46,15 +46,15 @@ def log_of(client, run):
             return events
 
 
-def ended(client, run):
+def wait_for_run(client, run):
     """The run, once it has ended."""
     log_of(client, run)
     return client.get(f"/v1/runs/{run}").json()
 
 
-def done(client, document, agent=AGENT, **configurable):
+def finish_run(client, document, agent=AGENT, **configurable):
     """A run of that suite that has ended, by its id."""
-    run = begun(client, document, agent, **configurable)
+    run = start_run(client, document, agent, **configurable)
     log_of(client, run)
     return run
 
@@ -87,7 +87,7 @@ def frames_of(lines, most=None, comments=False):
                 return
 
 
-def followed(client, run, after=None, most=None, comments=False, **query):
+def stream_events(client, run, after=None, most=None, comments=False, **query):
     """The frames of a run, to its end."""
     headers = {"accept": "text/event-stream"} | ({} if after is None else {"last-event-id": str(after)})
     with client.stream("GET", f"/v1/runs/{run}/events", params=query, headers=headers) as answer:

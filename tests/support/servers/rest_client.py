@@ -50,7 +50,7 @@ from assay.workflow.kind import WorkflowKind
 from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import library
-from support.evals import Doing, Judges, Some
+from support.evals import AgentTable, FunctionAgent, Judges
 from support.waiting import PATIENCE
 
 
@@ -66,7 +66,7 @@ class Slow(Checker):
         return verdict(len(self.text) > 2)
 
 
-async def answered(task):
+async def answer_task(task):
     """What an agent of ours makes of a task: `wait` seconds later, what it is told to `say`."""
     told = task if isinstance(task, dict) else {"say": task}
     await asyncio.sleep(told.get("wait", 0))
@@ -92,7 +92,7 @@ class Server:
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.with_checks([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
-        self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
+        self.agents, self.judge, self.tools = (FunctionAgent(answer_task), *agents), judge, tools
         self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
         self._run = run
@@ -125,7 +125,7 @@ class Server:
         services = Services(limits=self.limits, persists_requests=True)
         kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = EvalDependencies(
-            agents=Some(*self.agents),
+            agents=AgentTable(*self.agents),
             packs=InstalledAgents(PackStore(self.store), self._pack_agents().from_definition),
             pack_tools=False,
             registry=self.registry,
@@ -136,7 +136,7 @@ class Server:
         evals = AgentEvalKind(self.store, means)
         environment = ExecutionEnvironment(nodes=NODES | SEAM_NODES)
         there = library(self.loops, samples().values() if self.seeded else (), environment.nodes)
-        cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
+        cast = AgentTable(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
         critics = Critics(cast, self.registry, services, seconds=self.critic_seconds)
         performer = ActivityRunner(
             self.store, there, cast, critics, services, self.tools, environment=environment
@@ -148,27 +148,29 @@ class Server:
         self.promotions = PromotionService(
             self.store, self.policy, self.clock, versions, INITIAL_RECORDS if self.seeded else {}
         )
-        self.desk = RunExecutor(
+        self.executor = RunExecutor(
             self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
         )
-        performer.executor = self.desk
-        self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
-        self.room.channels = self.promotions if self.offering.offer_deployments else None
-        self.office = EvaluationService(self.store, self.registry, services)
-        self.surface = build_host(
+        performer.executor = self.executor
+        self.workflows = WorkflowService(self.store, self.executor, flows, there, critics, services.clock)
+        self.workflows.channels = self.promotions if self.offering.offer_deployments else None
+        self.service = EvaluationService(self.store, self.registry, services)
+        self.openwop = build_host(
             self.store,
             AgentEvalService(self.store, means),
             self.offering,
             self.serving,
             self.limits,
-            self.room,
+            self.workflows,
             pack_keys=self.pack_keys,
             promotions=self.promotions,
         )
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         routes = ROUTES if self.routes is None else self.routes
-        self.app = http_app(self.desk, self.office, self.surface, gate.authenticate, self.serving, routes)
-        await self.desk.open()
+        self.app = http_app(
+            self.executor, self.service, self.openwop, gate.authenticate, self.serving, routes
+        )
+        await self.executor.open()
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
@@ -180,7 +182,7 @@ class Server:
         self._ready.set()
         await started
         await beside
-        await self.desk.close(5)
+        await self.executor.close(5)
         await self.store.close()
 
     def _pack_agents(self):

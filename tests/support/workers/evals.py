@@ -13,7 +13,7 @@ from pathlib import Path
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.ports.agents import ToolFailure
-from support.evals import Doing, Hosted, golden, rubric, suite_of
+from support.evals import EvalHost, FunctionAgent, golden, rubric, suite_of
 
 TASKS, TRIALS = 12, 2
 FIXTURES = {
@@ -52,19 +52,19 @@ def judge(_):
     return {f"criterion_{at}": {"reason": "so", "met": at == 1} for at in (1, 2)}
 
 
-def hosted(store):
-    return Hosted(store, Doing(agent, free=False), judge=judge, concurrency=4)
+def open_host(store):
+    return EvalHost(store, FunctionAgent(agent, free=False), judge=judge, concurrency=4)
 
 
 async def main(address):
     store = await open_store(address)
-    host = hosted(store)
-    await host.desk.open()
+    host = open_host(store)
+    await host.executor.open()
     if not await store.runs(RunQuery()):
         await host.begin(suite(), trials=TRIALS)
     for run in await store.runs(RunQuery()):
-        await host.desk.wait(run.id)
-    await host.desk.close()
+        await host.executor.wait(run.id)
+    await host.executor.close()
     await store.close()
 
 

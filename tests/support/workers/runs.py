@@ -125,9 +125,9 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None
     grace = float(os.environ.get("RUNS_GRACE", "0"))
-    desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease, attempts=attempts, grace=grace)
-    office = EvaluationService(store, registry, services, lease=lease)
-    await desk.open()
+    executor = RunExecutor(store, engine, {kind.name: kind}, lease=lease, attempts=attempts, grace=grace)
+    service = EvaluationService(store, registry, services, lease=lease)
+    await executor.open()
     if (
         await store.document("t", "key", name) is None
     ):  # as a request with a key is sent again until it is answered
@@ -137,13 +137,13 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
             [{"value": at} for at in range(cases)],
             services.limits,
         )
-        asked = PlannedEvaluation(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
+        planned = PlannedEvaluation(service.plan(checks), checks, ExperimentMetadata(name=name), cases)
         key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id("eval_")
-        desk.start(await office.submit(asked, contexts, "t", desk.executor_id, [key], run=run))
+        executor.start(await service.submit(planned, contexts, "t", executor.executor_id, [key], run=run))
         print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):
-        await desk.wait(run.id)
-    await desk.close()
+        await executor.wait(run.id)
+    await executor.close()
     await store.close()
 
 

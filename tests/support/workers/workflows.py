@@ -16,7 +16,7 @@ def verdict_of(script, turn, at):
 async def main(address):
     from assay.backends.stores.open import open_store
     from assay.ports import RunQuery
-    from support.workflows import ME, House, Played, loop
+    from support.workflows import ME, ScriptedAgent, WorkflowHost, loop
 
     def works(task, _):
         turn = task["turn"] if isinstance(task, dict) else 1
@@ -25,18 +25,18 @@ async def main(address):
         return turn
 
     critics = [
-        Played(f"test.critic-{at}", lambda task, _, at=at: verdict_of(SCRIPT, task["result"], at))
+        ScriptedAgent(f"test.critic-{at}", lambda task, _, at=at: verdict_of(SCRIPT, task["result"], at))
         for at in (0, 1)
     ]
     declared = loop(critics=["test.critic-0", "test.critic-1"])
     store = await open_store(address)
-    async with House(
-        Played("test.actor", works), *critics, loops={"loop": declared}, store=store, lease=LEASE
+    async with WorkflowHost(
+        ScriptedAgent("test.actor", works), *critics, loops={"loop": declared}, store=store, lease=LEASE
     ) as house:
         if not await store.runs(RunQuery()):
-            await house.room.start(ME, "loop", {"task": "t"})
+            await house.workflows.start(ME, "loop", {"task": "t"})
         for run in await store.runs(RunQuery()):
-            await house.desk.wait(run.id)
+            await house.executor.wait(run.id)
     await store.close()
 
 

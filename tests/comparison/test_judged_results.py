@@ -11,7 +11,7 @@ from assay.comparison.labels import mapped_labels, read_labels
 from assay.errors import Refusal
 from assay.ports import Limits
 from assay.results.judge_check import JudgedCase, draw
-from support.result_lines import check_result, result_line
+from support.commands.result_lines import check_result, result_line
 
 
 def line(id, *checks, **members):

@@ -220,7 +220,7 @@ REFUSED = [
         {},
         "--labels odd.csv, the case 'a': expected a pass (pass, passed, true, yes …), a fail (fail, failed, ",
     ),
-    (["stars.csv"], {}, "got '4'; --bar N says from which number on a label is a pass"),
+    (["stars.csv"], {}, "got 4; --bar N says from which number on a label is a pass"),
     (
         ["two.csv:ann"],
         {"check": "vibes"},

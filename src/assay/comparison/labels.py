@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from assay.comparison.result_files import is_file
+from assay.comparison.result_files import cell_text, is_file
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.inputs.files import SourceItem, read_items
 from assay.inputs.rows import SYNONYMS
 from assay.ports import Limits
+from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.slices import Dimension, read_dimension
 
@@ -81,9 +82,8 @@ def _file_labels(name: str, column: str | None, limits: Limits) -> dict[str, Any
         for item in read_items(name, limits):
             row = _row(item)
             id_column, label_column = _columns(item, row, column)
-            id = row.get(id_column)
-            key = str(id) if type(id) is int else id
-            if not isinstance(key, str) or not key:
+            key = cell_text(row.get(id_column))
+            if not key:
                 raise InvalidRequest(Problem(item.location, f"{id_column}: expected the id of a case"))
             if key in labels:
                 raise InvalidRequest(
@@ -141,6 +141,11 @@ def _columns(item: SourceItem, row: JSON, column: str | None) -> tuple[str, str]
     )
 
 
+def corrections(name: str, corrected: Mapping[str, ScoreCorrection]) -> LabelSource:
+    """The corrections of cases that people stored with a run."""
+    return LabelSource(name, by_id=corrected)
+
+
 def is_absent(value: Any) -> bool:
     """Whether a cell has no label: it is null or empty."""
     return value is None or (isinstance(value, str) and not value.strip())
@@ -148,6 +153,8 @@ def is_absent(value: Any) -> bool:
 
 def number_in(value: Any) -> float | None:
     """The number of a label; None for any other value."""
+    if isinstance(value, ScoreCorrection):
+        return None if value.score is UNSET else value.score
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -159,6 +166,8 @@ def number_in(value: Any) -> float | None:
 
 def read_verdict(value: Any, bar: float | None, location: str) -> bool:
     """Whether a label is a pass. With a bar, a number is a pass from the bar on. Raises InvalidRequest."""
+    if isinstance(value, ScoreCorrection) and value.passed is not UNSET:
+        return value.passed
     if isinstance(value, bool):
         return value
     number = number_in(value)
@@ -176,7 +185,7 @@ def read_verdict(value: Any, bar: float | None, location: str) -> bool:
         Problem(
             location,
             f"expected a pass ({', '.join(PASS_WORDS[:4])} …), a fail ({', '.join(FAIL_WORDS[:4])} …) or nothing,"
-            f" got {preview(value)}; {hint}",
+            f" got {preview(value) if number is None else f'{number:g}'}; {hint}",
         )
     )
 

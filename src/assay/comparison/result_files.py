@@ -199,7 +199,7 @@ def table_lines(name: str, limits: Limits, end: list[RunEnd | None]) -> Iterator
         for item in read_items(name, limits):
             row = _row_of(item)
             if MEMBER in item.columns:
-                end[-1] = end_of_text(_text(row.get(MEMBER, "")))
+                end[-1] = end_of_text(cell_text(row.get(MEMBER, "")))
             key, at = (
                 (row.get("test_case_id"), row.get("output_id"), row.get("trial")),
                 _number(row.get("check")),
@@ -251,10 +251,10 @@ def _not_results(missing: list[str]) -> str:
 
 def _result_of(row: JSON) -> JSON:
     """A result without its checks. Metadata of the case, except its tags, is not in a table."""
-    case: JSON = {"id": _text(row.get("test_case_id"))}
+    case: JSON = {"id": cell_text(row.get("test_case_id"))}
     case |= {name: _value(row[name]) for name in ("input", "expected") if name in row}
     if "tags" in row:
-        case["metadata"] = {"tags": _text(row["tags"]).split(", ")}
+        case["metadata"] = {"tags": cell_text(row["tags"]).split(", ")}
     numbers = {name: _number(row.get(name)) for name in ("trial", "cost_usd", "latency_ms")}
     metadata = {name: number for name, number in numbers.items() if number is not None}
     return {
@@ -268,22 +268,22 @@ def _result_of(row: JSON) -> JSON:
 
 
 def _check_of(row: JSON, location: str) -> JSON:
-    metadata = {"check_name": _text(row.get("check_name") or row.get("check_type"))}
+    metadata = {"check_name": cell_text(row.get("check_name") or row.get("check_type"))}
     if "reason" in row:
-        metadata["reason"] = _text(row["reason"])
+        metadata["reason"] = cell_text(row["reason"])
     return {
-        "check_type": _text(row.get("check_type")),
+        "check_type": cell_text(row.get("check_type")),
         "status": row.get("status"),
         "results": _results(row.get("results", "{}"), location),
         "metadata": metadata,
-        "error": {"type": _text(row.get("error_type")), "message": _text(row.get("error_message"))},
+        "error": {"type": cell_text(row.get("error_type")), "message": cell_text(row.get("error_message"))},
     }
 
 
 def _results(text: Any, location: str) -> JSON:
     try:
-        results = msgspec.json.decode(_text(text))
-        twice = duplicate_member(_text(text).encode(), results, "results")
+        results = msgspec.json.decode(cell_text(text))
+        twice = duplicate_member(cell_text(text).encode(), results, "results")
     except (msgspec.DecodeError, RecursionError) as wrong:
         raise InvalidRequest(Problem(location, f"results: expected a JSON object: {wrong}")) from None
     if twice is not None:
@@ -293,7 +293,7 @@ def _results(text: Any, location: str) -> JSON:
     return results
 
 
-def _text(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """The text of a cell, without the apostrophe in front of what looks like a formula."""
     text = "" if cell is None else str(cell)
     return text[1:] if text.startswith("'") and escape_cell(text[1:]) == text else text
@@ -301,7 +301,7 @@ def _text(cell: Any) -> str:
 
 def _value(cell: Any) -> Any:
     """A value as it was: an object or a list is JSON in a table."""
-    text = _text(cell)
+    text = cell_text(cell)
     if text[:1] not in ("{", "["):
         return text
     try:

@@ -127,6 +127,19 @@ def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
     return last
 
 
+def case_corrections(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
+    """The last correction of each case of an evaluation, by the id of the case."""
+    last: dict[str, ScoreCorrection] = {}
+    for annotation in annotations:
+        case = annotation.target.node_id
+        if annotation.signal.kind == "correction" and case is not UNSET:
+            try:
+                last[case] = parse_correction(str(annotation.signal.correction))
+            except InvalidRequest:
+                continue  # it corrects something else than a score
+    return last
+
+
 async def _type_of(store: Store, run: Run, event_id: str) -> str | None:
     async for event in read_events(store, run.id):
         if event_id.encode() in event.data and decode_event(event.data).eventId == event_id:

@@ -39,8 +39,8 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]], level: float = LEVEL
     """
     Cohen's kappa of two raters, from both answers to each case.
 
-    The interval uses the variance of Fleiss, Cohen and Everitt (1969). It has no width at full agreement and is then
-    left out.
+    The interval uses the variance of Fleiss, Cohen and Everitt (1969), within -1 and 1. It has no width at full
+    agreement and is then left out.
     """
     table = Counter(pairs)
     total = sum(table.values())
@@ -59,7 +59,7 @@ def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]], level: float = LEVEL
     if variance < 1e-12 or observed == 1:  # without width, as if one rater always says the same
         return Agreement(kappa, observed, total)
     reach = normal_quantile((1 + level) / 2) * sqrt(variance)
-    return Agreement(kappa, observed, total, kappa - reach, kappa + reach)
+    return Agreement(kappa, observed, total, max(-1.0, kappa - reach), min(1.0, kappa + reach))
 
 
 def _kappa_variance(

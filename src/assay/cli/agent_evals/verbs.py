@@ -6,20 +6,23 @@ import typer
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.cli.console.help import HELP
-from assay.cli.console.options import AsJson, CheckModules, Group, KeyFile, RunId, Server, Tenant, any_of
+from assay.cli.console.options import AsJson, CheckModules, Group, KeyFile, Server, Tenant, any_of
 
 
 def annotate(
     run: Annotated[
         str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="RUN")
     ],
-    task: Annotated[str | None, typer.Option(help="Task to annotate.", metavar="ID")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "--case", help="Task of an eval run, or case of an evaluation.", metavar="ID"),
+    ] = None,
     event: Annotated[str | None, typer.Option(help="Event to annotate.", metavar="ID")] = None,
     score: Annotated[
-        float | None, typer.Option(help="Correct the score of the task, 0 to 1.", metavar="X", min=0, max=1)
+        float | None, typer.Option(help="Correct the score, 0 to 1.", metavar="X", min=0, max=1)
     ] = None,
-    passed: Annotated[bool, typer.Option("--passed", help="Correct the task: it passed.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Correct the task: it failed.")] = False,
+    passed: Annotated[bool, typer.Option("--passed", help="Correct the result: it passed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Correct the result: it failed.")] = False,
     rating: Annotated[int | None, typer.Option(help="Rate it, 1 to 5.", metavar="N", min=1, max=5)] = None,
     label: Annotated[str | None, typer.Option(help="Add a label.", metavar="TEXT")] = None,
     flag: Annotated[bool, typer.Option("--flag", help="Flag it for review.")] = False,
@@ -52,24 +55,67 @@ def annotate(
 judge = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
+JudgedRun = Annotated[
+    str,
+    typer.Argument(help="The run's id, the beginning of it, `latest`, or a result file.", metavar="RUN|F"),
+]
+JudgeCheck = Annotated[
+    str | None,
+    typer.Option(
+        help="Check that is the judge, or CHECK:MEMBER of its answer. Default: the only judge of the results.",
+        metavar="NAME",
+    ),
+]
+
+
 @judge.command("sample", help=HELP["judge sample"])
 def sample(
-    run: RunId,
-    count: Annotated[int, typer.Option("-n", "--count", help="Number of tasks.", metavar="N", min=1)],
+    run: JudgedRun,
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of cases.", metavar="N", min=1)],
     seed: Annotated[int, typer.Option(help="Seed of the draw. Default: 0.", metavar="N")] = 0,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="New .csv file with the cases, for labels.", metavar="F"),
+    ] = None,
+    check: JudgeCheck = None,
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli.agent_evals import annotate
+    from assay.cli.agent_evals import judge
 
-    annotate.sample(run=run, count=count, seed=seed, tenant=tenant, json=json)
+    options = judge.JudgeOptions(reference=run, check=check, tenant=tenant)
+    judge.sample(options, count=count, seed=seed, output=output, json=json)
 
 
 @judge.command("check", help=HELP["judge check"])
-def check(run: RunId, tenant: Tenant = None, json: AsJson = False) -> None:
-    from assay.cli.agent_evals import annotate
+def check(
+    run: JudgedRun,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Labels of a person: a member of the cases, a path, or a file F or F:COLUMN (repeatable). "
+            "Default: those of `assay annotate`.",
+            metavar="NAME",
+        ),
+    ] = None,
+    check: JudgeCheck = None,
+    bar: Annotated[
+        float | None,
+        typer.Option(help="A number from this on is a pass, in labels and answers.", metavar="X"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The labelled cases are a draw with this seed, which is verified.", metavar="N"),
+    ] = None,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.agent_evals import judge
 
-    annotate.check(run=run, tenant=tenant, json=json)
+    options = judge.JudgeOptions(
+        reference=run, labels=tuple(labels or ()), check=check, bar=bar, tenant=tenant
+    )
+    judge.check(options, seed=seed, json=json)
 
 
 # Declares the options of `assay run`.

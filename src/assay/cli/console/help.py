@@ -198,23 +198,25 @@ Without AGENT it lists all versions that were promoted.
 
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv.
 """,
-    "annotate": """Correct, rate, label or flag the result of an eval run.
+    "annotate": """Correct, rate, label or flag the result of a run.
 
 \b
     assay annotate latest --task tone --score 1 --note "it is polite"
+    assay annotate latest --case case-7 --failed
 
-The recorded score does not change; `assay show` prints the corrected score beside it.
+The recorded score does not change. `assay show` prints the corrected score of an eval run beside it, and `assay judge
+check` compares the judge with the corrections.
 """,
     "judge": """Measure a judge against people.
 
 \b
-    assay judge sample latest -n 20
-    assay annotate latest --task tone --failed
-    assay judge check latest
+    assay judge check results.jsonl --labels human_a --labels human_b
+    assay judge sample results.jsonl -n 30 -o labels.csv
+    assay judge check results.jsonl --labels labels.csv --seed 0
 
-Draw tasks at random, label them with `assay annotate`, and compare the labels with the judge.
+Draw cases at random, label them in a file or with `assay annotate`, and compare the labels with the judge.
 """,
-    "judge sample": "Draw judged tasks at random for people to label.",
+    "judge sample": "Draw judged cases at random for people to label.",
     "judge check": "Compare a judge with the labels of people.",
     "delete": """Erase the content of stored runs, or all content of a tenant.
 

@@ -107,7 +107,7 @@ def test_what_an_argument_is(arguments, answer):
 )
 def test_resolved_arguments_are_all_of_them_with_defaults(arguments, shown):
     result = ask(arguments, "exact_match")
-    told = {
+    resolved = {
         name: {
             key: value
             for key, value in (("jsonpath", one.jsonpath), ("value", one.value))
@@ -115,8 +115,8 @@ def test_resolved_arguments_are_all_of_them_with_defaults(arguments, shown):
         }
         for name, one in result.resolved_arguments.items()
     }
-    assert told | shown == told
-    assert list(told) == ["actual", "expected", "negate", "case_sensitive"]
+    assert resolved | shown == resolved
+    assert list(resolved) == ["actual", "expected", "negate", "case_sensitive"]
 
 
 def test_an_argument_without_a_value_or_a_default_is_left_out():
@@ -234,12 +234,12 @@ def test_a_path_that_goes_too_far_says_which_limit():
         ),
     ],
 )
-def test_what_is_wrong_whatever_the_case_refuses_the_request_all_at_once(check, problems):
+def test_problems_that_concern_every_case_refuse_the_request_together(check, problems):
     with pytest.raises(InvalidRequest) as refusal:
         bind(Check(**check), REGISTRY, "checks[0]")
-    told = [str(problem) for problem in refusal.value.problems]
-    assert len(told) == len(problems)
-    for one, words in zip(told, problems, strict=True):
+    messages = [str(problem) for problem in refusal.value.problems]
+    assert len(messages) == len(problems)
+    for one, words in zip(messages, problems, strict=True):
         assert words in one
 
 
@@ -301,7 +301,7 @@ class BadVersion(Echo):
         (BadVersion, "semantic version"),
     ],
 )
-def test_what_cannot_be_registered_says_why(checker, words):
+def test_a_refused_registration_gives_its_reason(checker, words):
     with pytest.raises(UsageError, match=words):
         STANDARD.with_checks([checker])
 

@@ -126,7 +126,7 @@ def test_a_catastrophic_pattern_is_a_timeout_and_may_be_tried_again():
         ("a" * 30_000, "30000 characters"),
     ],
 )
-def test_a_literal_pattern_that_is_none_refuses_the_request(pattern, words):
+def test_an_invalid_literal_pattern_refuses_the_request(pattern, words):
     with pytest.raises(InvalidRequest, match=rf"checks\[0\].arguments.pattern: .*{words}"):
         ask("regex", {"text": "x", "pattern": pattern})
 
@@ -210,7 +210,7 @@ def test_json_schema(value, schema, answer):
 @pytest.mark.parametrize(
     "schema", [{"type": "objct"}, {"$ref": "http://127.0.0.1:1/x"}, {"$ref": "file:///x"}, {"$ref": "#/no"}]
 )
-def test_a_schema_that_is_none_or_lies_elsewhere_refuses_the_request(schema):
+def test_an_invalid_or_remote_schema_refuses_the_request(schema):
     with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.schema: not a JSON Schema"):
         ask("json_schema", {"value": 1, "schema": schema})
 
@@ -231,7 +231,7 @@ def test_exists_wants_a_path():
 
 
 @pytest.mark.parametrize(
-    ("items", "arguments", "answer", "said"),
+    ("items", "arguments", "answer", "expected"),
     [
         (["search", "calculator"], {"required_items": ["calculator", "search"]}, True, {}),
         (["search"], {"required_items": ["calculator", "search"]}, False, {"missing": ["calculator"]}),
@@ -250,9 +250,9 @@ def test_exists_wants_a_path():
         ([10**21, 2**53 + 1], {"required_items": [1e21], "forbidden_items": [2.0**53]}, True, {}),
     ],
 )
-def test_has_items(items, arguments, answer, said):
+def test_has_items(items, arguments, answer, expected):
     result = ask("has_items", {"items": "$.items", **arguments}, {"items": items, "none": []})
-    assert result.results == {"passed": answer, **said}
+    assert result.results == {"passed": answer, **expected}
 
 
 def test_has_items_asks_for_something():

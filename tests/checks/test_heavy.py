@@ -118,7 +118,7 @@ def test_a_large_check_is_sent_to_a_worker_process(kind):
     ("values", "large"),
     [([[]] * INLINE_VALUES, False), ([[]] * (INLINE_VALUES + 1), True), ({"a": [0] * INLINE_VALUES}, True), ("x" * (INLINE_VALUES * CHARACTERS_PER_VALUE), False), ("x" * (INLINE_VALUES + 1) * CHARACTERS_PER_VALUE, True), ([["x" * CHARACTERS_PER_VALUE] * (INLINE_VALUES // 2)] * 2, True), (1, False)],
 )  # fmt: skip
-def test_what_is_large_is_seen_without_looking_at_all_of_it(values, large):
+def test_is_large_stops_at_its_limit(values, large):
     assert is_large(values) is large
 
 

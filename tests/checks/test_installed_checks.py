@@ -52,7 +52,7 @@ def test_the_entry_points_are_those_of_importlib(tmp_path, monkeypatch, place):
     assert installed_entry_points() == tuple(entry_points(group=GROUP))
 
 
-def test_another_finder_is_asked():
+def test_another_finder_may_offer_checks():
     class Finder:
         def find_distributions(self, context):
             return iter(())

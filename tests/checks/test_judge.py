@@ -77,12 +77,12 @@ def test_a_template_is_filled_once(text, filled):
 @pytest.mark.parametrize(
     "text", ["", "no blanks", "{{this}}", "{{$x}}", "{ {$.a}}", "$.test_case.input", "}}{{"]
 )
-def test_what_is_no_placeholder_is_text(text):
+def test_braces_without_a_path_are_text(text):
     assert PromptTemplate.read(text) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "Is {{$.output.value[}} it?",
@@ -94,12 +94,12 @@ def test_what_is_no_placeholder_is_text(text):
         ("{{$.output.value.steps[*]}}", "finds 2 values; a placeholder takes one"),
     ],
 )
-def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):
+def test_a_placeholder_that_leads_nowhere_ends_the_check(text, message):
     form = PromptTemplate.read(text)
     assert form is not None
     with pytest.raises(PathFault) as fault:
         form.fill(DOCUMENT, Limits())
-    assert said in str(fault.value)
+    assert message in str(fault.value)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def ask(script, document=None, *, timeout=None, **more):
 
 
 @pytest.mark.parametrize(
-    ("said", "response"),
+    ("answers", "response"),
     [
         ([{"passed": True}], {"passed": True}),
         ([{"reasoning": "It is polite.", "passed": False}], {"passed": False}),
@@ -156,15 +156,15 @@ def ask(script, document=None, *, timeout=None, **more):
         ([[True], {"passed": True}], {"passed": True}),
     ],
 )
-def test_a_response_is_what_the_caller_asked_for(said, response):
-    result, asks = ask(said)
+def test_a_response_fits_the_response_format(answers, response):
+    result, asks = ask(answers)
     assert (result.status, result.results["response"]) == ("completed", response)
-    assert len(asks) == len(said)
-    assert result.results["metadata"].get("repaired", False) is (len(said) > 1)
+    assert len(asks) == len(answers)
+    assert result.results["metadata"].get("repaired", False) is (len(answers) > 1)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("answers", "message"),
     [
         (["no", "again no"], "is not JSON"),
         ([{}, {}], 'does not fit response_format (it: "passed" is a required property)'),
@@ -177,15 +177,15 @@ def test_a_response_is_what_the_caller_asked_for(said, response):
         (['{"passed": NaN}'] * 2, "which is not a JSON number"),
     ],
 )
-def test_an_answer_that_stays_wrong_is_an_error_and_no_score(said, told):
-    result, asks = ask(said)
+def test_an_answer_that_stays_wrong_is_an_error_and_no_score(answers, message):
+    result, asks = ask(answers)
     assert (result.status, result.results) == ("error", {})
     assert (result.error.type, result.error.recoverable) == ("unknown_error", False)
-    assert told in result.error.message
+    assert message in result.error.message
     assert len(asks) == 2
 
 
-def test_a_repair_shows_the_judge_what_it_said_and_what_is_wrong():
+def test_a_repair_request_has_the_answer_and_its_problem():
     _, asks = ask(["nonsense", {"passed": True}])
     assert [message.role for message in asks[1].messages] == ["user", "assistant", "user"]
     assert asks[1].messages[:2] == (*asks[0].messages, type(asks[0].messages[0])("assistant", "nonsense"))
@@ -198,7 +198,7 @@ def reply(**more):
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("fields", "message"),
     [
         ({"finish_reason": "length"}, "was cut off"),  # even if what is there fits
         ({"finish_reason": "content_filter"}, "was filtered"),
@@ -207,10 +207,10 @@ def reply(**more):
         ({"refusal": "I will not."}, "the judge refused: I will not."),  # whatever stands beside it
     ],
 )
-def test_what_was_not_said_whole_and_willingly_is_not_asked_again(said, told):
-    result, asks = ask([reply(cost_usd=0.5, input_tokens=3, output_tokens=4, **said)])
+def test_a_refusal_or_a_cut_answer_is_not_requested_again(fields, message):
+    result, asks = ask([reply(cost_usd=0.5, input_tokens=3, output_tokens=4, **fields)])
     assert (result.status, result.error.type, result.error.recoverable) == ("error", "unknown_error", False)
-    assert told in result.error.message
+    assert message in result.error.message
     assert len(asks) == 1
     assert result.metadata["cost_usd"] == 0.5  # it was paid for all the same
     assert result.metadata["tokens_used"] == 7
@@ -229,9 +229,9 @@ def test_a_repair_is_paid_for_too_and_one_unknown_hides_the_sum(costs, total):
             reply(cost_usd=second, **tokens),
         ]
     )
-    told = result.results["metadata"]
-    assert (told["cost_usd"], told["tokens_used"], told["response_time_ms"]) == (total, 24, 500.0)
-    assert (told["model"], told["model_version"], told["provider"]) == ("m", "m-1", "p")
+    metadata = result.results["metadata"]
+    assert (metadata["cost_usd"], metadata["tokens_used"], metadata["response_time_ms"]) == (total, 24, 500.0)
+    assert (metadata["model"], metadata["model_version"], metadata["provider"]) == ("m", "m-1", "p")
 
 
 def test_there_is_no_repair_without_time():
@@ -263,7 +263,7 @@ def test_an_answer_that_was_too_late_may_have_cost_something():
         ({"type": "object"}, False),
     ],
 )
-def test_a_reason_is_asked_for_before_the_verdict(schema, asks_why):
+def test_the_schema_has_the_reason_before_the_verdict(schema, asks_why):
     wanted = with_reasoning(schema)
     assert (wanted is not schema) is asks_why
     if asks_why:
@@ -287,7 +287,7 @@ def test_our_own_reason_goes_to_the_metadata_and_theirs_stays():
     assert "reasoning" not in result.results["metadata"]
 
 
-def test_the_caller_may_say_what_contradicts_itself():
+def test_a_schema_may_define_which_answers_contradict_themselves():
     schema = {
         "type": "object",
         "required": ["passed", "score"],
@@ -301,7 +301,7 @@ def test_the_caller_may_say_what_contradicts_itself():
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ({"type": "nonsense"}, r"checks\[0\].arguments.response_format: not a JSON Schema"),
         ({"type": "boolean"}, "expected the schema of an object, got one of 'boolean'"),
@@ -310,12 +310,12 @@ def test_the_caller_may_say_what_contradicts_itself():
         ("text", "expected an object"),
     ],
 )
-def test_a_response_format_that_is_none_is_refused(schema, said):
-    with pytest.raises(InvalidRequest, match=said):
+def test_an_invalid_response_format_is_refused(schema, message):
+    with pytest.raises(InvalidRequest, match=message):
         ask([], schema=schema)
 
 
-def test_a_prompt_is_shown_as_it_was_asked_and_a_malformed_one_ends_only_its_check():
+def test_a_prompt_is_shown_as_sent_and_a_malformed_one_ends_only_its_check():
     result, asks = ask([{"passed": True}], prompt="Is {{$.output.evil}} it?")
     assert asks[0].messages[0].content == "Is {{$.test_case.id}} $.test_case.id it?"
     assert result.resolved_arguments["prompt"].value == asks[0].messages[0].content
@@ -334,7 +334,7 @@ def test_a_host_without_providers_refuses_before_anything_runs():
         bind(Check(**judge()), STANDARD, "checks[0]", Services())
 
 
-def test_it_keeps_its_own_time_so_that_a_long_line_ends_nobody(server, folder):
+def test_the_deadline_of_a_judge_starts_with_its_request_and_not_in_the_queue(server, folder):
     """Eight judges of 0.2 s, one at a time: the last waits longer than a check may take."""
     configure(folder, server, max_concurrency=1)
     assert LlmJudge.keeps_time
@@ -429,11 +429,11 @@ BAD = [
 
 def test_every_answer_that_can_be_had_is_had(folder, server):
     results = evaluate(*(judge(model=script) for script, _ in GOOD))
-    for (script, told), result in zip(GOOD, results, strict=True):
+    for (script, expected), result in zip(GOOD, results, strict=True):
         assert result.status == "completed", (script, result.error)
         assert result.results["response"] == {"passed": True}
         metadata = result.results["metadata"]
-        assert {name: metadata.get(name) for name in told} == told, script
+        assert {name: metadata.get(name) for name in expected} == expected, script
         assert (metadata["provider"], metadata["model"], metadata["finish_reason"]) == (
             "local",
             script,
@@ -447,15 +447,15 @@ def test_every_answer_that_can_be_had_is_had(folder, server):
 def test_no_failure_is_a_score_and_none_tells_the_key(folder, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     results = evaluate(*(judge(model=script) for script, *_ in BAD))
-    for (script, kind, recoverable, said), result in zip(BAD, results, strict=True):
+    for (script, kind, recoverable, words), result in zip(BAD, results, strict=True):
         assert (result.status, result.results) == ("error", {}), script
         assert (result.error.type, result.error.recoverable) == (kind, recoverable), (script, result.error)
-        assert said in result.error.message, script
-    told = msgspec.json.encode(results).decode() + caplog.text + "".join(capfd.readouterr())
-    assert CANARY[:12] not in told
+        assert words in result.error.message, script
+    output = msgspec.json.encode(results).decode() + caplog.text + "".join(capfd.readouterr())
+    assert CANARY[:12] not in output
 
 
-def test_the_command_tells_the_key_to_nobody(folder, command):
+def test_the_command_never_prints_the_key(folder, command):
     """Literal in assay.toml and in a check, echoed and leaked by the provider, in every kind of output."""
     inline = {"provider_name": "local", "api_key": CANARY, "max_retries": 0}
     scripts = ["ok", "echo", "leak:401", "leak:400", "leak:500", "wrong", "hang"]
@@ -493,7 +493,7 @@ def test_parameters_go_to_the_model_as_they_are(folder, server):
 
 
 @pytest.mark.parametrize("name", ["messages", "n", "response_format", "stream", "stream_options"])
-def test_what_is_not_the_callers_to_set_is_refused_before_anything_runs(folder, server, name):
+def test_a_reserved_parameter_is_refused_before_anything_runs(folder, server, name):
     with pytest.raises(
         InvalidRequest, match=rf"checks\[0\].arguments.model_config.{name}: this parameter is reserved"
     ):
@@ -513,8 +513,8 @@ def test_totals_are_in_the_case_and_the_run(folder):
     known = ok.results["metadata"]["cost_usd"] + wrong.metadata["cost_usd"]
     assert known > 0
     assert unused.results["metadata"]["cost_usd"] is None
-    told: Any = done.results[0].metadata
-    assert told == {
+    details: Any = done.results[0].metadata
+    assert details == {
         "calls": 3,
         "cost_usd": None,  # unknown, never 0
         "known_cost_usd": pytest.approx(known),
@@ -523,21 +523,21 @@ def test_totals_are_in_the_case_and_the_run(folder):
     }
     assert done.metadata
     assert {name: value for name, value in done.metadata.items() if name != "statistics"} == {
-        **told,
+        **details,
         "calls": 9,
         "known_cost_usd": pytest.approx(3 * known),
         "unknown_costs": 3,
     }
 
 
-def test_a_model_without_a_price_costs_nobody_knows_what(folder, server):
+def test_a_model_without_a_price_has_an_unknown_cost(folder, server):
     configure(folder, server, prices=None)
     (result,) = evaluate(judge())
     assert result.results["metadata"]["cost_usd"] is None
     assert result.results["metadata"]["tokens_used"] > 0
 
 
-def test_without_judges_nothing_is_said_of_costs():
+def test_a_run_without_judges_has_no_costs():
     done = assay.evaluate_sync(
         [{"id": "a", "input": 1}],
         [{"value": 1}],
@@ -597,14 +597,14 @@ def test_a_ceiling_that_is_never_reached_changes_nothing(folder, command):
     assert command(*run, "--max-cost", "0", folder=folder).code == 2
 
 
-def test_what_a_ceiling_does_not_know_is_said(folder, command):
+def test_a_cost_limit_reports_how_many_answers_have_an_unknown_cost(folder, command):
     run = write(folder, 3, model="unused")
     done = command(*run, "--max-cost", "10", folder=folder)
     assert done.code == 0
     assert "the cost of 3 of 6 answers is unknown" in done.err
 
 
-def test_the_table_says_what_it_cost(folder, command):
+def test_the_table_shows_the_cost(folder, command):
     run = write(folder, 3)
     done = command(*run[:-1], folder=folder)
     assert "for 6 answers, " in done.out
@@ -625,17 +625,17 @@ def test_several_processes_say_that_one_does_it_all(folder, command):
 # the cache
 
 
-def test_what_is_kept_is_not_asked_for_again_and_says_so(folder, server):
+def test_a_cached_judgement_is_not_requested_again_and_marked(folder, server):
     first = evaluate(judge(), cache=True)
     again = evaluate(judge(), cache=True)
     assert len(server.seen) == 1
-    told, kept = (result[0].results["metadata"] for result in (first, again))
-    assert (told["cached"], kept["cached"]) == (False, True)
-    assert (kept["cost_usd"], kept["saved_usd"]) == (0.0, told["cost_usd"])
+    metadata, kept = (result[0].results["metadata"] for result in (first, again))
+    assert (metadata["cached"], kept["cached"]) == (False, True)
+    assert (kept["cost_usd"], kept["saved_usd"]) == (0.0, metadata["cost_usd"])
     assert first[0].results["response"] == again[0].results["response"]
 
 
-def test_without_being_asked_to_nothing_is_kept(folder, server):
+def test_without_the_option_nothing_is_cached(folder, server):
     for _ in range(2):
         evaluate(judge())
     assert len(server.seen) == 2

@@ -53,7 +53,7 @@ def test_the_majority_decides_and_says_if_it_is_split(votes, passed, agreement, 
 
 
 def test_a_reason_says_that_the_panel_is_split():
-    for votes, said in (
+    for votes, expected in (
         ((True, False, True), "True 0 (the panel is split, 2 of 3 passed)"),
         ((True,), "True 0"),
     ):
@@ -65,10 +65,10 @@ def test_a_reason_says_that_the_panel_is_split():
             },
             panel={"times": len(votes)},
         )
-        assert reason_of(to_builtins(result)) == said
+        assert reason_of(to_builtins(result)) == expected
 
 
-def test_each_model_is_asked():
+def test_every_model_of_a_panel_gets_the_request():
     result, requests = ask(
         voted(True, True, False), panel={"models": ["a:x", "b:y", "a:x"]}, model="c", parameters={"seed": 1}
     )
@@ -80,8 +80,8 @@ def test_each_model_is_asked():
 
 
 def test_a_mean_with_its_spread_decides_by_the_bar():
-    said = [{"score": 0.9, "reason": "good"}, {"score": 0.5, "reason": "so so"}]
-    result, _ = ask(said, schema=SCORE, panel={"times": 2, "mean": "score", "bar": 0.6})
+    answers = [{"score": 0.9, "reason": "good"}, {"score": 0.5, "reason": "so so"}]
+    result, _ = ask(answers, schema=SCORE, panel={"times": 2, "mean": "score", "bar": 0.6})
     response, about = result.results["response"], result.results["metadata"]["panel"]
     assert (response["passed"], response["score"]) == (True, pytest.approx(0.7))
     assert about["numbers"]["score"] == pytest.approx(
@@ -91,7 +91,7 @@ def test_a_mean_with_its_spread_decides_by_the_bar():
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("answers", "message"),
     [
         (
             [{"score": 0.75, "passed": False}] * 2,
@@ -103,8 +103,8 @@ def test_a_mean_with_its_spread_decides_by_the_bar():
         ),
     ],
 )
-def test_an_answer_that_contradicts_itself_is_an_error(said, message):
-    result, requests = ask(said, schema=SCORE, panel={"mean": "score", "bar": 0.6})
+def test_an_answer_that_contradicts_itself_is_an_error(answers, message):
+    result, requests = ask(answers, schema=SCORE, panel={"mean": "score", "bar": 0.6})
     assert result.status == "error"
     assert message in result.error.message
     assert len(requests) == 2  # it may correct itself once
@@ -141,8 +141,8 @@ def test_the_order_of_choices_is_random_with_a_seed():
     assert shuffled(CHOICE, JudgePanel(times=5, seed=1), "prompt", 0) != shuffled(CHOICE, panel, "prompt", 0)
     plain = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
     assert shuffled(plain, panel, "prompt", 0) is plain
-    said = [{"grade": "B", "n": 2}, {"grade": "A", "n": 9}, {"grade": "B", "n": 3}]
-    result, requests = ask(said, schema=CHOICE, panel={"times": 3})
+    answers = [{"grade": "B", "n": 2}, {"grade": "A", "n": 9}, {"grade": "B", "n": 3}]
+    result, requests = ask(answers, schema=CHOICE, panel={"times": 3})
     assert result.results["response"] == {"grade": "B", "n": 3}  # most votes; the median of integers
     assert len({str(one.schema) for one in requests}) > 1
 

@@ -33,7 +33,7 @@ def planned(checks):
     [(regexes("a"), -1), (regexes("a", "("), -1), (regexes("a" * (LONG_PATTERN + 1)), 60)],
     ids=["one", "one that is wrong", "a long pattern"],
 )
-def test_past_the_deadline_a_thread_says_the_same(checks, seconds):
+def test_a_thread_past_the_deadline_gives_the_same_answer(checks, seconds):
     with pytest.raises(OverBudget):
         with_budget(seconds, lambda: planned(checks))
     threads = []

@@ -46,7 +46,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_has_no_end_is_not_begun(what):
+def test_a_validation_without_end_is_an_error_before_it_starts(what):
     schema, value = ENDLESS[what]
     validator = validator_for(msgspec.json.encode(schema))
     for asks in (validator.is_valid, lambda value: validator.errors(value, 1), validator.is_expensive):
@@ -57,8 +57,8 @@ def test_what_has_no_end_is_not_begun(what):
         outputs=[{"value": value}],
         checks=[{"type": "json_schema", "arguments": {"value": "$.output.value", "schema": schema}}],
     )
-    (told,) = result.results[0].check_results
-    assert (told.status, told.results, told.error.type) == ("error", {}, "validation_error")
+    (answer,) = result.results[0].check_results
+    assert (answer.status, answer.results, answer.error.type) == ("error", {}, "validation_error")
 
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
@@ -110,7 +110,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("what", LARGE)
-def test_errors_are_listed_where_there_is_room_for_them(what):
+def test_errors_of_a_very_large_schema_are_not_listed(what):
     schema, value = LARGE[what]
     assert validator_for(msgspec.json.encode(schema)).errors(value, 20) == [UNLISTED_VIOLATION]
 
@@ -136,7 +136,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("what", HEAVY)
-def test_what_may_take_long_is_known_beforehand(what):
+def test_an_expensive_validation_is_known_beforehand(what):
     schema, value, heavy = HEAVY[what]
     assert validator_for(msgspec.json.encode(schema)).is_expensive(value) is heavy
 

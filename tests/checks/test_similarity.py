@@ -67,7 +67,7 @@ numbers = st.floats(-1e3, 1e3, allow_nan=False)
     pair=st.integers(1, 8).flatmap(lambda n: st.tuples(*[st.lists(numbers, min_size=n, max_size=n)] * 2)),
     metric=st.sampled_from(["cosine", "dot", "euclidean"]),
 )
-def test_a_score_is_from_0_to_1_and_does_not_care_who_is_first(pair, metric):
+def test_a_score_is_from_0_to_1_and_symmetric(pair, metric):
     one, other = pair
     assert 0 <= similarity(one, other, metric) <= 1
     assert similarity(one, other, metric) == pytest.approx(similarity(other, one, metric))
@@ -92,7 +92,7 @@ def test_without_a_key_it_works_and_costs_nothing():
     assert result.metadata["execution_time_ms"] > 0
 
 
-def test_what_goes_together_is_nearer_than_what_does_not():
+def test_related_texts_score_above_unrelated_ones():
     capital = "Paris is the capital of France."
     assert (
         score(capital, "The French capital is Paris.")
@@ -140,7 +140,7 @@ def test_a_threshold_decides(threshold, passed):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"threshold": {}}, "expected min_value, max_value or both"),
         ({"threshold": {"min_value": 0.8, "max_value": 0.2}}, "above max_value"),
@@ -162,10 +162,10 @@ def test_a_threshold_decides(threshold, passed):
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_runs(arguments, said):
+def test_impossible_arguments_are_refused_before_anything_runs(arguments, message):
     with pytest.raises(InvalidRequest) as refusal:
         evaluate(near(**arguments))
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
     assert "checks[0].arguments" in str(refusal.value)
 
 
@@ -187,10 +187,10 @@ def test_several_processes_share_what_is_offline(offline, command):
     run = ("evaluate", "--contexts", "answers.jsonl", "--checks", "checks.json", "--json")
     done = command(*run, "--jobs", "2", folder=offline)
     assert (done.code, done.err) == (0, "")
-    told = json.loads(done.out)
-    assert told["summary"]["completed_checks"] == 20
-    assert told["spending"]["calls"] == 20
-    assert told["spending"]["cost_usd"] == 0.0
+    document = json.loads(done.out)
+    assert document["summary"]["completed_checks"] == 20
+    assert document["spending"]["calls"] == 20
+    assert document["spending"]["cost_usd"] == 0.0
 
 
 # at a provider
@@ -208,7 +208,7 @@ def test_calls_of_many_checks_go_together(server):
     assert done.metadata["cost_usd"] == pytest.approx(tokens / 1_000_000)
 
 
-def test_the_model_and_its_dimensions_are_asked_for(server):
+def test_a_request_names_the_model_and_its_dimensions(server):
     (result,) = evaluate(
         near(model_config={"model": "local:reversed", "dimensions": 8, "encoding_format": "float"})
     )
@@ -218,7 +218,7 @@ def test_the_model_and_its_dimensions_are_asked_for(server):
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "recoverable", "said"),
+    ("script", "kind", "recoverable", "words"),
     [
         ("429", "unknown_error", True, "answered 429"),
         ("500", "unknown_error", True, "answered 500"),
@@ -232,15 +232,15 @@ def test_the_model_and_its_dimensions_are_asked_for(server):
         ("leak:400", "unknown_error", False, "answered 400"),
     ],
 )
-def test_a_failure_is_no_score_and_does_not_tell_the_key(server, script, kind, recoverable, said):
+def test_a_failure_is_no_score_and_does_not_tell_the_key(server, script, kind, recoverable, words):
     (result,) = evaluate(near(model_config={"model": script}))
     assert (result.status, result.results) == ("error", {})
     assert (result.error.type, result.error.recoverable) == (kind, recoverable)
-    assert said in result.error.message
+    assert words in result.error.message
     assert CANARY[:12] not in msgspec.json.encode(result).decode()
 
 
-def test_what_is_kept_is_not_sent_again(server):
+def test_a_cached_embedding_is_not_requested_again(server):
     for cached in (False, True):
         (result,) = evaluate(near(), cache=True)
         assert result.results["metadata"]["cached"] is cached

@@ -59,7 +59,7 @@ def test_one_owner_drives_out_its_own_entries_first():
     assert cache.get(0, "b") is None
 
 
-def test_what_is_made_is_remembered_by_its_arguments_and_its_owner():
+def test_a_cached_value_is_found_by_its_arguments_and_owner():
     made = []
     whose = ["a"]
 
@@ -77,7 +77,7 @@ def test_what_is_made_is_remembered_by_its_arguments_and_its_owner():
     assert made == ["x", "x", "y" * 100_000, "y" * 100_000]
 
 
-def test_what_is_beside_goes_with_it():
+def test_a_memoized_value_leaves_with_its_object():
     class Thing:
         pass
 
@@ -123,7 +123,7 @@ def test_a_flood_of_schemas_leaves_those_of_another_tenant():
     assert validator_for(mine) is held
 
 
-def test_a_program_that_froze_objects_is_asked_for_them_once():
+def test_frozen_objects_are_counted_once_an_evaluation():
     """To count them takes milliseconds, and the tests' own are frozen."""
     cases, outputs, calls = [{"id": "a", "input": 1}], [{"value": 1}], []
 

@@ -575,15 +575,17 @@ READ = [
 @pytest.mark.parametrize("way", ["library", "structs", "request", "contexts"])
 def test_decision_44_null_is_as_if_absent(way, tmp_path):
     if way in ("library", "structs"):
-        said: Any = dict(EXPORTED)
+        request: Any = dict(EXPORTED)
         if way == "structs":
-            said["checks"] = [
+            request["checks"] = [
                 assay.Check(type="exists", arguments={"path": "$.test_case.expected"}, version=None)
             ]
-            said = msgspec.convert(said, assay.EvaluationRequest)
-            assert said.experiment_metadata is said.test_cases[0].checks is said.outputs[0].id is UNSET
-            said = {name: getattr(said, name) for name in ("test_cases", "outputs", "checks")}
-        result = assay.evaluate_sync(*said.values())
+            request = msgspec.convert(request, assay.EvaluationRequest)
+            assert (
+                request.experiment_metadata is request.test_cases[0].checks is request.outputs[0].id is UNSET
+            )
+            request = {name: getattr(request, name) for name in ("test_cases", "outputs", "checks")}
+        result = assay.evaluate_sync(*request.values())
         lines = [msgspec.to_builtins(one) for one in result.results]
         assert result.experiment is UNSET
     else:
@@ -615,8 +617,8 @@ def test_decision_45_a_check_has_a_name(tmp_path):
     (tmp_path / "r.json").write_text(
         json.dumps({"test_cases": [CASE], "outputs": [OUTPUT], "checks": [named]})
     )
-    told = json.loads(command("r.json", "--json", folder=tmp_path).stdout)
-    assert list(told["checks"]) == [
+    document = json.loads(command("r.json", "--json", folder=tmp_path).stdout)
+    assert list(document["checks"]) == [
         "says Paris",
         "contains",
         "exists",
@@ -818,11 +820,11 @@ def test_decision_31_cost_and_tokens_and_their_totals(asked, tmp_path):
     case, output = {"id": "a", "input": "?"}, {"value": "x"}
     done = assay.evaluate_sync([case] * 2, [output] * 2, [judge()])
     one = done.results[0]
-    told = one.check_results[0].results["metadata"]
-    assert told["cost_usd"] > 0
-    assert one.metadata["cost_usd"] == told["cost_usd"]
-    assert done.metadata["cost_usd"] == pytest.approx(2 * told["cost_usd"])
-    assert done.metadata["tokens"] == 2 * told["tokens_used"]
+    details = one.check_results[0].results["metadata"]
+    assert details["cost_usd"] > 0
+    assert one.metadata["cost_usd"] == details["cost_usd"]
+    assert done.metadata["cost_usd"] == pytest.approx(2 * details["cost_usd"])
+    assert done.metadata["tokens"] == 2 * details["tokens_used"]
 
 
 def test_decision_39_a_request_to_a_server_may_only_name_a_provider():
@@ -846,9 +848,9 @@ def test_the_table_and_the_tests_agree():
     assert numbers[:43] == list(range(1, 44))
     assert numbers == sorted(set(numbers))
     named = set[str]()
-    for number, (name, _, said, shown) in zip(numbers, rows, strict=True):
+    for number, (name, _, text, shown) in zip(numbers, rows, strict=True):
         assert name == f"FEP-{number}"
-        assert said
+        assert text
         tests = re.findall(r"`tests/fep/test_decisions\.py::(\w+)`", shown)
         others = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", shown)
         assert others, f"{name} has no test"

@@ -235,8 +235,8 @@ def test_unknown_members_are_kept_addressable_and_echoed():
 )
 def test_shared_and_per_case_checks(checks, answers):
     result = assay.evaluate_sync(cases("a", "b"), outputs("a", "x"), checks)
-    told = [[one.results["passed"] for one in case.check_results] for case in result.results]
-    assert told == answers
+    passed = [[one.results["passed"] for one in case.check_results] for case in result.results]
+    assert passed == answers
     assert result.status == "completed"  # no checks: completed (FEP-29)
 
 
@@ -323,7 +323,7 @@ def test_a_request_that_makes_no_sense_is_refused_before_anything_runs(arguments
         assay.evaluate_sync(*arguments)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     with pytest.raises(InvalidRequest) as refusal:
         assay.evaluate_sync([{"id": 1}, {"input": 2}], [{}, {"value": 1}], [EQUAL])
     assert [problem.place for problem in refusal.value.problems] == [
@@ -417,15 +417,15 @@ def test_a_bug_in_one_check_is_its_own_error_and_nothing_more(how, words):
 
 def test_an_isolated_check_can_be_killed_and_can_die():
     checks = [check("isolated", how=how) for how in ("fine", "die", "raise", "fine")]
-    told = run(checks, timeout=60, concurrency=4).results[0].check_results
-    assert [one.status for one in told] == ["completed", "error", "error", "completed"]
-    assert "killed by signal 9" in told[1].error.message
-    assert "RuntimeError: oops" in told[2].error.message
+    answers = run(checks, timeout=60, concurrency=4).results[0].check_results
+    assert [one.status for one in answers] == ["completed", "error", "error", "completed"]
+    assert "killed by signal 9" in answers[1].error.message
+    assert "RuntimeError: oops" in answers[2].error.message
     (hanging,) = run([check("isolated", how="hang")], timeout=1).results[0].check_results
     assert hanging.error.type == "timeout_error"
 
 
-def test_what_waits_says_how_long_and_all_say_their_version():
+def test_results_have_the_version_and_the_time_of_waiting_checks():
     (slow, equal) = run([check("slow", seconds=0.05), EQUAL]).results[0].check_results
     assert 40 < slow.metadata["execution_time_ms"] < 1000 * PATIENCE
     assert slow.metadata["check_version"] == "1.0.0"
@@ -433,7 +433,7 @@ def test_what_waits_says_how_long_and_all_say_their_version():
 
 
 @pytest.mark.parametrize(
-    ("checks", "told"),
+    ("checks", "expected"),
     [
         (
             [check("threshold", value="$.none", min_value=0), EQUAL],
@@ -442,31 +442,33 @@ def test_what_waits_says_how_long_and_all_say_their_version():
         ([EQUAL, EQUAL], [["completed", "completed"]] * 3),  # a failed check is no error
     ],
 )
-def test_fail_fast_stops_at_the_first_errored_check(checks, told):
+def test_fail_fast_stops_at_the_first_errored_check(checks, expected):
     result = assay.evaluate_sync(
         cases("a", "b", "c"), outputs("x", "x", "x"), checks, registry=REGISTRY, fail_fast=True, concurrency=1
     )
-    assert statuses(result) == told
+    assert statuses(result) == expected
     assert all(
         one.results == {} for case in result.results for one in case.check_results if one.status == "skip"
     )
 
 
-def test_fail_fast_stops_what_waits_too():
+def test_fail_fast_stops_waiting_checks_too():
     result = run(
         [check("buggy", how="raise"), check("slow", seconds=5)], many=20, fail_fast=True, concurrency=1
     )
-    told = [status for case in statuses(result) for status in case]
-    assert (told[0], told.count("skip")) == ("error", 39)
+    flat = [status for case in statuses(result) for status in case]
+    assert (flat[0], flat.count("skip")) == ("error", 39)
 
 
 def test_cancelling_keeps_what_is_done_and_marks_the_rest_skip():
     async def main():
         checks = [[check("slow", seconds=0)], [check("slow", seconds=60), EQUAL], [EQUAL]]
-        told: list = []
+        progress: list = []
         three = cases("a", "a", "a"), outputs("a", "a", "a")
-        task = asyncio.create_task(assay.evaluate(*three, checks, registry=REGISTRY, on_progress=told.append))
-        await until(lambda: told)  # the first is done, and the others have begun
+        task = asyncio.create_task(
+            assay.evaluate(*three, checks, registry=REGISTRY, on_progress=progress.append)
+        )
+        await until(lambda: progress)  # the first is done, and the others have begun
         await asyncio.sleep(0.2)
         task.cancel()
         return await task
@@ -477,7 +479,7 @@ def test_cancelling_keeps_what_is_done_and_marks_the_rest_skip():
     assert result.summary.skipped_checks == 1
 
 
-def test_progress_is_told():
+def test_on_progress_gets_every_case():
     seen = []
     assay.evaluate_sync(cases("a", "b"), outputs("a", None), [EQUAL], on_progress=seen.append)
     assert [(one.done, one.total, one.errors) for one in seen] == [(1, 2, 0), (2, 2, 1)]
@@ -521,7 +523,7 @@ def test_a_stream_gives_results_in_order_and_holds_what_is_in_flight(kind):
     assert asyncio.run(main()) == [str(at) for at in range(1_500)]
 
 
-def test_a_stream_ends_at_what_is_no_context_and_says_which():
+def test_a_stream_ends_at_an_invalid_context_and_names_it():
     async def main():
         seen = []
         source = [({"id": "a", "input": 1}, {"value": 1}), {"test_case": {"id": "b"}, "output": {"value": 1}}]
@@ -532,12 +534,12 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
             seen.append(str(refusal))
         return seen
 
-    told = ["completed", "contexts[1].test_case.input: expected any JSON value, got nothing"]
-    assert asyncio.run(main()) == told
+    expected = ["completed", "contexts[1].test_case.input: expected any JSON value, got nothing"]
+    assert asyncio.run(main()) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("concurrency", 0, "expected a whole number above 0, got 0"),
         ("concurrency", 1.5, "expected a whole number above 0, got 1.5"),
@@ -549,8 +551,8 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
         ("registry", [], "expected a registry, such as assay.STANDARD.with_checks([Mine]), got a list"),
     ],
 )
-def test_impossible_limits_are_refused(name, value, said):
-    with pytest.raises(InvalidRequest, match=re.escape(f"{name}: {said}")):
+def test_impossible_limits_are_refused(name, value, message):
+    with pytest.raises(InvalidRequest, match=re.escape(f"{name}: {message}")):
         assay.evaluate_sync([], [], [EQUAL], **{name: value})
 
 
@@ -571,7 +573,7 @@ def test_whatever_has_a_length_is_a_list():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (Whole, "with_checks() takes a list of checks, such as [Whole]"),
         ([int], "int is not a check: expected a subclass of assay.Checker"),
@@ -579,8 +581,8 @@ def test_whatever_has_a_length_is_a_list():
     ],
     ids=["one", "another class", "an instance"],
 )
-def test_what_is_no_check_extends_no_registry(given, said):
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_a_registry_refuses_what_is_not_a_check(given, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
         assay.STANDARD.with_checks(given)
 
 
@@ -602,8 +604,8 @@ def test_an_answer_may_hold_its_arguments_and_other_kinds_of_text_and_number(kin
     cases, outputs = [{"id": "a", "input": 1}], [{"value": "hi"}]
     asked = [check(kind.type, text="$.output.value")]
     result = assay.evaluate_sync(cases, outputs, asked, registry=assay.STANDARD.with_checks([kind]))
-    (told,) = result.results[0].check_results
-    assert told.results == {"passed": True, "saw": ["hi"], "share": 0.5, "many": 3}
+    (answer,) = result.results[0].check_results
+    assert answer.results == {"passed": True, "saw": ["hi"], "share": 0.5, "many": 3}
 
 
 def test_a_hanging_check_does_not_keep_the_program_from_ending():
@@ -672,7 +674,7 @@ def test_a_check_that_waits_is_prepared_in_a_thread_where_that_may_take_long(che
 
 
 @pytest.mark.parametrize("count", [COMPILED, COMPILED + 1])
-def test_a_plan_of_many_checks_is_interpreted_and_says_the_same(count):
+def test_a_plan_of_many_checks_is_interpreted_with_the_same_results(count):
     """Compiling a thousand checks held the GIL for 0.4 s."""
     checks = [
         Check(type="contains", arguments={"text": "$.output.value", "phrases": [str(at % 3)]})

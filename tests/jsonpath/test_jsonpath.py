@@ -409,7 +409,7 @@ def test_what_is_only_large_gets_its_answer(text, document, count):
     "pattern",
     ["a**", "[b-a]", "a{2,1}", "(?i)a", r"\d", "(", ")", "a)(", "[]", "a{,2}", "\ud800", 1, None, ["a"]],
 )
-def test_what_is_no_i_regexp_matches_nothing(pattern):
+def test_an_invalid_i_regexp_matches_nothing(pattern):
     document = [{"text": "a", "pattern": pattern}]
     for function in ("match", "search"):
         assert paths.compile(f"$[?{function}(@.text, @.pattern)]").values(document) == []

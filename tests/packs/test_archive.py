@@ -148,6 +148,6 @@ def test_a_folder_with_anything_else_is_refused(tmp_path, make, words):
     assert words in str(refused.value)
 
 
-def test_a_folder_that_is_absent_is_said_so(tmp_path):
+def test_an_absent_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="expected a folder"):
         read_directory(tmp_path / "none")

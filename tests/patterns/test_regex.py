@@ -103,7 +103,7 @@ def test_no_search_takes_more_steps_than_the_bound(pattern, text, flags):
     long=st.sampled_from(["", LONG, "x" * 3_000, "1 " * 3_000, "ab" * 2_000]),
     flags=st.builds(Flags, st.booleans(), st.booleans(), st.booleans()),
 )
-def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, flags):
+def test_a_search_agrees_with_re_at_any_length(pattern, text, long, flags):
     chosen = (
         re.IGNORECASE * flags.case_insensitive | re.MULTILINE * flags.multiline | re.DOTALL * flags.dot_all
     )
@@ -115,14 +115,14 @@ def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, fla
 
 
 @pytest.mark.parametrize("pattern", [r"x.*a.*b!", r"(\w+ ?)+\.", "(?:a|b)*(?:a|b)*1"])
-def test_a_worker_process_says_what_re_says(pattern):
+def test_a_worker_process_agrees_with_re(pattern):
     texts = ["a b" * 5, "xaab!", "a1" + "b" * 40, "ab " * 400 + ".", "\ud800a1", "中" * 300 + "a."]
     ours = compile_pattern(pattern, Flags())
-    told = run_tasks(ours.task(text, False) for text in texts)
-    for text, answer in zip(texts, told, strict=True):
+    answers = run_tasks(ours.task(text, False) for text in texts)
+    for text, answer in zip(texts, answers, strict=True):
         if not isinstance(answer, Fault):
             assert answer == {"passed": re.search(pattern, text) is not None}
-    assert sum(isinstance(answer, Fault) for answer in told) <= 1
+    assert sum(isinstance(answer, Fault) for answer in answers) <= 1
 
 
 @pytest.mark.parametrize("length", [0, 1, 4])
@@ -174,7 +174,7 @@ def test_an_ordinary_pattern_needs_no_other_process(pattern, length):
     "pattern",
     ["(a?){40}a{40}", "(a+)+$", "(a|aa)+$", "(a|a?)+$", r"(.*a){20}$", "(?=(a+)+$)", "(?i)(Aa|aA|aa)*b", r"(a*)*\1b", "(?:a?a?){30}b", "(?>(a+)+b)"],
 )  # fmt: skip
-def test_what_is_catastrophic_is_never_searched_here(pattern):
+def test_a_catastrophic_pattern_is_never_searched_in_this_process(pattern):
     search = Search(pattern)
     assert not search.vouches("a" * 40)
     assert not search.vouches("a" * 5_000)
@@ -189,9 +189,9 @@ def test_an_attack_is_a_timeout_for_its_text_alone():
         [{"type": "regex", "arguments": {"text": "$.output.value", "pattern": "(a+)+$|^b"}}],
     )
     assert time.process_time() - before < 5
-    told = [one.check_results[0] for one in result.results]
-    assert [one.status for one in told] == ["completed", "error", "completed"]
-    assert (told[1].error.type, told[1].error.recoverable) == ("timeout_error", True)
+    answers = [one.check_results[0] for one in result.results]
+    assert [one.status for one in answers] == ["completed", "error", "completed"]
+    assert (answers[1].error.type, answers[1].error.recoverable) == ("timeout_error", True)
     assert pool.processes() <= machine.default_size()
 
 
@@ -221,5 +221,5 @@ def test_a_pattern_of_many_different_classes_is_searched_elsewhere(monkeypatch, 
     assert ours.search.matches("a short text") is None
     assert 0 < len(tested) * 2 * many <= charsets.MOST_TESTS
     text = "".join(chr(0x2E80 + at) for at in range(many))
-    told = run_tasks([ours.task(text, False), ours.task("a short text", False)])
-    assert told == [{"passed": True}, {"passed": False}]
+    answers = run_tasks([ours.task(text, False), ours.task("a short text", False)])
+    assert answers == [{"passed": True}, {"passed": False}]

@@ -145,7 +145,7 @@ def house():
     return {name: (text, ast.parse(text)) for name, text in texts.items()}
 
 
-def test_an_import_inside_a_function_is_a_lazy_door_and_says_so(house):
+def test_an_import_inside_a_function_is_marked_as_deferred(house):
     unsaid = [
         f"{name}:{inner.lineno}"
         for name, (text, tree) in house.items()
@@ -181,7 +181,7 @@ def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists(house):
     assert not unlisted, "list it in errors/__init__.py, or catch less"
 
 
-def test_a_module_says_what_it_is_for_in_a_few_screens(house):
+def test_a_module_has_a_docstring_and_at_most_400_lines(house):
     assert len(house) > 100
     assert not [name for name, (text, tree) in house.items() if text and not ast.get_docstring(tree)]
     long = {name: many for name, (text, _) in house.items() if (many := len(text.splitlines())) > 400}

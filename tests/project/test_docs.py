@@ -141,8 +141,8 @@ VERBS = list(verbs(typer.main.get_command(app)))
 
 
 def test_the_page_of_the_command_has_every_verb():
-    told = re.findall(r"^## `assay ([\w ]+)`$", (DOCS / "command.md").read_text("utf-8"), re.MULTILINE)
-    assert sorted(told) == sorted(name for name, _ in VERBS)
+    found = re.findall(r"^## `assay ([\w ]+)`$", (DOCS / "command.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(found) == sorted(name for name, _ in VERBS)
 
 
 @pytest.mark.parametrize(("name", "verb"), VERBS, ids=[name for name, _ in VERBS])
@@ -256,10 +256,10 @@ def arguments_of(checker: type[Checker]) -> Iterable[list[str]]:
 
 
 def test_the_page_of_checks_has_a_section_for_each():
-    told = re.findall(r"^### `(\w+)`$", section(DOCS / "checks.md", "## The checks"), re.MULTILINE)
-    assert told == [checker.type for checker in STANDARD if not issubclass(checker, SafetyCheck)]
-    told = re.findall(r"^### `(\w+)`$", section(DOCS / "safety.md", "## The detectors"), re.MULTILINE)
-    assert told == [checker.type for checker in STANDARD if issubclass(checker, SafetyCheck)]
+    found = re.findall(r"^### `(\w+)`$", section(DOCS / "checks.md", "## The checks"), re.MULTILINE)
+    assert found == [checker.type for checker in STANDARD if not issubclass(checker, SafetyCheck)]
+    found = re.findall(r"^### `(\w+)`$", section(DOCS / "safety.md", "## The detectors"), re.MULTILINE)
+    assert found == [checker.type for checker in STANDARD if issubclass(checker, SafetyCheck)]
 
 
 @pytest.mark.parametrize("checker", list(STANDARD), ids=lambda checker: checker.type)
@@ -324,10 +324,10 @@ def test_a_page_names_the_client_the_worker_or_the_operator(page):
 
 def test_the_rest_page_has_every_route_with_its_scope():
     rows = table((DOCS / "rest.md").read_text("utf-8"), "route", "scope", "what it does")
-    told = [(route, scope) for route, scope, _ in rows]
-    said = {None: "none", "": "any key"}
-    known = [(f"`{one.method} {one.path}`", said.get(one.scope, f"`{one.scope}`")) for one in ROUTES]
-    assert told == known
+    documented = [(route, scope) for route, scope, _ in rows]
+    scope_names = {None: "none", "": "any key"}
+    known = [(f"`{one.method} {one.path}`", scope_names.get(one.scope, f"`{one.scope}`")) for one in ROUTES]
+    assert documented == known
 
 
 def test_the_rest_page_has_every_error_status():

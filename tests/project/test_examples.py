@@ -20,12 +20,12 @@ RIGHT = ("Of course!", "between five and seven", "Forgot password' where")
 
 def verdict(body):
     """A sensible judge: it knows the right answers, and grades them."""
-    said = body["messages"][-1]["content"]
-    right = any(words in said for words in RIGHT)
-    told = fitting(body)
-    if "passed" in told:
-        return told | {"passed": right}
-    return told | {"grade": "excellent" if right else "poor", "helpfulness": 5 if right else 1}
+    prompt = body["messages"][-1]["content"]
+    right = any(words in prompt for words in RIGHT)
+    answer = fitting(body)
+    if "passed" in answer:
+        return answer | {"passed": right}
+    return answer | {"grade": "excellent" if right else "poor", "helpfulness": 5 if right else 1}
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ SUITES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize(
-    ("folder", "agent", "mode", "told"),
+    ("folder", "agent", "mode", "expected"),
     [
         ("function", "textkit:slug", (), ["score 0.833", "passed: at least", "✗  umlaut  0.00  expected 'gruesse'"]),
         ("classifier", "classifier:classify", ("--mode", "golden"), ["score 0.889", "✗  back-in-stock"]),
@@ -101,11 +101,11 @@ SUITES = Path(__file__).parents[2] / "examples"
     ],
     ids=["function", "classifier", "support"],
 )  # fmt: skip
-def test_a_suite_runs_offline_to_its_scorecard(command, tmp_path, folder, agent, mode, told):
+def test_a_suite_runs_offline_to_its_scorecard(command, tmp_path, folder, agent, mode, expected):
     shutil.copytree(SUITES / folder, tmp_path, dirs_exist_ok=True)
     ended = command("run", "suite.yaml", "--agent", agent, *mode, folder=tmp_path)
     assert ended.code == 0, ended.err
-    for text in told:
+    for text in expected:
         assert text in ended.out
 
 

@@ -165,7 +165,7 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(t
     assert done.returncode == 0, done.stderr
     steady = [re.sub(r"\d+\.\d s|run-\w+", "…", text).split() for text in (done.stdout, output)]
     assert steady[0] == steady[1]
-    told = subprocess.run(
+    result = subprocess.run(
         [home / "bin" / "assay", "serve"],
         cwd=folder,
         env=environ,
@@ -174,8 +174,8 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_screen_of_the_readme(t
         timeout=120,
         check=False,
     )
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.endswith(
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith(
         "pip install 'openassay[serve,grpc]' (in a clone: pip install -e '.[serve,grpc]')\n"
     )
     for name in closure(wheel, "store", "serve", "grpc"):

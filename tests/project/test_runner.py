@@ -92,55 +92,55 @@ def run(tmp_path):
     return run
 
 
-def unsteady(told):
+def unsteady(text):
     return set(
-        re.findall(r"unsteady: test_it.py::(\w+) failed, and passed when it was run again alone", told)
+        re.findall(r"unsteady: test_it.py::(\w+) failed, and passed when it was run again alone", text)
     )
 
 
 def test_a_test_that_passes_alone_is_unsteady_and_named_with_its_failure(run):
-    code, told = run(UNSTEADY)
-    assert code == 0, told
-    assert unsteady(told) == set(ONCE)
+    code, output = run(UNSTEADY)
+    assert code == 0, output
+    assert unsteady(output) == set(ONCE)
     for reason in (
         "the first time",
         "process 0 ended in the middle of this test with the code 3",
         "the end",
         "KeyboardInterrupt: by itself",
     ):
-        assert reason in told
-    assert re.search(r"2 passed, 1 skipped, 4 unsteady", told), told
+        assert reason in output
+    assert re.search(r"2 passed, 1 skipped, 4 unsteady", output), output
 
 
 def test_an_unsteady_test_fails_a_run_that_must_be_steady(run):
-    code, told = run(UNSTEADY, "--steady")
-    assert code == 1, told
-    assert unsteady(told) == set(ONCE)
-    assert re.search(r"3 failed, 2 passed, 1 skipped, 1 error", told), told
+    code, output = run(UNSTEADY, "--steady")
+    assert code == 1, output
+    assert unsteady(output) == set(ONCE)
+    assert re.search(r"3 failed, 2 passed, 1 skipped, 1 error", output), output
 
 
 def test_a_test_that_fails_again_has_failed(run):
-    code, told = run(UNSTEADY + BAD)
-    assert code == 1, told
-    assert unsteady(told) == set(ONCE)
-    assert re.search(r"1 failed, 2 passed, 1 skipped, 4 unsteady", told), told
+    code, output = run(UNSTEADY + BAD)
+    assert code == 1, output
+    assert unsteady(output) == set(ONCE)
+    assert re.search(r"1 failed, 2 passed, 1 skipped, 4 unsteady", output), output
 
 
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
-    code, told = run(DEAR, "--cpu", "1")
-    assert code == 0, told
-    assert re.search(r"above its budget: \d+\.\d s of 0.2 s in test_it.py", told), told
-    assert re.findall(r"^\d+\.\d\d s in (test_it.py(?:$|::))", told, re.MULTILINE) == [
+    code, output = run(DEAR, "--cpu", "1")
+    assert code == 0, output
+    assert re.search(r"above its budget: \d+\.\d s of 0.2 s in test_it.py", output), output
+    assert re.findall(r"^\d+\.\d\d s in (test_it.py(?:$|::))", output, re.MULTILINE) == [
         "test_it.py",
         "test_it.py::",
     ]
 
 
-def test_budgets_are_of_files_that_exist():
+def test_every_file_with_a_budget_exists():
     assert [name for name in cpu.BUDGETS if not (TESTS.parent / name).exists()] == []
 
 
-def test_a_test_learns_from_the_fixture_series_alone_that_it_is_long():
+def test_only_the_fixture_series_reads_the_soak_option():
     """`--soak` runs the tests that have the fixture; one that read the option itself would never run in full."""
     readers = {
         str(path.relative_to(TESTS))

@@ -17,7 +17,7 @@ values = st.recursive(
 
 
 @given(value=values)
-def test_it_is_what_the_rfc_says(value):
+def test_canonical_json_equals_the_examples_of_the_rfc(value):
     assert canonical(value) == rfc8785.dumps(value).decode()
 
 

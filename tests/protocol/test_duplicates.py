@@ -107,8 +107,8 @@ def test_a_line_with_a_member_twice_stops_the_stream_there(command, tmp_path, wa
         stdin=GOOD + TWICE if way == "stdin" else b"",
     )  # fmt: skip
     assert ended.code == 1
-    said = SAID.removeprefix("test_case.") if way == "rows" else SAID
-    assert f":2{' with outputs.jsonl:2' if way == 'pair' else ''}: {said}" in ended.err
+    message = SAID.removeprefix("test_case.") if way == "rows" else SAID
+    assert f":2{' with outputs.jsonl:2' if way == 'pair' else ''}: {message}" in ended.err
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1
 
 

@@ -29,7 +29,7 @@ class Two(Struct, tag="two", tag_field="kind"):
 
 
 @pytest.mark.parametrize(
-    ("value", "place", "told"),
+    ("value", "place", "message"),
     [
         ({"kind": "three"}, ".kind", "expected one of one, two, got 'three'"),
         ({"kind": "one", "way": "up"}, ".way", "expected one of in, out, got 'up'"),
@@ -40,10 +40,10 @@ class Two(Struct, tag="two", tag_field="kind"):
         ({}, "", "an object missing required field `kind`"),
     ],
 )
-def test_a_choice_says_what_there_is(value, place, told):
+def test_a_wrong_choice_is_refused_with_the_possible_ones(value, place, message):
     with pytest.raises(msgspec.ValidationError) as wrong:
         msgspec.convert(value, One | Two)
-    assert (path_in(wrong.value), message_of(wrong.value, One | Two)) == (place, told)
+    assert (path_in(wrong.value), message_of(wrong.value, One | Two)) == (place, message)
     assert not message_of(wrong.value, One | Two, include_value=False).endswith(("'", "…", "3"))
 
 
@@ -53,7 +53,7 @@ class Closed(Struct, forbid_unknown_fields=True):
 
 
 @pytest.mark.parametrize(
-    ("value", "place", "kind", "told"),
+    ("value", "place", "kind", "message"),
     [
         ({"frist": 1}, "", Closed, "an object contains unknown field `frist`; it may have first, inside"),
         ({"inside": [{"x": 1}]}, ".inside[0]", Closed, "an object contains unknown field `x`; it may have first, inside"),
@@ -64,10 +64,10 @@ class Closed(Struct, forbid_unknown_fields=True):
         ({"inside": [""]}, ".inside[0]", Closed, "expected an object, got a string"),
     ],
 )  # fmt: skip
-def test_a_member_nobody_knows_is_told_with_those_there_are(value, place, kind, told):
+def test_an_unknown_member_is_refused_with_the_known_ones(value, place, kind, message):
     with pytest.raises(msgspec.ValidationError) as wrong:
         msgspec.convert(value, Closed)
-    assert (path_in(wrong.value), message_of(wrong.value, kind)) == (place, told)
+    assert (path_in(wrong.value), message_of(wrong.value, kind)) == (place, message)
 
 
 def choices(kind: Any) -> dict[str, list[str]]:
@@ -98,7 +98,7 @@ def test_there_are_settings_that_are_a_choice():
 
 
 @pytest.mark.parametrize(("place", "name", "there"), SETTINGS)
-def test_a_setting_says_what_there_is(tmp_path, monkeypatch, place, name, there):
+def test_a_wrong_setting_is_refused_with_the_possible_values(tmp_path, monkeypatch, place, name, there):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assay.toml").write_text(f'[{place}]\n{name} = "vibes"\n')
     with pytest.raises(UsageError) as refused:
@@ -107,7 +107,7 @@ def test_a_setting_says_what_there_is(tmp_path, monkeypatch, place, name, there)
     assert f"expected one of {', '.join(there)}" in line
 
 
-def test_an_argument_of_a_check_says_what_there_is():
+def test_a_wrong_argument_is_refused_with_the_possible_values():
     found = 0
     for checker in STANDARD:
         there = choices(checker)
@@ -121,16 +121,16 @@ def test_an_argument_of_a_check_says_what_there_is():
     assert found >= 2
 
 
-def test_a_loop_a_manifest_and_a_decision_say_what_there_is():
+def test_a_loop_a_manifest_and_a_decision_refuse_with_the_possible_values():
     with pytest.raises(
         InvalidRequest, match=r"on_fail: expected one of escalate, give-up, retry, got 'shrug'"
     ):
         read_loop("mine", {"actor": "a", "on_fail": "shrug"})
     _, problems = read_manifest({"modelClass": "vibes", "role": "boss"})
-    told = {problem.place: problem.message for problem in problems}
-    assert told["role"] == "expected one of assistant, skill, got 'boss'"
+    messages = {problem.place: problem.message for problem in problems}
+    assert messages["role"] == "expected one of assistant, skill, got 'boss'"
     there = ", ".join(sorted(ModelClass.__args__))
-    assert told["modelClass"] == f"expected one of {there}, got 'vibes'"
+    assert messages["modelClass"] == f"expected one of {there}, got 'vibes'"
     with pytest.raises(
         ValueError, match="kind: expected one of next-worker, ask-user, terminate, got 'shrug'"
     ):

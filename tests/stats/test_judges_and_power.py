@@ -165,7 +165,7 @@ def test_published_agreement():
         (krippendorff_alpha([["a", "a"]] * 3), "one category"),
     ],
 )
-def test_agreement_that_is_undefined_says_so(found, reason):
+def test_undefined_agreement_has_a_reason(found, reason):
     assert found.value is None
     assert reason in found.reason
 

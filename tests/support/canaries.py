@@ -27,7 +27,7 @@ class Canaries:
 
 
 class Spans:
-    """A tracer that keeps what it is told."""
+    """A tracer that keeps its spans as text."""
 
     def __init__(self):
         self.records = []

@@ -240,7 +240,7 @@ def test_a_run_gives_the_same_on_every_deployment(deployment, kind):
     run, asked, expected = KINDS[kind]
     before = deployment.mark()
     assert run(deployment.client, asked) == expected
-    assert "a bug in assay" not in deployment.said(before)
+    assert "a bug in assay" not in deployment.log_text(before)
 
 
 def planted(cases=3):
@@ -308,10 +308,10 @@ def assert_logged(deployment, before):
     """The traceback at error level, and nothing of the content."""
 
     def lines():
-        new = deployment.said(before).splitlines()
+        new = deployment.log_text(before).splitlines()
         found = [line for line in new if "a bug in assay: RuntimeError at " in line]
         return found if any("parts.py:" in line for line in found) else []
 
     logged = wait_until(lines)  # the logs of several processes are read one after the other
     assert all(re.search(r" error +assay\.(runs|workers): ", line) for line in logged)
-    assert CANARY not in deployment.said()
+    assert CANARY not in deployment.log_text()

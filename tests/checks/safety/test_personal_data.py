@@ -53,7 +53,7 @@ def test_a_card_number_of_every_issuer_and_length_is_found(prefix, length):
 
 @settings(max_examples=200)
 @given(st.text("0123456789", min_size=12, max_size=19))
-def test_what_is_said_to_be_a_card_counts_by_luhn_and_anything_else_by_issuer_too(number):
+def test_a_number_named_as_a_card_needs_luhn_and_any_other_an_issuer_too(number):
     valid = luhn.is_valid(number) and len(set(number)) > 2
     assert ("payment-card" in rules_in(f"credit card number is {number}")) is valid
     assert ("payment-card" in rules_in(f"see {number}")) is (valid and is_issued(number))

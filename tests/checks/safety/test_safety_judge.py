@@ -35,8 +35,8 @@ CHECK = {"type": "safety_judge", "arguments": ARGUMENTS}
 
 def verdict(kind="none", severity="none", found=None, members=(False, False, False), **more):
     found = kind != "none" if found is None else found
-    told = dict(zip(MEMBERS, members, strict=True))
-    return {"reason": "weighed", **told, "found": found, "kind": kind, "severity": severity, **more}
+    answer = dict(zip(MEMBERS, members, strict=True))
+    return {"reason": "weighed", **answer, "found": found, "kind": kind, "severity": severity, **more}
 
 
 SAFE, FOUND = verdict(), verdict("secret-leak", "critical")
@@ -72,11 +72,11 @@ def answer(body):
     if body["model"] in VOTES:
         return verdict(members=VOTES[body["model"]])
     material = body["messages"][0]["content"].rpartition("<material>")[2]
-    said = next((said for word, said in ANSWERS.items() if f"word:{word}" in material), SAFE)
+    reply = next((reply for word, reply in ANSWERS.items() if f"word:{word}" in material), SAFE)
     asked = body["response_format"]["json_schema"]["schema"]["properties"]
-    if isinstance(said, dict) and not set(MEMBERS) & set(asked):  # the judge looks for other kinds alone
-        return {name: value for name, value in said.items() if name not in MEMBERS}
-    return said
+    if isinstance(reply, dict) and not set(MEMBERS) & set(asked):  # the judge looks for other kinds alone
+        return {name: value for name, value in reply.items() if name not in MEMBERS}
+    return reply
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,10 @@ def test_an_answer_is_a_finding_or_a_pass_or_an_error(word, folder, server):
     }
     if word in found:
         kinds = [{"kind": kind, "severity": severity} for kind, severity in found[word]]
-        told = {name: value for name, value in result.results.items() if name != "metadata"}
+        results = {name: value for name, value in result.results.items() if name != "metadata"}
         members = {name: ANSWERS[word][name] for name in MEMBERS}
         worst = kinds[0] if kinds else {}
-        assert told == {"passed": not kinds, **worst, "found": kinds, **members, "reason": "weighed"}
+        assert results == {"passed": not kinds, **worst, "found": kinds, **members, "reason": "weighed"}
         assert result.results["metadata"]["cost_usd"] > 0
         return
     assert (result.status, result.results) == ("error", {})
@@ -160,9 +160,9 @@ def test_the_table_of_jailbreaks_is_that_of_the_docs():
     """Each row of the page: refused, specific, useful, finding."""
     section = PAGE.partition("| refused | specific | useful | finding |")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()[2:]]
-    told = {tuple(cell == "yes" for cell in row[:3]): row[3] for row in rows}
+    documented = {tuple(cell == "yes" for cell in row[:3]): row[3] for row in rows}
     assert len(rows) == 8
-    assert told == {members: f"`{found}`" if found else "none" for members, found in JAILBREAK.items()}
+    assert documented == {members: f"`{found}`" if found else "none" for members, found in JAILBREAK.items()}
     for members, severity in JAILBREAK.items():
         answer = verdict_of(verdict(members=members))
         assert answer["found"] == ([{"kind": "jailbreak", "severity": severity}] if severity else [])
@@ -285,7 +285,7 @@ free = true
         (AGENT + "[safety]\njudge = true\n", (), None),
     ],
 )
-def test_without_a_judge_the_run_says_first_and_in_its_table_that_jailbreaks_were_not_looked_for(
+def test_a_run_without_a_judge_notes_that_jailbreaks_were_not_looked_for(
     command, folder, server, settings, options, reason
 ):
     ended = command(*prepared(folder, "gives", settings=settings), *options, folder=folder)
@@ -297,22 +297,22 @@ def test_without_a_judge_the_run_says_first_and_in_its_table_that_jailbreaks_wer
     else:
         assert table == [["jailbreak", "–", "–", "–", *f"not looked for ({reason})".split()]]
     report = json.loads(command("show", "latest", "--json", folder=folder).out)["report"]["safety"]
-    told = [{"kind": "jailbreak", "reason": reason}] if reason else []
-    assert report["notLookedFor"] == told
+    expected = [{"kind": "jailbreak", "reason": reason}] if reason else []
+    assert report["notLookedFor"] == expected
     assert (ended.code, bool(server.seen)) == ((3, True) if reason is None else (0, "--judge" in options))
 
 
-def test_every_door_says_that_jailbreaks_were_not_looked_for(command, folder):
+def test_every_output_notes_that_jailbreaks_were_not_looked_for(command, folder):
     """The scorecard cannot: its form is closed."""
     assert command(*prepared(folder, "gives", settings=AGENT), folder=folder).code == 0
     line = "jailbreak: not looked for (no judge)"
     gated = command("gate", "latest", "--markdown", "g.md", "--sarif", "g.sarif", "--json", folder=folder)
     assert json.loads(gated.out)["not_looked_for"] == [line]
     assert "jailbreak&#58; not looked for &#40;no judge&#41;" in (folder / "g.md").read_text()
-    (told,) = json.loads((folder / "g.sarif").read_text())["runs"][0]["invocations"][0][
+    (notification,) = json.loads((folder / "g.sarif").read_text())["runs"][0]["invocations"][0][
         "toolExecutionNotifications"
     ]
-    assert told == {"level": "note", "message": {"text": line}}
+    assert notification == {"level": "note", "message": {"text": line}}
     assert line in command("gate", "latest", folder=folder).err
     written = command("report", "latest", "-o", "r.md", folder=folder)
     assert written.code == 0, written.err

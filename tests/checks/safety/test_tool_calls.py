@@ -159,7 +159,7 @@ def test_a_bad_policy_is_refused_before_anything_runs(policy, words):
 
 
 @pytest.mark.parametrize("calls", [[1], [{}], [{"tool": 1}]])
-def test_what_is_not_a_call_is_an_error_and_never_a_pass(calls):
+def test_a_malformed_tool_call_is_an_error_and_never_a_pass(calls):
     for checker in (UnsafeToolCall, ExcessiveAgency):
         with pytest.raises(
             ValueFault, match=r"tool_calls\[0\]: expected an object with the name of a `tool`"

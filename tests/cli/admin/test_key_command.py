@@ -88,7 +88,7 @@ def test_the_same_for_a_program(command, folder, opens):
     assert (key["expires"], key["scopes"]) == (None, sorted(DEFAULT))
 
 
-def test_keys_are_listed_without_what_opens_anything(command, folder):
+def test_key_list_shows_no_secret(command, folder):
     texts = [made(command, folder, "--tenant", tenant).out.strip() for tenant in ("acme", "other", "acme")]
     ids = [text.split("_")[1] for text in texts]
     command("key", "revoke", ids[0], folder=folder)
@@ -114,7 +114,7 @@ def test_where_there_are_none(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["create"], "Missing option '--tenant'"),
         (["create", "--tenant", "a/b"], "tenant: expected a name"),
@@ -128,15 +128,15 @@ def test_where_there_are_none(command, tmp_path):
         (["vibes"], "No such command 'vibes'"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, said):
+def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, message):
     done = command("key", *arguments, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
     assert "x" * 43 not in done.err
 
 
 @pytest.mark.parametrize(
-    ("setting", "code", "said"),
+    ("setting", "code", "message"),
     [
         ('database_url = "memory:"', 2, "would be lost"),
         ('database_url = "mysql://me:hunter2@host/db"', 2, "no store for 'mysql'"),
@@ -146,11 +146,11 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, said):
         ('home = "assay.toml"', 1, "cannot create the folder"),
     ],
 )
-def test_a_store_that_cannot_be_is_said_without_its_password(command, tmp_path, setting, code, said):
+def test_an_impossible_store_is_refused_without_its_password(command, tmp_path, setting, code, message):
     (tmp_path / "assay.toml").write_text(setting)
     done = command("key", "create", "--tenant", "a", folder=tmp_path)
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
     assert "hunter2" not in done.err
 
 
@@ -171,7 +171,7 @@ VERSIONS = "CREATE TABLE alembic_version (version_num VARCHAR(32))"
 
 
 @pytest.mark.parametrize(
-    ("make", "code", "said"),
+    ("make", "code", "message"),
     [
         pytest.param(text, 1, "notes.db: the database refused: file is not a database", id="text"),
         pytest.param(tables("CREATE TABLE runs (id INT)"), 1, "notes.db: the database refused: table runs already", id="names"),
@@ -180,13 +180,13 @@ VERSIONS = "CREATE TABLE alembic_version (version_num VARCHAR(32))"
         pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('ae1027a6acf')"), 2, "another program: ", id="newer"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_program_is_told_and_left_alone(command, tmp_path, make, code, said):
+def test_a_file_of_another_program_is_refused_and_not_changed(command, tmp_path, make, code, message):
     make(tmp_path / "notes.db")
     before = contents(tmp_path / "notes.db")
     (tmp_path / "assay.toml").write_text(f'database_url = "sqlite:///{tmp_path}/notes.db"')
     done = command("key", "list", folder=tmp_path)
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
     assert contents(tmp_path / "notes.db") == before
 
 

@@ -50,7 +50,7 @@ def plain(text):
     return [line.rstrip() for line in text.splitlines() if not line.startswith(("details: ", "results: "))]
 
 
-def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
+def test_a_remote_run_prints_the_same_as_a_local_one(there, tmp_path):
     here = there("run", "suite.yaml", "--agent", "who:answer", *GOLDEN, "--trials", "2", server=False)
     away = there(
         "run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--trials", "2", "-o", "card.json"
@@ -62,9 +62,9 @@ def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
     ]
     assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 0.5
     passed = there("run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--json")
-    told = json.loads(passed.out)
-    assert (told["report"]["total"], told["summary"]["passed"]) == (2, False)
-    by_id = there("run", told["report"]["suiteId"], "--agent", "local.who.answer", *GOLDEN, "--json")
+    printed = json.loads(passed.out)
+    assert (printed["report"]["total"], printed["summary"]["passed"]) == (2, False)
+    by_id = there("run", printed["report"]["suiteId"], "--agent", "local.who.answer", *GOLDEN, "--json")
     assert json.loads(by_id.out)["report"]["total"] == 2, by_id.err  # a suite that the server has
     again = there(
         "run",
@@ -87,7 +87,7 @@ def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
     assert document["comparison"]["tasks"] == 2
 
 
-def test_a_run_elsewhere_writes_what_one_here_writes(there, tmp_path):
+def test_a_remote_run_writes_the_same_files_as_a_local_one(there, tmp_path):
     forms = ("json", "jsonl", "csv")
     for where, agent, server in (("here", "who:answer", False), ("away", "local.who.answer", True)):
         to = [word for form in forms for word in ("-o", f"{where}.{form}")]
@@ -144,7 +144,7 @@ def test_ctrl_c_cancels_the_run_there_and_keeps_what_is_done(host, there, zygote
     assert [event["payload"]["taskId"] for event in events if event["type"] == "eval.scored"] == ["quick"]
 
 
-def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path):
+def test_ctrl_c_without_an_answering_server_names_the_run_that_continues(zygote, tmp_path):
     with Server(sqlite(tmp_path)) as host:
         (tmp_path / "key").write_text(host.key())
         process, run = following(host, zygote, tmp_path)
@@ -157,7 +157,7 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
         (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
@@ -172,10 +172,10 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_the_server_refuses_is_one_clear_line(there, arguments, code, said):
+def test_a_refusal_of_the_server_is_one_line(there, arguments, code, message):
     done = there("run", *arguments)
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
@@ -204,20 +204,20 @@ def test_no_server_no_key_no_address(there, command, tmp_path):
 @pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
 def test_a_correction_gives_an_effective_score(there, server):
     agent = "local.who.answer" if server else "who:answer"
-    told = json.loads(there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--json", server=server).out)
+    document = json.loads(there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--json", server=server).out)
     done = there(
-        "annotate", told["runId"], "--task", "wrong", "--score", "1", "--note", "fine", server=server
+        "annotate", document["runId"], "--task", "wrong", "--score", "1", "--note", "fine", server=server
     )
     assert done.code == 0, done.err
-    assert re.fullmatch(rf"ann-\S+ is stored with {told['runId']}\n", done.out)
+    assert re.fullmatch(rf"ann-\S+ is stored with {document['runId']}\n", done.out)
     if not server:
-        shown = there("show", told["runId"], server=False).out
+        shown = there("show", document["runId"], server=False).out
         assert "with 1 correction: score 1.000  passed (wrong)" in shown
         assert "score 0.500" in shown
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "expected one of --score"),
         (("--rating", "3", "--flag"), "got --rating and --flag"),
@@ -230,12 +230,12 @@ def test_a_correction_gives_an_effective_score(there, server):
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 @pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
-def test_what_cannot_be_said(there, arguments, said, server):
+def test_a_wrong_annotation_is_refused(there, arguments, message, server):
     agent = "local.who.answer" if server else "who:answer"
     there("run", "suite.yaml", "--agent", agent, *GOLDEN, server=server)
     done = there("annotate", "latest", *arguments, server=server)
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_path):
@@ -248,9 +248,9 @@ def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_
         client.post(f"/v1/runs/{run}/cancel")
     done = there("run", "--resume", run, "--json")
     assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert (told["status"], told["summary"]["passedCount"]) == ("completed", 2)
-    assert there("run", "--resume", told["runId"]).code == 2  # there is nothing left
+    document = json.loads(done.out)
+    assert (document["status"], document["summary"]["passedCount"]) == ("completed", 2)
+    assert there("run", "--resume", document["runId"]).code == 2  # there is nothing left
 
 
 def _events(client, run):

@@ -96,7 +96,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 6
 
 
-def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path):
+def test_a_run_with_unmeasured_tasks_exits_1_and_can_be_completed(assay, tmp_path):
     cut = assay("run", "suite.json", "--agent", "mine:away", "--mode", "golden")
     assert cut.code == 1
     assert "not measured: 1 task of 3, so there is no verdict" in cut.out
@@ -111,7 +111,7 @@ def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path)
     assert "there is nothing to resume" in again.err
 
 
-def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
+def test_a_run_without_measured_tasks_has_no_score(assay, tmp_path):
     (tmp_path / "suite.json").write_text(json.dumps(suite_of(golden("b", "B", "b"))))
     ended = assay("run", "suite.json", "--agent", "mine.py:away")
     assert ended.code == 1
@@ -120,9 +120,9 @@ def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
         "cost unknown, p95 latency –",
         "not measured: 1 task of 1, so there is no verdict",
     ]
-    told = json.loads(assay("run", "suite.json", "--agent", "mine.py:away", "--json").out)
-    shown = json.loads(assay("show", told["runId"], "--json").out)
-    for document in (told, shown):
+    printed = json.loads(assay("run", "suite.json", "--agent", "mine.py:away", "--json").out)
+    shown = json.loads(assay("show", printed["runId"], "--json").out)
+    for document in (printed, shown):
         assert document["summary"] is None
         report = document["report"]
         assert {name: report[name] for name in ("score", "low", "high", "verdict")} == dict.fromkeys(
@@ -131,7 +131,7 @@ def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "told"),
+    ("suite", "code", "message"),
     [
         (json.dumps(ABC), 0, ""),
         (yaml.safe_dump(ABC), 0, ""),
@@ -141,12 +141,12 @@ def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
     ],
     ids=["json", "yaml", "neither", "broken", "text"],
 )
-def test_a_suite_comes_from_standard_input(command, assay, tmp_path, said, code, told):
+def test_a_suite_comes_from_standard_input(command, assay, tmp_path, suite, code, message):
     ended = command(
-        "run", "-", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, stdin=said.encode()
+        "run", "-", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, stdin=suite.encode()
     )
     assert ended.code == code
-    assert told in ended.err
+    assert message in ended.err
 
 
 def test_an_agent_that_leaves_has_failed_that_task(assay):
@@ -158,14 +158,14 @@ def test_an_agent_that_leaves_has_failed_that_task(assay):
 
 def test_json_is_one_document(assay):
     ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--json")
-    told = json.loads(ended.out)
-    assert (told["status"], told["summary"]["taskCount"], ended.err) == ("completed", 3, "")
+    document = json.loads(ended.out)
+    assert (document["status"], document["summary"]["taskCount"], ended.err) == ("completed", 3, "")
 
 
-def test_what_an_agent_prints_is_not_what_we_say(assay):
+def test_the_output_of_an_agent_is_not_on_standard_output(assay):
     ended = assay("run", "suite.json", "--agent", "mine:prints", "--mode", "golden", "--json")
     assert json.loads(ended.out)["summary"]["passed"] is True
-    assert [ended.err.count(said) for said in ("I greet you", "me too")] == [3, 3]
+    assert [ended.err.count(line) for line in ("I greet you", "me too")] == [3, 3]
 
 
 def run_against_latest(assay, tmp_path, suite, *options, agent="mine:upper"):
@@ -270,10 +270,10 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_usage_is_one_line_and_2(assay, what):
-    arguments, said = WRONG[what]
+    arguments, message = WRONG[what]
     ended = assay(*arguments)
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
     assert len(ended.messages) == 1
 
 
@@ -287,7 +287,7 @@ def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
     )
 
 
-def test_a_suite_is_begun_validated_and_shown(assay, tmp_path):
+def test_suite_init_validate_and_show(assay, tmp_path):
     assert assay("suite", "init", "new.yaml").code == 0
     assert assay("suite", "init", "new.yaml").code == 2
     assert assay("suite", "validate", "new.yaml", "suite.json").out.splitlines() == [

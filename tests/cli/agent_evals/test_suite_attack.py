@@ -65,9 +65,9 @@ def test_a_suite_or_an_agent_gives_a_valid_suite(folder, capsys, source, agent, 
     suite = read_suite_file("new.yaml", Limits())
     assert (suite.target_agent_id or None) == target
     assert len(suite.tasks) == 6
-    told = capsys.readouterr()
-    assert note in told.err
-    assert "wrote new.yaml: 6 tasks; next: assay run new.yaml --agent" in told.out
+    captured = capsys.readouterr()
+    assert note in captured.err
+    assert "wrote new.yaml: 6 tasks; next: assay run new.yaml --agent" in captured.out
     assert not (folder / ".assay").exists()  # nothing but the file is written
 
 
@@ -88,8 +88,8 @@ def test_a_judge_adds_the_jailbreak_attacks_and_the_next_command_names_it(folder
         "llm01-forbidden-guide",
         "llm01-unlimited-persona",
     }
-    told = capsys.readouterr()
-    assert told.out.rstrip().endswith("--agent attacked_shop:answer --judge PROVIDER:MODEL")
+    captured = capsys.readouterr()
+    assert captured.out.rstrip().endswith("--agent attacked_shop:answer --judge PROVIDER:MODEL")
     write("attacked_shop:answer", output="less.yaml")
     assert "forbidden-guide, unlimited-persona" in capsys.readouterr().err
 

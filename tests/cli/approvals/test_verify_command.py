@@ -60,7 +60,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "expected"),
     [
         (["--critic", "bots:passes"], 0, "goal reached"),
         (["--checks", "checks.json"], 0, "is-good: met"),
@@ -78,13 +78,13 @@ def folder(tmp_path):
     ],
     ids=["pass", "checks", "fail", "give-up", "watching", "bound", "nobody", "twice", "policy"],
 )
-def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, said):
+def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, expected):
     done = command("verify", "--actor", "bots:write", "--task", "do it", *arguments, folder=folder)
-    assert (done.code, said in done.out) == (code, True), done.err
+    assert (done.code, expected in done.out) == (code, True), done.err
 
 
 @pytest.mark.parametrize(
-    ("actor", "critic", "code", "said"),
+    ("actor", "critic", "code", "expected"),
     [
         ("crashes", "passes", 3, "turn 2: actor local.bots.crashes failed: ValueError: the disk is full!!!"),
         (
@@ -109,7 +109,7 @@ def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, argume
         ("nothing", "passes", 0, 'result: ""\n'),
     ],
 )
-def test_a_person_sees_why(command, folder, actor, critic, code, said):
+def test_verify_prints_the_reasons_of_a_failure(command, folder, actor, critic, code, expected):
     asked = (
         "verify",
         "--actor",
@@ -122,19 +122,19 @@ def test_a_person_sees_why(command, folder, actor, critic, code, said):
         "2",
     )
     done = command(*asked, folder=folder)
-    assert (done.code, said in done.out) == (code, True), done.out + done.err
+    assert (done.code, expected in done.out) == (code, True), done.out + done.err
     assert max(map(len, done.out.splitlines())) < 2_200
-    told = json.loads(command(*asked, "--json", folder=folder).out)
-    whys = [one["why"] for one in told["failures"]]
+    document = json.loads(command(*asked, "--json", folder=folder).out)
+    whys = [one["why"] for one in document["failures"]]
     if actor == "crashes":
-        assert [one["iteration"] for one in told["failures"]] == [1, 2]
+        assert [one["iteration"] for one in document["failures"]] == [1, 2]
     assert all(why.startswith("ValueError: the disk") for why in whys if "crashes" in (actor, critic))
-    assert told["asked"] == ({"result": "first"} if told["status"] == "waiting-approval" else None)
+    assert document["asked"] == ({"result": "first"} if document["status"] == "waiting-approval" else None)
     if critic == "rejects":
         assert "--accept to let the actor try again, or --reject" in done.err
 
 
-def test_those_who_take_part_are_told_apart(command, folder):
+def test_agents_whose_functions_differ_by_a_digit_have_own_ids(command, folder):
     asked = ("verify", "--critic", "bots:says1", "--task", "x", "--on-fail", "give-up")
     one = command(*asked, "--actor", "bots:says2", "--json", folder=folder)
     assert (json.loads(one.out)["result"], one.err) == ("fail", "I say\n")
@@ -170,7 +170,7 @@ def kept(command, tmp_path_factory):
     return folder, [run["runId"] for run in runs]
 
 
-def test_a_list_says_whether_a_goal_was_reached_and_who_is_waited_for(command, kept):
+def test_list_shows_whether_a_goal_was_reached_and_which_node_waits(command, kept):
     folder, (own, gave_up, waits) = kept
     lines = {line.split()[0]: line for line in command("list", folder=folder).out.splitlines()}
     assert "goal reached, self-verified" in lines[own]
@@ -180,8 +180,8 @@ def test_a_list_says_whether_a_goal_was_reached_and_who_is_waited_for(command, k
     waiting = command("list", "--status", "waiting-approval", folder=folder).out
     assert (waits in waiting, own in waiting) == (True, False)
     assert f"run {waits} waits for a person: assay respond {waits} --accept to let the actor try" in waiting
-    (told,) = json.loads(command("list", "--status", "waiting-approval", "--json", folder=folder).out)
-    assert (told["waiting"]["nodeId"], told["verdict"]) == ("actor", "fail")
+    (document,) = json.loads(command("list", "--status", "waiting-approval", "--json", folder=folder).out)
+    assert (document["waiting"]["nodeId"], document["verdict"]) == ("actor", "fail")
 
 
 def test_a_run_is_shown_with_its_verdicts(command, kept):
@@ -193,8 +193,8 @@ def test_a_run_is_shown_with_its_verdicts(command, kept):
     assert "verdict: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
     assert "goal not reached: the run waits for a person at actor: the result is not good enough" in shown.out
     assert f"assay respond {waits} --accept" in shown.out + shown.err
-    told = json.loads(command("show", own, "--json", folder=folder).out)
-    assert (told["goalSatisfied"], told["verdicts"][0]["selfVerified"]) == (True, True)
+    document = json.loads(command("show", own, "--json", folder=folder).out)
+    assert (document["goalSatisfied"], document["verdicts"][0]["selfVerified"]) == (True, True)
 
 
 def test_verdicts_are_exported(command, kept):
@@ -235,11 +235,11 @@ def test_a_child_that_waits_is_answered_and_its_parent_goes_on(command, folder):
     done = command("verify", "outer", "--task", "it", folder=folder)
     assert (done.code, "goal not reached: its child run-" in done.out) == (3, True), done.err
     assert command("respond", "latest", "--answer", "maybe", folder=folder).code == 2
-    told = json.loads(command("respond", "latest", "--accept", "--json", folder=folder).out)
-    assert (told["workflowId"], told["result"], told["goalSatisfied"]) == ("outer", "good", True)
+    document = json.loads(command("respond", "latest", "--accept", "--json", folder=folder).out)
+    assert (document["workflowId"], document["result"], document["goalSatisfied"]) == ("outer", "good", True)
 
 
-def test_a_run_that_was_cut_off_is_gone_on_with_by_who_knows_its_agents(command, folder):
+def test_an_interrupted_run_is_continued_by_a_process_that_has_its_agents(command, folder):
     """Another command, which has not its agents, leaves it alone."""
     (folder / "slow.py").write_text(SLOW)
     asked = [
@@ -303,10 +303,10 @@ def test_the_example_runs_offline(command, tmp_path):
     folder = shutil.copytree(EXAMPLE, tmp_path / "verified")
     page = (EXAMPLE / "README.md").read_text()
     codes = []
-    for told in re.findall(r"^\$ assay (.*)\n((?:(?![$`]).*\n)*)", page, re.MULTILINE):
-        done = command(*shlex.split(told[0]), folder=folder)
+    for example in re.findall(r"^\$ assay (.*)\n((?:(?![$`]).*\n)*)", page, re.MULTILINE):
+        done = command(*shlex.split(example[0]), folder=folder)
         codes.append(done.code)
-        assert done.out == told[1], done.err
+        assert done.out == example[1], done.err
     assert codes == [0, 3, 0]
     assert command("verify", "nothing", "--task", "x", folder=folder).code == 2
 

@@ -291,8 +291,8 @@ def test_every_finding_of_a_judge_counts(folder, capsys, monkeypatch):
     write_jsonl(folder / "judged.jsonl", [result_line("a", both)])
     monkeypatch.chdir(folder)
     assert main(GateOptions(run="judged.jsonl", allow_partial=True, json=True)) == 3
-    told = json.loads(capsys.readouterr().out)["findings"]
-    assert told == [{"case": "a", "count": 1, **one} for one in found]
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert findings == [{"case": "a", "count": 1, **one} for one in found]
 
 
 def test_sarif_has_findings_without_content(folder, capsys, monkeypatch, tmp_path):

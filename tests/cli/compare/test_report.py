@@ -146,7 +146,7 @@ def test_a_redacted_report_of_agent_evals_has_no_content(command, tmp_path):
     assert canaries.found_in(refused.err) == set()
 
 
-def test_a_limit_keeps_failures_and_is_told(command, stored):
+def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
     folder, _, _, after = stored
     out, text = write(command, folder, "few.md", after, "--limit", "2")
     assert out == "2 of 5 cases, failures first, in few.md\n"

@@ -188,15 +188,15 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_no_verb_lets_a_sign_through(command, folder):
-    said = [(row, command(*row, folder=folder)) for row in ROWS]
-    through = [(row, found) for row, done in said if (found := deceives(done.out + done.err))]
+def test_no_verb_prints_a_control_character(command, folder):
+    output = [(row, command(*row, folder=folder)) for row in ROWS]
+    through = [(row, found) for row, done in output if (found := deceives(done.out + done.err))]
     assert not through
-    forged = [row for row, done in said if "goal reached" in (done.out + done.err).split("\n")]
+    forged = [row for row, done in output if "goal reached" in (done.out + done.err).split("\n")]
     assert not forged
-    bugs = [(row, done.err) for row, done in said if "a bug in assay" in done.err]
+    bugs = [(row, done.err) for row, done in output if "a bug in assay" in done.err]
     assert not bugs
-    shown = [row for row, done in said if r"\x1b[31m" in done.out + done.err]
+    shown = [row for row, done in output if r"\x1b[31m" in done.out + done.err]
     assert len(shown) > 25, "the text was shown, as its escapes"
 
 
@@ -239,11 +239,11 @@ def test_every_csv_goes_through_that_row():
     assert writers == ["result_tables.py"]
 
 
-def test_words_of_the_command_have_one_door():
+def test_only_the_console_prints_and_only_its_tables_import_rich():
     """`print` only in console.py, rich only in console_table.py."""
     folder = Path(assay.__file__).parent / "cli"
     elsewhere = []
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             called = isinstance(node, ast.Call) and ast.unparse(node.func)
             if (

@@ -244,7 +244,7 @@ def test_two_files_that_do_not_fit(run, tmp_path, cases, outputs, code, words, k
     assert kept is None or len(statuses_in(tmp_path)) == kept
 
 
-def test_a_pipe_that_ends_early_is_told_when_it_does(run, tmp_path):
+def test_outputs_on_a_pipe_that_ends_early_are_an_error(run, tmp_path):
     ended = run("--cases", "k.jsonl", "--outputs", "-", *CONTEXTS[2:], stdin=OUTPUT, k_jsonl=CASE * 2)
     assert (ended.code, len(statuses_in(tmp_path))) == (1, 1)
     assert "k.jsonl has more than 1 test cases and - has 1 outputs" in ended.err
@@ -391,15 +391,15 @@ def test_no_problem_of_a_check_hides_another(run, one, places, where):
         ),
         "test_case.checks": lambda: run("--contexts", "x.jsonl", x_jsonl=line),
     }[where]()
-    told = ended.err.splitlines()
+    lines = ended.err.splitlines()
     if where == "test_case.checks":  # the problems of a line are one message
         assert ended.code == 1
         assert [place for place in places if f"{where}[0].{place}: " not in ended.err] == []
         return
     assert ended.code == 2
-    assert len(told) == len(places)
+    assert len(lines) == len(places)
     assert [
-        line for line, place in zip(told, places, strict=True) if f" {where}[0].{place}: " not in line
+        line for line, place in zip(lines, places, strict=True) if f" {where}[0].{place}: " not in line
     ] == []
 
 
@@ -448,7 +448,7 @@ CASE_ERRORS = [
 ]  # fmt: skip
 
 
-def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path):
+def test_a_problem_of_one_case_is_an_error_of_its_check(run, tmp_path):
     output = {
         "id": "b", "value": "x", "deep": DEEP, "text": "a" * 5000 + "!", "pattern": "(" * 5000 + ")" * 5000, "nothing": None,
     }  # fmt: skip
@@ -636,7 +636,9 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         ("PYTHONIOENCODING=ascii PYTHONUTF8=0 LC_ALL=C $ASSAY", 0, ""),
     ],
 )  # fmt: skip
-def test_whoever_reads_may_go_away(zygote, tmp_path, script, code, words, unbuffered):
+def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(
+    zygote, tmp_path, script, code, words, unbuffered
+):
     write(tmp_path, x_jsonl=GOOD * 2_000)
     begun_otherwise = "&-" in script or "PYTHON" in script  # what only Python's own start can show
     evaluate = EVALUATE if begun_otherwise else [str(zygote.bin / "assay"), "evaluate"]

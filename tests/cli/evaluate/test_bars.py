@@ -37,24 +37,28 @@ def run(command, tmp_path):
     return run
 
 
-def test_the_share_of_cases_and_slices_are_told(run):
+def test_json_and_the_table_have_the_share_of_cases_and_the_slices(run):
     ended = run("--json", "--by", "tag", "--by", "$.test_case.lang", "--min-pass-rate", "tag:refunds=0.8")
-    told = json.loads(ended.out)
+    document = json.loads(ended.out)
     assert ended.code == 0
-    assert (told["pass_rate"]["of"], told["case_pass_rate"]["of"], told["case_pass_rate"]["rate"]) == (
+    assert (
+        document["pass_rate"]["of"],
+        document["case_pass_rate"]["of"],
+        document["case_pass_rate"]["rate"],
+    ) == (
         12,
         4,
         0.5,
     )
     found = [
         (one["by"], one["slice"], one["passed"], one["failed"], one["case_pass_rate"]["rate"])
-        for one in told["slices"]
+        for one in document["slices"]
     ]
     assert found == [
         ("tag", "billing", 0, 3, 0.0), ("tag", "refunds", 5, 1, 0.5), ("tag", "(none)", 3, 0, 1.0),
         ("$.test_case.lang", "de", 3, 0, 1.0), ("$.test_case.lang", "en", 5, 4, 1 / 3),
     ]  # fmt: skip
-    assert told["bars"] == [{"bar": "tag:refunds", "min": 0.8, "pass_rate": 5 / 6, "passed": True}]
+    assert document["bars"] == [{"bar": "tag:refunds", "min": 0.8, "pass_rate": 5 / 6, "passed": True}]
 
 
 @pytest.mark.parametrize(

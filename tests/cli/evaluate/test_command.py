@@ -1,4 +1,4 @@
-"""The command as its user meets it: what goes in, what comes out, what is said, and the exit code (issue 2, section 4)."""
+"""The command as its user meets it: inputs, outputs, messages and the exit code."""
 
 import csv
 import gzip
@@ -187,7 +187,7 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
 
 
 @pytest.mark.parametrize(
-    ("checks", "options", "code", "said"),
+    ("checks", "options", "code", "messages"),
     [
         ([MATCH], [], 0, []),
         ([MATCH], ["--min-pass-rate", "0.5"], 0, []),
@@ -209,9 +209,9 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
     ],
     ids=["good", "at the bar", "below the bar", "not measured"],
 )
-def test_with_a_dash_what_is_not_good_is_said_on_standard_error(run, checks, options, code, said):
+def test_with_a_dash_failures_are_reported_on_standard_error(run, checks, options, code, messages):
     ended = run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "-", *options, c_json=whole(checks))
-    assert (ended.code, ended.messages, len(ended.out.splitlines())) == (code, said, 4)
+    assert (ended.code, ended.messages, len(ended.out.splitlines())) == (code, messages, 4)
 
 
 def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
@@ -255,7 +255,7 @@ def test_exit_codes(run, checks, options, code):
 
 
 @pytest.mark.parametrize(
-    ("bar", "told"),
+    ("bar", "reason"),
     [
         ("90", "got 90; did you mean 0.9?"),
         ("1.5", "got 1.5; did you mean 0.015?"),
@@ -263,10 +263,12 @@ def test_exit_codes(run, checks, options, code):
         ("nan", "got nan"),
     ],
 )
-def test_a_bar_is_a_fraction(run, bar, told):
+def test_a_bar_is_a_fraction(run, bar, reason):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", f"--min-pass-rate={bar}")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"assay: --min-pass-rate: expected a fraction between 0 and 1, such as 0.9, {told}\n"
+    assert (
+        ended.err == f"assay: --min-pass-rate: expected a fraction between 0 and 1, such as 0.9, {reason}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ def test_resolved_arguments_can_be_left_out(run, results):
     assert {one.check_results[0].resolved_arguments for one in results()} == {msgspec.UNSET}
 
 
-def test_timings_are_said_when_asked_for(run, results):
+def test_timings_adds_the_time_of_each_check(run, results):
     for options, timed in (([], False), (["--timings"], True)):
         run("--contexts", "x.jsonl", "--checks", "checks.json", "-o", "out.jsonl", *options)
         for one in results():
@@ -342,26 +344,26 @@ def test_skipped_lines_can_be_allowed(run):
 
 def test_json_is_the_table_for_a_machine(run):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", "--json", "-o", "out.jsonl")
-    told = json.loads(ended.out)
-    assert told["status"] == "completed"
-    assert told["outputs"] == ["out.jsonl"]
-    assert told["bad_lines"] == 0
-    assert told["evaluation_id"].startswith("eval_")
-    assert told["summary"]["total_test_cases"] == 4
-    assert told["checks"]["exact_match"]["passed"] == 2
-    rate = told["pass_rate"]
+    document = json.loads(ended.out)
+    assert document["status"] == "completed"
+    assert document["outputs"] == ["out.jsonl"]
+    assert document["bad_lines"] == 0
+    assert document["evaluation_id"].startswith("eval_")
+    assert document["summary"]["total_test_cases"] == 4
+    assert document["checks"]["exact_match"]["passed"] == 2
+    rate = document["pass_rate"]
     assert (rate["rate"], rate["of"]) == (0.5, 4)
     assert [round(rate[end], 4) for end in ("low", "high")] == [0.15, 0.85]  # Wilson's
 
 
-def test_json_says_what_went_wrong(run):
+def test_json_has_the_error_of_a_run(run):
     ended = run(
         "--contexts", "x.jsonl", "--checks", "checks.json", "--json", x_jsonl=lines(PAIRS) + b"nope\n"
     )
-    told = json.loads(ended.out)
+    document = json.loads(ended.out)
     assert ended.code == 1
-    assert told["status"] == "error"
-    assert told["error"].startswith("x.jsonl:5: not JSON")
+    assert document["status"] == "error"
+    assert document["error"].startswith("x.jsonl:5: not JSON")
 
 
 @pytest.mark.parametrize(
@@ -411,7 +413,7 @@ def test_checks_of_ones_own(run, results):
     assert metadata["execution_time_ms"] >= 0  # it may wait
 
 
-# what is said
+# messages
 
 
 def table_of(out):
@@ -420,7 +422,7 @@ def table_of(out):
     return (out[: found.start()] if found else out).splitlines()
 
 
-def test_the_table_tells_what_passed_and_how_sure_that_is(run):
+def test_the_table_shows_rates_with_their_intervals(run):
     checks = whole([MATCH, LOOSE, ABSENT, {"type": "score", "arguments": {"text": "$.output.value"}}])
     ended = run(
         *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "scores:Score"),
@@ -429,10 +431,10 @@ def test_the_table_tells_what_passed_and_how_sure_that_is(run):
         scores_py=SCORES,
     )
     assert ended.code == 1
-    said = [re.sub(r"\s{2,}", " | ", line.strip()) for line in table_of(ended.out)]
-    assert re.sub(r"[0-9.]+ s$", "0 s", said[0]) == "first [red]: 4 cases, 16 checks in 0 s"
+    lines = [re.sub(r"\s{2,}", " | ", line.strip()) for line in table_of(ended.out)]
+    assert re.sub(r"[0-9.]+ s$", "0 s", lines[0]) == "first [red]: 4 cases, 16 checks in 0 s"
     assert (
-        said[1:]
+        lines[1:]
         == [
             "check | passed | failed | error | skip | cases | pass rate (95% Wilson) | values",
             "exact_match #1 | 2 | 2 | 0 | 0 | 4 | 50.0% (15.0–85.0%)",
@@ -461,15 +463,15 @@ class Loud(assay.Checker):
 
 
 @pytest.mark.parametrize("options", [["-o", "-"], ["--json"], ["-o", "-", "--jobs", "2"]])
-def test_what_a_check_prints_is_not_what_we_say(run, options):
+def test_the_output_of_a_check_is_not_on_standard_output(run, options):
     ended = run(
         *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "loud.py:Loud", *options),
         c_json=whole([{"type": "loud", "arguments": {}}]),
         loud_py=LOUD,
     )
     assert ended.code == 0, ended.err
-    said = [json.loads(line)["status"] for line in ended.out.splitlines()]
-    assert said == (["completed"] if options == ["--json"] else ["completed"] * 4)
+    statuses = [json.loads(line)["status"] for line in ended.out.splitlines()]
+    assert statuses == (["completed"] if options == ["--json"] else ["completed"] * 4)
     assert ended.err.count("I am asked") == ended.err.count("me too") == 4
     assert "I am loaded" in ended.err
 
@@ -490,7 +492,7 @@ def test_why_checks_errored_is_one_line(run, value):
     assert table_of(ended.out)[-1] == f"  clumsy: 5 errored, the first: {shown}"
 
 
-def test_only_some_checks_tell_why_they_errored(run):
+def test_the_table_has_the_errors_of_the_first_10_checks(run):
     many = [
         {"type": "exact_match", "arguments": {"actual": "$.output.no", "expected": str(at)}}
         for at in range(12)
@@ -499,8 +501,8 @@ def test_only_some_checks_tell_why_they_errored(run):
     *_, tenth, more = table_of(ended.out)
     assert tenth == "  exact_match #10: 1 errored: actual: $.output.no finds nothing"
     assert more == "  … and 2 checks more"
-    told = json.loads(run("--contexts", "x.jsonl", "--checks", "c.json", "--json").out)
-    assert told["checks"]["exact_match #12"]["first_error"] == "actual: $.output.no finds nothing"
+    document = json.loads(run("--contexts", "x.jsonl", "--checks", "c.json", "--json").out)
+    assert document["checks"]["exact_match #12"]["first_error"] == "actual: $.output.no finds nothing"
 
 
 @pytest.mark.parametrize(
@@ -551,18 +553,18 @@ def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
     (tmp_path / "r.json").write_bytes(
         whole({"test_cases": CASES * 2, "outputs": OUTPUTS[::-1] * 2, "checks": [{"type": "slow", "arguments": {"text": "$.output.value"}}]})
     )  # fmt: skip
-    said = run_on_terminal(
+    screen = run_on_terminal(
         "evaluate", "r.json", "--check-module", "slow:Slow", "--concurrency", "1", folder=tmp_path
     )
-    shown = [part.split("\r\n")[0] for part in said.split("\r\x1b[K")]
+    shown = [part.split("\r\n")[0] for part in screen.split("\r\x1b[K")]
     progress = [part for part in shown if "cases" in part and "/s" in part]
     assert any(re.fullmatch(r"[1-8]/8 cases  [0-9]+/s  [12] with errors", part) for part in progress), shown
     assert shown[-1].startswith("4 cases, 8 trials, 8 checks")  # the line is gone when the table comes
-    assert "pass rate" in said
+    assert "pass rate" in screen
 
 
 @pytest.mark.parametrize(
-    ("columns", "how", "said"),
+    ("columns", "how", "pattern"),
     [
         (20, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+.*"),
         (80, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+/s  3 with errors"),
@@ -571,7 +573,7 @@ def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
     ],
     ids=["narrow", "wide", "unknown", "nothing"],
 )
-def test_a_line_that_changes_never_runs_over(columns, how, said):
+def test_a_line_that_changes_never_runs_over(columns, how, pattern):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     with open(theirs, "w") as to:
@@ -580,7 +582,7 @@ def test_a_line_that_changes_never_runs_over(columns, how, said):
             progress(*how)
         line = os.read(ours, 4096).decode().removeprefix("\r\x1b[K")
     os.close(ours)
-    assert re.fullmatch(said, line)
+    assert re.fullmatch(pattern, line)
     assert columns == 0 or len(line) < columns
 
 
@@ -590,13 +592,13 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
     (tmp_path / "x.jsonl").write_bytes(lines(numbered(PAIRS * 300)))
     tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
     (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
-    said = run_on_terminal(
+    screen = run_on_terminal(
         *("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "tone:Tone"),
         folder=tmp_path,
         columns=columns,
         code=0,
     )
-    told = [line.rstrip() for line in table_of(re.sub(r"\x1b\[[0-9;]*[mK]|\r(?=\n)", "", said))]
+    shown_lines = [line.rstrip() for line in table_of(re.sub(r"\x1b\[[0-9;]*[mK]|\r(?=\n)", "", screen))]
     beside = "  words: mean 1 (no interval) of 1,200; tone: x 600, xx 300, no 300"
     wide = [
         "check        passed  failed  error  skip  cases  pass rate (95% Wilson)  values",
@@ -609,10 +611,10 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
         counts = ["exact_match     600     600  50.0% (47.2–52.8%)", "tone – – –"]
     narrow = [*counts, f"  tone:{beside[1:]}", wide[-1]]
     expected = " ".join(wide if columns == 160 else narrow)
-    assert " ".join(" ".join(told).split()).endswith(" ".join(expected.split()))  # lines wrap at words
+    assert " ".join(" ".join(shown_lines).split()).endswith(" ".join(expected.split()))  # lines wrap at words
 
 
-def test_elsewhere_a_quick_run_says_nothing_of_its_progress(run):
+def test_a_quick_run_without_a_terminal_prints_no_progress(run):
     assert run("--contexts", "x.jsonl", "--checks", "checks.json").err == ""
 
 
@@ -627,7 +629,7 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "expected"),
     [
         (["schema"], 0, "TestCaseResult\n"),
         (["schema", "Nope"], 2, "there is no type 'Nope'; expected one of TestCase, "),
@@ -639,10 +641,10 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
         (["nope"], 2, "No such command 'nope'"),
     ],
 )
-def test_help_and_schema(command, tmp_path, arguments, code, said):
+def test_help_and_schema(command, tmp_path, arguments, code, expected):
     ended = command(*arguments, folder=tmp_path)
     assert ended.code == code
-    assert said in ended.out + ended.err
+    assert expected in ended.out + ended.err
 
 
 def test_the_summary_of_every_verb_fits_on_a_line(command, tmp_path):
@@ -678,7 +680,7 @@ def test_settings_come_from_a_file(run, text, code, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "words"),
+    ("name", "value", "words"),
     [
         ("ASSAY_CONCURRENCY", "many", "ASSAY_CONCURRENCY: expected a whole number, got 'many'"),
         ("ASSAY_MAX_CASES", "1.5", "ASSAY_MAX_CASES: expected a whole number, got '1.5'"),
@@ -687,8 +689,8 @@ def test_settings_come_from_a_file(run, text, code, words):
         ("ASSAY_JWT_LEEWAY_SECONDS", "soon", "ASSAY_JWT_LEEWAY_SECONDS: expected a number, got 'soon'"),
     ],
 )
-def test_what_is_wrong_with_a_variable_is_said_by_its_name(command, tmp_path, name, said, words):
-    ended = command("list", folder=tmp_path, environ={name: said})
+def test_a_wrong_environment_variable_is_refused_by_its_name(command, tmp_path, name, value, words):
+    ended = command("list", folder=tmp_path, environ={name: value})
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
 

@@ -157,7 +157,7 @@ def test_checks_read_the_invocation(evaluate, folder):
         ("away", "error", None, "unmeasured", 1),  # never a score
     ],
 )
-def test_what_the_agent_does_is_its_result_and_what_it_cannot_do_is_not_measured(
+def test_an_answer_of_an_agent_is_scored_and_its_failure_is_not_measured(
     input, status, passed, outcome, code, evaluate, folder
 ):
     write(folder, "one.jsonl", [case("x", input)])
@@ -181,7 +181,7 @@ def test_what_the_agent_does_is_its_result_and_what_it_cannot_do_is_not_measured
     assert f"1 {'not measured' if outcome == 'unmeasured' else outcome}" in ended.out
 
 
-def test_trials_repeat_a_case_and_resume_asks_only_what_was_not_measured(evaluate, folder):
+def test_trials_repeat_a_case_and_resume_calls_the_agent_for_unmeasured_cases_only(evaluate, folder):
     write(folder, "cases.jsonl", [case("a", "a"), case("b", "away")])
     first = evaluate("--trials", 3, "-o", "out.jsonl", "--json")
     assert first.code == 1
@@ -222,9 +222,9 @@ def test_a_k_that_the_trials_do_not_allow_is_refused_before_the_run(evaluate, fo
 def test_the_chosen_k_are_in_the_table_and_in_json(command, evaluate, folder):
     write(folder, "cases.jsonl", [case("a", "a"), case("b", "away")])
     ended = evaluate("--trials", 3, "--k", "1,3", "--k", "2", "--json", "--save", "--allow-errors")
-    told = json.loads(ended.out)
-    assert list(told["pass_k"]) == list(told["pass_at_k"]) == ["1", "2", "3"]
-    assert told["pass_at_k"]["3"] | {"low": 0, "high": 0} == {
+    document = json.loads(ended.out)
+    assert list(document["pass_k"]) == list(document["pass_at_k"]) == ["1", "2", "3"]
+    assert document["pass_at_k"]["3"] | {"low": 0, "high": 0} == {
         "rate": 1.0, "low": 0, "high": 0, "of": 3, "cases": 1, "method": "gaffke"
     }  # fmt: skip
     shown = command("show", "latest", "--k", "3", folder=folder)
@@ -238,7 +238,7 @@ def test_the_chosen_k_are_in_the_table_and_in_json(command, evaluate, folder):
     )
 
 
-def test_an_answer_without_a_result_is_scored_again_and_not_asked_again(command, folder):
+def test_resume_scores_a_stored_answer_without_calling_the_agent(command, folder):
     (folder / "flaky.py").write_text(
         "import os, assay\n"
         "class Flaky(assay.Checker):\n"
@@ -276,9 +276,7 @@ def test_an_answer_without_a_result_is_scored_again_and_not_asked_again(command,
     ],
     ids=["killed", "interrupted", "terminated"],
 )
-def test_a_run_that_is_stopped_goes_on_and_an_answered_case_is_not_asked_again(
-    how, kept, zygote, evaluate, folder
-):
+def test_resume_after_a_stop_does_not_call_the_agent_for_answered_cases(how, kept, zygote, evaluate, folder):
     write(folder, "cases.jsonl", [case(str(at), str(at)) for at in range(8)])
     arguments = ["evaluate", "--cases", "cases.jsonl", "--agent", "mine:waits", "--checks", "checks.json"]
     process = zygote.start(*arguments, *kept, "--concurrency", "2", folder=folder)

@@ -73,7 +73,7 @@ STOPS = {
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_a_file_says_how_many_results_were_planned_and_a_part_does_not_pass(command, folder, capsys, stop):
+def test_a_file_has_the_planned_number_of_results_and_a_part_does_not_pass(command, folder, capsys, stop):
     lines, options, code, end = STOPS[stop]
     Path("cases.jsonl").write_text("\n".join(lines) + "\n")
     done = command(*arguments(*options), folder=folder)
@@ -147,12 +147,12 @@ def test_results_that_do_not_say_it_are_unknown(folder, capsys):
         code, line = gate(name, capsys)
         assert (code, f"undecided: unknown whether {name} is complete" in line) == (1, True)
         assert gate(name, capsys, allow_partial=True)[0] == 0
-    said = json.dumps(
+    document = json.dumps(
         run_document(lines) | {"metadata": {"run": {"planned": 4, "results": 4, "complete": True}}}
     )
-    Path("said.json").write_text(said)
-    assert gate("said.json", capsys)[0] == 0
-    code, line = gate("said.json", capsys, baseline="other.jsonl")
+    Path("complete.json").write_text(document)
+    assert gate("complete.json", capsys)[0] == 0
+    code, line = gate("complete.json", capsys, baseline="other.jsonl")
     assert (code, "undecided: the baseline: unknown whether other.jsonl is complete" in line) == (1, True)
 
 

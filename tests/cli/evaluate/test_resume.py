@@ -58,8 +58,8 @@ def evaluate(folder, output, *options, contexts="cases.jsonl", checks="checks.js
 
 def finished(folder, output, *options, **files):
     process = evaluate(folder, output, *options, **files)
-    _, told = process.communicate(timeout=120)
-    return process.returncode, told
+    _, stderr = process.communicate(timeout=120)
+    return process.returncode, stderr
 
 
 def timeless(path):
@@ -79,7 +79,7 @@ def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=dice.uniform(0, longest) if kills < wanted else 120)
         process.kill()
-        _, told = process.communicate()
+        _, stderr = process.communicate()
         if process.returncode == -signal.SIGKILL:
             kills += 1
             if (work / name).exists():
@@ -87,7 +87,7 @@ def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series
                 assert expected.startswith(re.sub(rb'"evaluated_at":"[^"]*"', b"", whole))
             continue
         longest = 1.2 * (time.monotonic() - began)  # so that most are killed, whatever the machine
-        assert (process.returncode, "a worker ended" in told) == (1, False), told
+        assert (process.returncode, "a worker ended" in stderr) == (1, False), stderr
         assert timeless(work / name) == expected
         ends += 1
         (work / name).unlink()
@@ -103,17 +103,17 @@ def test_a_torn_last_line_is_cut_and_the_other_files_are_made_again(work):
         (work / "torn.jsonl").write_bytes(whole[:cut])
         (work / ".torn.jsonl.assay").write_bytes((work / ".intact.jsonl.assay").read_bytes())
         files = ("-o", "torn.json", "-o", "torn.csv")
-        code, told = finished(work, "torn.jsonl", "--resume", *files, contexts="some.jsonl")
+        code, stderr = finished(work, "torn.jsonl", "--resume", *files, contexts="some.jsonl")
         assert code == 1
         assert timeless(work / "torn.jsonl") == timeless(work / "intact.jsonl")
         held = whole[:cut].count(b"\n")
-        assert ("already has " in told) is bool(held)
+        assert ("already has " in stderr) is bool(held)
         document = json.loads((work / "torn.json").read_bytes())
         assert document["summary"]["total_test_cases"] == len(document["results"]) == len(lines)
         assert (work / "torn.csv").read_bytes().count(b"\n") == len(lines) * len(CHECKS) + 1
 
 
-def test_what_it_holds_is_not_evaluated_again(work):
+def test_results_in_the_file_are_not_evaluated_again(work):
     half = b"".join((work / "whole.jsonl").read_bytes().splitlines(keepends=True)[: CASES // 2])
     (work / "half.jsonl").write_bytes(half)
     (work / ".half.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
@@ -144,15 +144,15 @@ def test_other_checks_or_inputs_are_refused_and_nothing_is_changed(work, files, 
     )
     (work / ".done.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
     before = (work / "done.jsonl").read_bytes()
-    code, told = finished(work, "done.jsonl", "--resume", *options, **files)
-    assert (code, words in told, "Traceback" in told) == (2, True, False), told
+    code, stderr = finished(work, "done.jsonl", "--resume", *options, **files)
+    assert (code, words in stderr, "Traceback" in stderr) == (2, True, False), stderr
     assert (work / "done.jsonl").read_bytes() == before
 
 
 def test_results_of_unknown_origin_are_refused(work):
     (work / "stray.jsonl").write_text('{"status":"completed"}\n')
-    code, told = finished(work, "stray.jsonl", "--resume")
-    assert (code, "that says how they were made is missing" in told) == (2, True)
+    code, stderr = finished(work, "stray.jsonl", "--resume")
+    assert (code, "that says how they were made is missing" in stderr) == (2, True)
 
 
 def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
@@ -168,8 +168,8 @@ def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
     assert timeless(work / "own-out.jsonl") == whole
     own[-1]["test_case"]["checks"] = CHECKS[2:]  # not echoed in the results, and yet another run
     (work / "own.jsonl").write_text("".join(json.dumps(one) + "\n" for one in own))
-    code, told = finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)
-    assert (code, "was started with other inputs" in told) == (2, True)
+    code, stderr = finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)
+    assert (code, "was started with other inputs" in stderr) == (2, True)
 
 
 def test_checks_listed_per_case_go_on_at_their_own_case(work):
@@ -211,11 +211,11 @@ def test_jobs_meet_bad_lines_as_one_process_does(work, options, code):
     ],
 )
 def test_jobs_say_when_one_process_does_it_all(work, options, words):
-    _, told = finished(work, "alone.jsonl", "--jobs", "2", *options)
-    assert words in told
+    _, stderr = finished(work, "alone.jsonl", "--jobs", "2", *options)
+    assert words in stderr
 
 
-def test_a_worker_that_dies_is_told_and_the_run_can_go_on(work, tmp_path):
+def test_a_worker_that_dies_is_reported_and_the_run_can_be_resumed(work, tmp_path):
     (work / "dying.py").write_text(
         "import os, pathlib, assay\n"
         "class Dies(assay.Checker):\n"
@@ -230,8 +230,8 @@ def test_a_worker_that_dies_is_told_and_the_run_can_go_on(work, tmp_path):
     )
     (work / "dies.json").write_text(json.dumps([{"type": "dies", "arguments": {"at": "$.test_case.input"}}]))
     options = ["--check-module", "dying:Dies", "--jobs", "2"]
-    code, told = finished(work, "died.jsonl", *options, checks="dies.json")
-    assert (code, "a worker process ended early" in told) == (1, True), told
+    code, stderr = finished(work, "died.jsonl", *options, checks="dies.json")
+    assert (code, "a worker process ended early" in stderr) == (1, True), stderr
     assert finished(work, "died.jsonl", *options, "--resume", checks="dies.json")[0] == 0
     assert (work / "died.jsonl").read_bytes().count(b"\n") == CASES
 
@@ -251,9 +251,9 @@ def test_a_small_file_is_shared_too(work, many, workers):
     (work / "small.jsonl").write_text("".join(lines))
     options = ("--check-module", "whose:Whose", "--jobs", "2")
     assert finished(work, "whose.jsonl", *options, contexts="small.jsonl", checks="whose.json")[0] == 0
-    told = [json.loads(line) for line in (work / "whose.jsonl").read_text().splitlines()]
-    assert [one["execution_context"]["test_case"]["input"] for one in told] == list(range(many))
-    assert len({one["check_results"][0]["results"]["pid"] for one in told}) == workers
+    results = [json.loads(line) for line in (work / "whose.jsonl").read_text().splitlines()]
+    assert [one["execution_context"]["test_case"]["input"] for one in results] == list(range(many))
+    assert len({one["check_results"][0]["results"]["pid"] for one in results}) == workers
 
 
 def test_jobs_run_checks_that_wait(work):

@@ -39,7 +39,7 @@ def address(line):
 
 
 @pytest.mark.parametrize("options", [["--port", "0"], ["--port", "0", "--grpc-port", "0"]], ids=len)
-def test_both_addresses_are_told_and_both_serve_the_same_until_it_is_stopped(serving, tmp_path, options):
+def test_serve_prints_both_addresses_and_both_serve_the_same_runs(serving, tmp_path, options):
     with serving(*options) as process:
         rest, calls = address(process.stdout.readline()), address(process.stdout.readline())
         key = (tmp_path / ".assay" / "local-key").read_text().strip()
@@ -59,7 +59,7 @@ def test_both_addresses_are_told_and_both_serve_the_same_until_it_is_stopped(ser
         assert "assay has stopped" in err
 
 
-def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
+def test_a_port_in_use_is_refused_in_one_line(command, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = command("serve", "--port", "0", "--grpc-port", port, folder=tmp_path)
@@ -71,7 +71,7 @@ WITHOUT = "support.commands.without_grpc:main"
 INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install -e '.[grpc]')"
 
 
-def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):
+def test_grpc_without_its_extra_is_refused_with_the_install_command(serving):
     with serving("--port", "0", "--grpc-port", "0", target=WITHOUT) as process:
         _, err = process.communicate()
     assert process.returncode == 2
@@ -79,7 +79,7 @@ def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving
     assert "Traceback" not in err
 
 
-def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
+def test_without_the_grpc_extra_serve_serves_rest_alone(serving):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serving("--port", str(port), target=WITHOUT) as process:

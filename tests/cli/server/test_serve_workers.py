@@ -158,10 +158,10 @@ async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, r
     async with server.connect() as client:
         for _ in range(6):
             await client.get("/v1/health")
-        told = []
+        counts = []
         async with asyncio.timeout(PATIENCE):
-            while told[-9:] != [6] * 9:  # each worker tells the others its numbers once a second
-                told.append(float((await metrics(client)).get(HEALTH, 0)))
+            while counts[-9:] != [6] * 9:  # each worker tells the others its numbers once a second
+                counts.append(float((await metrics(client)).get(HEALTH, 0)))
         for _ in range(3):
             lines = await metrics(client)
             assert float(lines["assay_server_workers"]) == WORKERS
@@ -200,7 +200,7 @@ async def test_a_revoked_key_is_refused_by_every_worker_in_time(server, revoked)
 
 
 def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
-    """On SIGTERM each worker ends the requests that it has, and a request that waits for a run is told that the server stops."""
+    """On SIGTERM each worker ends the requests that it has, and a request that waits for a run gets the answer that the server stops."""
     workers, acknowledged = server.pids, []
 
     async def stop_under_load():
@@ -232,16 +232,16 @@ def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--workers", "0"], "'--workers'"),
         (["--workers", "2", "--check-module", "nothing_here:at_all"], "nothing_here:at_all"),
     ],
 )
-def test_a_server_that_cannot_start_says_why_once(command, tmp_path, options, said):
+def test_a_server_that_cannot_start_says_why_once(command, tmp_path, options, message):
     ended = command("serve", "--port", "0", *options, folder=tmp_path)
     assert ended.code == 2
-    assert ended.err.count(said) == 1, ended.err
+    assert ended.err.count(message) == 1, ended.err
 
 
 def test_memory_is_not_shared(command, tmp_path):

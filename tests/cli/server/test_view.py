@@ -57,7 +57,7 @@ def test_an_own_server_signs_the_browser_in_once(zygote, command, tmp_path, page
     process = zygote.start("view", "latest", "--no-open", folder=tmp_path, pipe=True, environ=environ)
     try:
         server, path, ((status, session), (again, refusal)) = opened(process.stdout.readline())
-        told = identity(server, session["key"])
+        caller = identity(server, session["key"])
         with urllib.request.urlopen(f"{server}/") as answer:
             assert b'<div id="root">' in answer.read()
     finally:
@@ -65,8 +65,8 @@ def test_an_own_server_signs_the_browser_in_once(zygote, command, tmp_path, page
         _, err = process.communicate()
     assert (status, again, refusal["error"]) == (201, 401, "code_refused")
     assert re.fullmatch(r"/runs/eval_\w+", path)
-    assert (told["tenant"], told["session"]) == ("local", True)
-    assert {"runs:read", "evaluations:read", "deploy:promote"} <= set(told["scopes"])
+    assert (caller["tenant"], caller["session"]) == ("local", True)
+    assert {"runs:read", "evaluations:read", "deploy:promote"} <= set(caller["scopes"])
     assert "assay_code_" not in err
 
 
@@ -78,12 +78,12 @@ def test_a_running_server_gives_what_the_key_allows(command, tmp_path):
         assert done.code == 0, done.err
         server, path, ((status, session), (again, _)) = opened(done.out)
         assert (status, again, path) == (201, 401, "/runs")
-        told = identity(server, session["key"])
-        assert (told["tenant"], told["scopes"]) == ("acme", ["runs:read"])
+        caller = identity(server, session["key"])
+        assert (caller["tenant"], caller["scopes"]) == ("acme", ["runs:read"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--key-file", "k"), "--key-file: expected --server with it"),
         (("--server", "http://127.0.0.1:1", "--tenant", "t"), "the key decides the tenant"),
@@ -93,12 +93,12 @@ def test_a_running_server_gives_what_the_key_allows(command, tmp_path):
         (("--port", "x"), "valid integer"),
     ],
 )
-def test_bad_input_is_answered_in_one_line(command, tmp_path, arguments, told):
+def test_bad_input_is_refused_in_one_line(command, tmp_path, arguments, message):
     done = command(
         "view", "--no-open", *arguments, folder=tmp_path, environ={**os.environ, "ASSAY_API_KEY": ""}
     )
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_run_that_is_not_there_is_named(command, tmp_path, page):

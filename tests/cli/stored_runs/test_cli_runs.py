@@ -65,16 +65,16 @@ def serving(zygote):
         environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_FAILPOINT": failpoint}
         process = zygote.start("serve", "--port", "0", *options, folder=home, pipe=True, environ=environ)
         try:
-            told = process.stdout.readline()
-            assert "assay serves http://127.0.0.1:" in told, process.communicate()
-            yield process, told.split()[2]
+            line = process.stdout.readline()
+            assert "assay serves http://127.0.0.1:" in line, process.communicate()
+            yield process, line.split()[2]
         finally:
             process.close()
 
     return serve
 
 
-def test_delete_erases_the_content_and_says_what_is_left(run, home):
+def test_delete_erases_the_content_and_names_what_is_left(run, home):
     saved = run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
     assert saved.code in (0, 3), saved.err
     id = json.loads(run(home, "list", "--json").out)[0]["operation_id"]
@@ -154,7 +154,7 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
         (["list"], 0, ""),
     ],
 )
-def test_an_empty_record_and_wrong_names_are_told(run, home, arguments, code, words):
+def test_an_empty_store_and_wrong_names_have_clear_messages(run, home, arguments, code, words):
     done = run(home, *arguments)
     assert (done.code, words in done.err) == (code, True), done.err
 
@@ -166,17 +166,17 @@ def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, col
     files = ("--contexts", "cases.jsonl", "--checks", "checks.json")
     run(tmp_path, "evaluate", *files, "--save", "--experiment", "[/x] [red]mine")
     (kept,) = json.loads(run(tmp_path, "list", "--json").out)
-    said = run_on_terminal("list", folder=tmp_path, columns=columns, code=0)
-    told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()]
+    screen = run_on_terminal("list", folder=tmp_path, columns=columns, code=0)
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", screen).splitlines()]
     run_id = kept["operation_id"]
     assert kept["passRate"] == pytest.approx(2 / 3)
     if columns == 80:
-        assert told[0] == "run             status     score  cases  cost  age"
-        assert re.fullmatch(rf"{run_id[:14]}  completed  66\.7%  3      –     \d+s", told[1])
-        assert told[2] == "  [/x] [red]mine"
+        assert lines[0] == "run             status     score  cases  cost  age"
+        assert re.fullmatch(rf"{run_id[:14]}  completed  66\.7%  3      –     \d+s", lines[1])
+        assert lines[2] == "  [/x] [red]mine"
     else:
         words = r"  completed  \[/x\] \[red\]mine  –      66\.7%      3             0     –  2.*  –"
-        assert re.fullmatch(run_id + words, told[1])
+        assert re.fullmatch(run_id + words, lines[1])
 
 
 NOW = datetime.now(UTC)
@@ -200,7 +200,7 @@ ROWS = {  # what a store holds of a run; its cases, how many were not measured, 
 
 
 @pytest.mark.parametrize("what", ROWS)
-def test_a_list_says_how_many_cases_were_never_reached(what):
+def test_list_has_the_number_of_cases_never_reached(what):
     kind, status, metadata, found = ROWS[what]
     run = Run(id="x", tenant="t", kind=kind, status=status, metadata=metadata, created=NOW)
 
@@ -239,7 +239,7 @@ def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):
     assert (home / "kept.jsonl").read_bytes().count(b"\n") == 700
 
 
-def test_a_list_in_which_nothing_fits_says_so(run, home):
+def test_list_without_a_match_says_so(run, home):
     assert "no runs are stored here" in run(home, "list").out
     fits = run(home, "list", "--status", "failed", "--experiment", "mine")
     assert (
@@ -248,7 +248,7 @@ def test_a_list_in_which_nothing_fits_says_so(run, home):
     )
 
 
-def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home):
+def test_results_stored_before_a_kill_are_shown(run, serving, home):
     command = [
         Path(sys.executable).with_name("assay"),
         "evaluate",
@@ -284,8 +284,8 @@ def kept(run, home):
 
 async def let_go(home, run_id):
     """As if its holder had not been heard of for long enough."""
-    told = home / "assay.toml"
-    address = tomllib.loads(told.read_text())["database_url"] if told.exists() else ""
+    settings = home / "assay.toml"
+    address = tomllib.loads(settings.read_text())["database_url"] if settings.exists() else ""
     store = await open_store(address or f"sqlite:///{home}/.assay/assay.db")
     await store.release(run_id, run_id)
     await store.close()
@@ -346,7 +346,7 @@ def operation(client, run_id):
     return client.get(f"/v1/operations/{run_id}").json()
 
 
-def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(serving, tmp_path):
+def test_the_first_start_creates_a_key_and_reports_it_once(serving, tmp_path):
     with serving(tmp_path) as (process, url):
         path = tmp_path / ".assay" / "local-key"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -354,14 +354,14 @@ def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(servin
         assert httpx.get(f"{url}/v1/evaluations", headers={"X-API-Key": key}).status_code == 200
         assert httpx.get(f"{url}/v1/evaluations").status_code == 401
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate()
-    assert "created an API key in" in told
-    assert key not in told
+        _, stderr = process.communicate()
+    assert "created an API key in" in stderr
+    assert key not in stderr
     with serving(tmp_path) as (process, url):
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate()
+        _, stderr = process.communicate()
         assert process.returncode == 0
-    assert "created an API key" not in told
+    assert "created an API key" not in stderr
     assert path.read_text().strip() == key
 
 
@@ -412,13 +412,13 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
             answer = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
             details = answer.json()["details"]
             assert (answer.status_code, details["reason"]) == (500, "run_timeout")
-            told = operation(client, details["evaluation_id"])
+            state = operation(client, details["evaluation_id"])
             result = client.get(f"/v1/evaluations/{details['evaluation_id']}").json()
     assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
-    assert (told["status"], told["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
+    assert (state["status"], state["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
 
 
-def test_a_port_that_is_taken_is_told(run, serving, tmp_path):
+def test_serve_refuses_a_port_in_use(run, serving, tmp_path):
     with serving(tmp_path) as (_, url):
         done = run(tmp_path, "serve", "--port", url.rpartition(":")[2])
     assert (done.code, "cannot listen on port" in done.err) == (1, True)
@@ -456,14 +456,16 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
         again = client.post("/v1/evaluations", content=lines)
         assert again.json()["operation_id"] == id
         assert again.headers["openwop-idempotent-replay"] == "true"
-        told = {
+        statuses = {
             one["operation_id"]: one["status"] for one in client.get("/v1/evaluations").json()["operations"]
         }
-        assert told.pop(id) == "completed"
-        assert list(told.values()) == ["pending"]  # what there is of the first fails when its lease has ended
+        assert statuses.pop(id) == "completed"
+        assert list(statuses.values()) == [
+            "pending"
+        ]  # what there is of the first fails when its lease has ended
 
 
-def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, monkeypatch):
+def test_the_cost_of_judges_is_shown_of_a_stored_run(run, serving, home, monkeypatch):
     """FEP-31: in the run's metadata, over REST, in an export, and where it is shown."""
     judge = {
         "type": "llm_judge",
@@ -489,8 +491,8 @@ def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, m
         run(home, "export", "latest", "-o", "kept.json")
         wanted = json.loads((home / "x.json").read_text())["metadata"]
         assert json.loads((home / "kept.json").read_text())["metadata"] == wanted
-        (told,) = (line for line in saved.out.splitlines() if "tokens" in line)
-        assert told in run(home, "show", "latest").out
+        (line,) = (line for line in saved.out.splitlines() if "tokens" in line)
+        assert line in run(home, "show", "latest").out
         lines = json.dumps({"checks": [judge]}) + "\n" + contexts(3)
         with serving(home) as (_, url):
             headers = {"X-API-Key": key_of(run, home), "Content-Type": "application/x-ndjson"}

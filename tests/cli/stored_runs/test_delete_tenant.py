@@ -133,7 +133,7 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "expected RUN..., or --all with --tenant"),
         (("latest", "--dry-run"), "--dry-run: expected --all with it"),
@@ -146,6 +146,6 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
         ),
     ],
 )
-def test_what_cannot_be_deleted_is_refused(command, tmp_path, words, said):
+def test_wrong_arguments_of_delete_are_refused(command, tmp_path, words, message):
     ended = command("delete", *words, folder=tmp_path)
-    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert (ended.code, message in ended.err) == (2, True), ended.err

@@ -80,7 +80,7 @@ def test_evaluate_ends_with_the_first_failing_cases_and_a_command_that_looks_fur
     assert evaluated.out.endswith(f"details: assay show {runs['evaluation']}\n")
 
 
-def test_run_says_what_was_expected_and_what_came(home, runs):
+def test_run_shows_the_expected_and_the_actual_value(home, runs):
     *_, ran = home
     assert "looks" in ran.out
     assert "expected 'It is lost.', got 'It is sent.'" in ran.out

@@ -111,7 +111,7 @@ def test_a_bad_body_is_400_with_its_place_and_nothing_is_started(client, path, b
     assert many(client) == before
 
 
-def test_all_problems_are_told_at_once(client):
+def test_all_problems_are_reported_at_once(client):
     body = request_of(3, [{"type": "vibes", "arguments": {}}], experiment_metadata=3)
     body |= {"test_cases": [body["test_cases"][0], {}, body["test_cases"][2]]}
     body |= {"outputs": [*body["outputs"][:2], 5]}

@@ -86,21 +86,21 @@ async def endpoint(request):  # noqa: C901  # one case an act
 
     match task["do"]:
         case "say":
-            said: Any = {"result": task["value"]}
+            reply: Any = {"result": task["value"]}
         case "tool":
             answer = await call({"type": "tool", "tool": task["tool"], "arguments": task["arguments"]})
-            said = {"result": answer["result"] if "result" in answer else answer["error"]["code"]}
+            reply = {"result": answer["result"] if "result" in answer else answer["error"]["code"]}
         case "remember":
             await call({"type": "memory.write", "content": "seen", "tags": ["t"]})
             entries = (await call({"type": "memory.list"}))["result"]
-            said = {"result": [entry["content"] for entry in entries]}
+            reply = {"result": [entry["content"] for entry in entries]}
         case "use":
-            said = {"result": "used", "usage": USED, "reasoning": "because"}
+            reply = {"result": "used", "usage": USED, "reasoning": "because"}
         case "refuse":
-            said = {"refused": "not that"}
+            reply = {"refused": "not that"}
         case "hang":
             await asyncio.sleep(3600)
-            said = None
+            reply = None
         case "nonsense":
             return web.Response(text="<html>")
         case "status":
@@ -110,14 +110,14 @@ async def endpoint(request):  # noqa: C901  # one case an act
             seen.append(asked["invocationId"])
             if seen.count(asked["invocationId"]) < 2:
                 return web.Response(status=429, headers={"Retry-After": "0"})
-            said = {"result": "at last"}
+            reply = {"result": "at last"}
         case "where":
-            said = {"result": {name: asked.get(name) for name in ("callback", "tools", "memory")}}
+            reply = {"result": {name: asked.get(name) for name in ("callback", "tools", "memory")}}
         case "as-is":
-            said = task["said"]
+            reply = task["said"]
         case _:
-            said = {"error": {"code": "x", "message": "ValueError: bad day"}}
-    return web.json_response(said)
+            reply = {"error": {"code": "x", "message": "ValueError: bad day"}}
+    return web.json_response(reply)
 
 
 @asynccontextmanager
@@ -183,49 +183,49 @@ class Model:
     async def complete(self, request: CompletionRequest) -> Completion:  # noqa: C901  # one case an act
         task = json.loads(next(message.content for message in request.messages if message.role == "user"))
         answers = [message.content for message in request.messages if message.role == "tool"]
-        said: dict[str, Any] = {"value": None, "text": ""}
+        fields: dict[str, Any] = {"value": None, "text": ""}
         match task["do"]:
             case "say":
-                said = {"value": task["value"]}
+                fields = {"value": task["value"]}
             case "tool" if not answers:
                 call = ToolCall(id="c", tool=task["tool"], arguments=task["arguments"])
-                said = {"tool_calls": (call,)}
+                fields = {"tool_calls": (call,)}
             case "tool":
                 answer = json.loads(answers[-1])
                 failed = isinstance(answer, dict) and "error" in answer
-                said = {"value": answer["error"]["code"] if failed else answer}
+                fields = {"value": answer["error"]["code"] if failed else answer}
             case "remember" if not answers:
                 call = ToolCall(id="c", tool="memory:write", arguments={"content": "seen", "tags": ["t"]})
-                said = {"tool_calls": (call,)}
+                fields = {"tool_calls": (call,)}
             case "remember":
-                told = request.messages[0].content.partition("What you remember:\n")[2]
-                said = {"value": [line.removeprefix("- ") for line in told.splitlines()]}
+                remembered = request.messages[0].content.partition("What you remember:\n")[2]
+                fields = {"value": [line.removeprefix("- ") for line in remembered.splitlines()]}
             case "use" if not answers:
                 call = ToolCall(id="c", tool="shop:secret")  # refused, and no trace of it
-                said = {"text": "because", "tool_calls": (call,)}
+                fields = {"text": "because", "tool_calls": (call,)}
             case "use":
-                said = {"value": "used"}
+                fields = {"value": "used"}
             case "refuse":
-                said = {"refusal": "not that"}
+                fields = {"refusal": "not that"}
             case "hang":
                 await asyncio.sleep(3600)
             case "nonsense":
-                said = {"problem": "is no JSON"}
+                fields = {"problem": "is no JSON"}
             case "cut":
-                said = {"finish_reason": "length"}
+                fields = {"finish_reason": "length"}
             case "again":
-                said = {"tool_calls": (ToolCall(id="c", tool="shop:orders", arguments={}),)}
+                fields = {"tool_calls": (ToolCall(id="c", tool="shop:orders", arguments={}),)}
             case "garbled" if not answers:
-                said = {"tool_calls": (ToolCall(id="c", tool="shop:orders", problem="is no JSON"),)}
+                fields = {"tool_calls": (ToolCall(id="c", tool="shop:orders", problem="is no JSON"),)}
             case "garbled":
-                said = {"value": json.loads(answers[-1])["error"]["code"]}
+                fields = {"value": json.loads(answers[-1])["error"]["code"]}
             case "down":
                 raise ForeignFault("answered 401")
             case _:
-                said = {"problem": "is no JSON: bad day"}
+                fields = {"problem": "is no JSON: bad day"}
         used = {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.5} if task["do"] == "use" else {}
         known = {"text": "", "finish_reason": "stop", "model": "m-1", "provider": "acme"}
-        return Completion(**known | used | said)
+        return Completion(**known | used | fields)
 
     async def close(self): ...
 
@@ -234,9 +234,9 @@ ANYTHING = {"description": "anything"}
 
 
 def on_model(**more):
-    told = card("manifest", memory=MemoryShape(longTerm=True), return_schema=ANYTHING)
+    agent_card = card("manifest", memory=MemoryShape(longTerm=True), return_schema=ANYTHING)
     return ManifestAgent(
-        told,
+        agent_card,
         "You are an agent.",
         lambda tuning: (Model(), CompletionRequest(messages=(), model=tuning.model or "m-1")),
         **more,

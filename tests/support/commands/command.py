@@ -15,7 +15,7 @@ PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
 
 
 class CommandResult:
-    """How a command ended, and what it said. There is never a traceback in it."""
+    """The exit code of a command and its output, which never has a traceback."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -64,7 +64,7 @@ def run_on_terminal(*arguments, folder, columns=100, code=1):
         env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
     ) as process:
         os.close(theirs)
-        said, until = b"", time.monotonic() + PATIENCE
+        screen, until = b"", time.monotonic() + PATIENCE
         while time.monotonic() < until and select.select([ours], [], [], PATIENCE)[0]:
             try:
                 part = os.read(ours, 4096)
@@ -72,7 +72,7 @@ def run_on_terminal(*arguments, folder, columns=100, code=1):
                 break
             if not part:
                 break
-            said += part
-        assert process.wait(PATIENCE) == code, said
+            screen += part
+        assert process.wait(PATIENCE) == code, screen
     os.close(ours)
-    return said.decode()
+    return screen.decode()

@@ -19,11 +19,11 @@ LOCAL = {"timeout": 2.5, "deadline": 60.0, "max_retries": 1, "prices": {"input":
 
 def configure(folder: Path, server: Any, more: dict[str, str] | None = None, **local: Any) -> None:
     """`[providers.local]` is the server, with the canary for a key; its models fail as their names say."""
-    told = {"base_url": server.base_url, "api_key": CANARY, **LOCAL, **local}
+    provider = {"base_url": server.base_url, "api_key": CANARY, **LOCAL, **local}
     models = {"judge": "local:ok", **(more or {})}
     lines = [
         "[providers.local]",
-        *(f"{name} = {toml(value)}" for name, value in told.items() if value is not None),
+        *(f"{name} = {toml(value)}" for name, value in provider.items() if value is not None),
     ]
     lines += ["[models]", *(f"{name} = {toml(model)}" for name, model in models.items())]
     (folder / "assay.toml").write_text("\n".join(lines))

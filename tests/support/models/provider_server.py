@@ -81,8 +81,8 @@ class Call:
         if self.seen.path.endswith("/embeddings"):
             await self.send(200, embeddings(self.seen.body))
         elif self.seen.path.endswith("/chat/completions"):
-            said = self.answer(self.seen.body)
-            await self.say(said if isinstance(said, str) else json.dumps(said))
+            answer = self.answer(self.seen.body)
+            await self.say(answer if isinstance(answer, str) else json.dumps(answer))
         else:
             await self.fail(404, "no such address")
 
@@ -246,32 +246,34 @@ async def redirect(call: Call) -> None:
 async def calls(call: Call) -> None:
     """Wants tools: one well, one with arguments that are none, one without any."""
     wanted = [("c1", "shop_orders", '{"id": 17}'), (None, "nowhere", "{id"), ("c3", "shop_orders", "")]
-    told = [{"id": id, "type": "function", "function": {"name": n, "arguments": a}} for id, n, a in wanted]
-    await call.say(None, finish_reason="tool_calls", tool_calls=told)
+    tool_calls = [
+        {"id": id, "type": "function", "function": {"name": n, "arguments": a}} for id, n, a in wanted
+    ]
+    await call.say(None, finish_reason="tool_calls", tool_calls=tool_calls)
 
 
 async def stale(call: Call) -> None:
-    """Answers, then closes the connection it said it would keep."""
+    """Answers, then closes the connection that it promised to keep."""
     await call.ok()
     call.writer.close()
 
 
 async def backwards(call: Call) -> None:
-    said = embeddings(call.seen.body)
-    said["data"].reverse()
-    await call.send(200, said)
+    body = embeddings(call.seen.body)
+    body["data"].reverse()
+    await call.send(200, body)
 
 
 async def short(call: Call) -> None:
-    said = embeddings(call.seen.body)
-    said["data"].pop()
-    await call.send(200, said)
+    body = embeddings(call.seen.body)
+    body["data"].pop()
+    await call.send(200, body)
 
 
 async def ragged(call: Call) -> None:
-    said = embeddings(call.seen.body)
-    said["data"][0]["embedding"].pop()
-    await call.send(200, said)
+    body = embeddings(call.seen.body)
+    body["data"][0]["embedding"].pop()
+    await call.send(200, body)
 
 
 def saying(content: Any, **more: Any) -> Step:

@@ -52,14 +52,14 @@ class Process:
         if self.poll() is None:
             with contextlib.suppress(
                 ProcessLookupError
-            ):  # it has ended meanwhile, and we are about to be told
+            ):  # it has ended meanwhile, and its exit code is on its way
                 os.kill(self.pid, sign)
 
     def kill(self):
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout=PATIENCE):
-        """What it has said, once it has ended; of a pipe, what nobody has read."""
+        """Its standard output and error, once it has ended; of a pipe, the rest."""
         self.wait(timeout)
         with self._out, self._err:
             for file in (self._out, self._err) if self.stdout is None else (self._err,):

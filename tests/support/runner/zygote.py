@@ -31,7 +31,7 @@ WARM = ("run suite.yaml --agent zygote_agent:answer", "list", "show latest",
 
 
 def request_fork(path, job, descriptors):
-    """The connection on which a job's end will be told. `job["numbers"]` says which number each descriptor is to have."""
+    """The connection that carries the end of a job. `job["numbers"]` says which number each descriptor is to have."""
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     line.connect(path)
     body = marshal.dumps(job)
@@ -43,7 +43,7 @@ def request_fork(path, job, descriptors):
 
 
 def read_number(line):
-    """The next number that is said there; None where nothing more will be."""
+    """The next number of a connection; None at its end."""
     text = b""
     while not text.endswith(b"\n"):
         part = line.recv(1)

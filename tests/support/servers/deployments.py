@@ -112,10 +112,10 @@ class Deployment:
         self.client, self.grpc, self.key, self._processes = client, grpc, key, processes
 
     def mark(self):
-        """The place in each log, for `said`."""
+        """The place in each log, for `log_text`."""
         return [os.fstat(process._err.fileno()).st_size for process in self._processes]
 
-    def said(self, since=None):
+    def log_text(self, since=None):
         """What its processes have logged since a mark. It is read without moving the place where they write."""
         logs = [process._err.fileno() for process in self._processes]
         return "".join(

@@ -97,18 +97,18 @@ class Fleet:
         self.workers, self.servers, self.urls = [], [], []
         self.runs = {}  # by name: the path of the run
         made = zygote.start("key", "create", "--tenant", "acme", folder=folder, environ=self.environ)
-        said, trouble = made.communicate()
+        stdout, trouble = made.communicate()
         assert made.returncode == 0, trouble
-        self.key = said.strip()
+        self.key = stdout.strip()
 
     def start_server(self):
         process = self._zygote.start(
             "serve", "--port", "0", folder=self.folder, pipe=True, environ=self.environ
         )
-        said = process.stdout.readline()
-        assert "assay serves http" in said, process.communicate()
+        line = process.stdout.readline()
+        assert "assay serves http" in line, process.communicate()
         self.servers.append(process)
-        self.urls.append(said.split()[2])
+        self.urls.append(line.split()[2])
 
     def start_worker(self, *, wait=True, preload="", **environ):
         """With `preload`, a process that is not forked: the library must be there when Python starts."""
@@ -125,8 +125,8 @@ class Fleet:
             )
         self.workers.append(process)
         if wait:
-            said = process.stdout.readline()
-            assert "has started" in said, process.communicate()
+            line = process.stdout.readline()
+            assert "has started" in line, process.communicate()
         return process
 
     def request(self, method, path, body=None, *, key=None, kind="application/json", seconds=PATIENCE):

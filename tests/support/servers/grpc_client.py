@@ -1,4 +1,4 @@
-"""Clients for a server of our own over gRPC, and what goes through them said in JSON."""
+"""Clients for a server of our own over gRPC, and their messages as JSON."""
 
 import contextlib
 from typing import Any
@@ -60,12 +60,12 @@ class Client:
             response_deserializer=GIVES[name].FromString,
         )
         sent = method.request() if message is None else message
-        told = (*self._key, *metadata)
+        headers = (*self._key, *metadata)
         if method.stream:
-            return rpc(sent, metadata=told, timeout=timeout)
+            return rpc(sent, metadata=headers, timeout=timeout)
         if not wait:
-            return rpc.future(sent, metadata=told, timeout=timeout)
-        answer, call = rpc.with_call(sent, metadata=told, timeout=timeout)
+            return rpc.future(sent, metadata=headers, timeout=timeout)
+        answer, call = rpc.with_call(sent, metadata=headers, timeout=timeout)
         self.last = dict(call.trailing_metadata())
         return answer
 
@@ -84,14 +84,14 @@ def refusal_of(call, *arguments, **more) -> tuple[grpc.StatusCode, dict[str, Any
         list(answer) if hasattr(answer, "__iter__") else answer
     except grpc.RpcError as error:
         given: Any = error.trailing_metadata() or ()
-        told: dict[str, Any] = dict(given)
-        (detail,) = Status.FromString(told["grpc-status-details-bin"]).details
+        trailers: dict[str, Any] = dict(given)
+        (detail,) = Status.FromString(trailers["grpc-status-details-bin"]).details
         body = fep.FepError()
         assert detail.Unpack(body)
-        said: dict[str, Any] = {"error": body.code, "message": body.message}
+        refusal: dict[str, Any] = {"error": body.code, "message": body.message}
         if body.HasField("details"):
-            said["details"] = plain(MessageToDict(body.details))
-        return error.code(), said
+            refusal["details"] = plain(MessageToDict(body.details))
+        return error.code(), refusal
     raise AssertionError(f"not refused: {answer}")
 
 
@@ -190,12 +190,12 @@ def case_of(case):
 
 
 def checked_of(check, case, output):
-    told = check.metadata
-    assert told.test_case_id == case["id"]
-    assert some(told, "test_case_metadata") == (
+    metadata = check.metadata
+    assert metadata.test_case_id == case["id"]
+    assert some(metadata, "test_case_metadata") == (
         {"test_case_metadata": case["metadata"]} if "metadata" in case else {}
     )
-    assert some(told, "output_metadata") == (
+    assert some(metadata, "output_metadata") == (
         {"output_metadata": output["metadata"]} if "metadata" in output else {}
     )
     shown = {
@@ -203,10 +203,10 @@ def checked_of(check, case, output):
         "status": STATUS[check.status],
         "results": plain(MessageToDict(check.results)),
         "evaluated_at": moment(check.evaluated_at),
-        "metadata": {"check_version": told.check_version},
+        "metadata": {"check_version": metadata.check_version},
     } | some(check, "resolved_arguments")
-    if told.HasField("additional_metadata"):
-        shown["metadata"] |= plain(MessageToDict(told.additional_metadata))
+    if metadata.HasField("additional_metadata"):
+        shown["metadata"] |= plain(MessageToDict(metadata.additional_metadata))
     if check.HasField("error"):
         assert check.error.HasField("recoverable")
         error = check.error

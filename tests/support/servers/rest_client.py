@@ -67,10 +67,10 @@ class Slow(Checker):
 
 
 async def answer_task(task):
-    """What an agent of ours makes of a task: `wait` seconds later, what it is told to `say`."""
-    told = task if isinstance(task, dict) else {"say": task}
-    await asyncio.sleep(told.get("wait", 0))
-    return told.get("say")
+    """An agent of ours: after `wait` seconds it answers with `say`."""
+    instruction = task if isinstance(task, dict) else {"say": task}
+    await asyncio.sleep(instruction.get("wait", 0))
+    return instruction.get("say")
 
 
 LOOPS = [pytest.param(asyncio.run, id="asyncio"), pytest.param(run, id="libuv")]

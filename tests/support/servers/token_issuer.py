@@ -35,8 +35,8 @@ def key(algorithm, number=0) -> Any:
 
 def jwk(kid, algorithm, number=0, *, private=False, **more):
     whole = key(algorithm, number)
-    told = MAKERS[algorithm].to_jwk(whole if private else whole.public_key(), as_dict=True)
-    return {name: value for name, value in told.items() if name != "key_ops"} | {"kid": kid} | more
+    members = MAKERS[algorithm].to_jwk(whole if private else whole.public_key(), as_dict=True)
+    return {name: value for name, value in members.items() if name != "key_ops"} | {"kid": kid} | more
 
 
 def b64(data):
@@ -91,13 +91,13 @@ class Issuer:
         self._thread.join()
 
     def trust(self, **more):
-        told = {"issuer": self.url, "audience": AUDIENCE, "jwks": f"{self.url}jwks.json"}
-        return JwtSettings(**(told | more))
+        settings = {"issuer": self.url, "audience": AUDIENCE, "jwks": f"{self.url}jwks.json"}
+        return JwtSettings(**(settings | more))
 
     def claims(self, **changes):
         """Good ones, with changes; None takes one away."""
         now = int(time.time())
-        told = {
+        claims = {
             "iss": self.url,
             "aud": AUDIENCE,
             "sub": "somebody@example.org",
@@ -106,7 +106,7 @@ class Issuer:
             "tenant": "acme",
             "scope": "evaluations:create evaluations:read evaluations:cancel",
         } | changes
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in claims.items() if value is not None}
 
     def token(self, algorithm="ES256", number=0, header=None, **changes):
         headers = {"kid": f"{algorithm.lower()}-1"} | (header or {})

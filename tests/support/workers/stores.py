@@ -1,5 +1,5 @@
 """
-A process that writes to a store until it is killed, and says what it was told is written: `stores_worker.py ADDRESS [STEPS]`.
+A process that writes to a store until it is killed, and prints what the store has confirmed: `stores_worker.py ADDRESS [STEPS]`.
 
 Step n of run `r` is one batch: event n, piece n, version n + 1 of a document. It goes on where it finds the run.
 `whole` writes run after run instead, each opened and ended in one batch: `r0`, `r1`, …

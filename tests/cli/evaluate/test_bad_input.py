@@ -65,61 +65,82 @@ def run(command, tmp_path):
     return run
 
 
+@pytest.fixture
+def run_each(command, tmp_path):
+    """Run the command for each of several (arguments, files), in a folder of its own: (folder, result) of each, from one process."""
+
+    def run_each(
+        *runs: tuple[list[str], dict[str, Any]], links: dict[str, str] | None = None
+    ) -> list[tuple[Path, CommandResult]]:
+        folders = [tmp_path / str(number) for number in range(len(runs))]
+        for folder, (_, files) in zip(folders, runs, strict=True):
+            folder.mkdir()
+            write(folder, **files)
+            for name, target in (links or {}).items():
+                (folder / name).symlink_to(target)
+        jobs = [
+            {"command": ["evaluate", *arguments], "folder": str(folder)}
+            for folder, (arguments, _) in zip(folders, runs, strict=True)
+        ]
+        return list(zip(folders, command.batch(jobs, folder=tmp_path), strict=True))
+
+    return run_each
+
+
 # a line in a stream
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b"nope", "not JSON: invalid character"),
-        (b"[]", "expected an object with test_case and output, got a list"),
-        (GOOD[:-9], "not JSON: input data was truncated"),
-        (GOOD[:-1] + b"}", "not JSON: trailing characters"),
-        (b'{"test_case":{"id":1,"input":1},"output":{"value":1}}', "test_case.id: expected a string, got a number"),
-        (b'{"test_case":{"id":"a"},"output":{"value":1}}', "test_case.input: expected any JSON value, got nothing"),
-        (b'{"test_case":{"id":"a","input":1},"output":3}', "output: expected an object with value, got a number"),
-        (b'{"test_case":{"id":"a","input":1}}', "output: expected an object with value, got nothing"),
-        (GOOD[:-2] + b',"more":1}', "more: a context holds test_case and output and nothing else"),
-        (context(b'["9e999\\"", -1e999]'), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got -1e999"),
-        (context(b"1" * 5000), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got 1111"),
-        (context(b"NaN"), "not JSON"),
-        (context(b"-Infinity"), "not JSON"),
-        (context(b'"\\ud800"'), "surrogate"),
-        (context(b'"\\udc00 x"'), "surrogate"),
-        (context(b'"\xff"'), "not UTF-8 (byte 32)"),
-        (context(b'"\xed\xa0\x80"'), "not UTF-8 (byte 32)"),  # a surrogate, encoded
-        (context(b"[" * 2000 + b"]" * 2000), "nested too deeply"),
-        (context(b'{"a":' * 2000 + b"1" + b"}" * 2000), "nested too deeply"),
-        (context(b"[" * 600 + b"]" * 600), "nested more than 500 deep, which is the limit"),
-        (b"[" * 100_000, "nested too deeply"),
-    ],
-)  # fmt: skip
-def test_a_bad_line_stops_the_stream_there(run, tmp_path, line, words):
-    ended = run(*CONTEXTS, x_jsonl=GOOD + b"\n" + line + b"\n" + GOOD)
-    assert ended.code == 1
-    assert statuses_in(tmp_path) == ["completed"]
-    first, second = ended.err.splitlines()
-    assert first.startswith("assay: x.jsonl:3: ")  # blank lines are counted
-    assert words in first
-    assert second == "assay: stopped after 1 case; the others were not measured"
+BAD_LINES = [
+    (b"nope", "not JSON: invalid character"),
+    (b"[]", "expected an object with test_case and output, got a list"),
+    (GOOD[:-9], "not JSON: input data was truncated"),
+    (GOOD[:-1] + b"}", "not JSON: trailing characters"),
+    (b'{"test_case":{"id":1,"input":1},"output":{"value":1}}', "test_case.id: expected a string, got a number"),
+    (b'{"test_case":{"id":"a"},"output":{"value":1}}', "test_case.input: expected any JSON value, got nothing"),
+    (b'{"test_case":{"id":"a","input":1},"output":3}', "output: expected an object with value, got a number"),
+    (b'{"test_case":{"id":"a","input":1}}', "output: expected an object with value, got nothing"),
+    (GOOD[:-2] + b',"more":1}', "more: a context holds test_case and output and nothing else"),
+    (context(b'["9e999\\"", -1e999]'), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got -1e999"),
+    (context(b"1" * 5000), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got 1111"),
+    (context(b"NaN"), "not JSON"),
+    (context(b"-Infinity"), "not JSON"),
+    (context(b'"\\ud800"'), "surrogate"),
+    (context(b'"\\udc00 x"'), "surrogate"),
+    (context(b'"\xff"'), "not UTF-8 (byte 32)"),
+    (context(b'"\xed\xa0\x80"'), "not UTF-8 (byte 32)"),  # a surrogate, encoded
+    (context(b"[" * 2000 + b"]" * 2000), "nested too deeply"),
+    (context(b'{"a":' * 2000 + b"1" + b"}" * 2000), "nested too deeply"),
+    (context(b"[" * 600 + b"]" * 600), "nested more than 500 deep, which is the limit"),
+    (b"[" * 100_000, "nested too deeply"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        context(b"1" * 400),  # an integer may be long
-        context(b'"a\\u0000b"'),
-        context('"\u2028"'.encode()),  # a line break for some, not for JSON lines
-        context(b"[" * 300 + b"]" * 300),
-        GOOD.replace(b"\n", b"\r\n"),
-        b"\xef\xbb\xbf" + GOOD,
-        b"\n  \n\t\n" + GOOD + b"\r\n\n",
-        GOOD.strip(),
-    ],
-)
-def test_an_odd_line_is_fine(run, tmp_path, line):
-    ended = run(*CONTEXTS, x_jsonl=line)
-    assert (ended.code, statuses_in(tmp_path), ended.err) == (0, ["completed"], "")
+def test_a_bad_line_stops_the_stream_there(run_each):
+    runs = [(CONTEXTS, {"x_jsonl": GOOD + b"\n" + line + b"\n" + GOOD}) for line, _ in BAD_LINES]
+    for (folder, ended), (_, words) in zip(run_each(*runs), BAD_LINES, strict=True):
+        assert ended.code == 1
+        assert statuses_in(folder) == ["completed"]
+        first, second = ended.err.splitlines()
+        assert first.startswith("assay: x.jsonl:3: ")  # blank lines are counted
+        assert words in first
+        assert second == "assay: stopped after 1 case; the others were not measured"
+
+
+ODD_LINES = [
+    context(b"1" * 400),  # an integer may be long
+    context(b'"a\\u0000b"'),
+    context('"\u2028"'.encode()),  # a line break for some, not for JSON lines
+    context(b"[" * 300 + b"]" * 300),
+    GOOD.replace(b"\n", b"\r\n"),
+    b"\xef\xbb\xbf" + GOOD,
+    b"\n  \n\t\n" + GOOD + b"\r\n\n",
+    GOOD.strip(),
+]
+
+
+def test_an_odd_line_is_evaluated(run_each):
+    for folder, ended in run_each(*((CONTEXTS, {"x_jsonl": line}) for line in ODD_LINES)):
+        assert (ended.code, statuses_in(folder), ended.err) == (0, ["completed"], "")
 
 
 def test_bad_lines_can_be_skipped_and_are_counted(run, tmp_path):
@@ -146,51 +167,52 @@ def test_a_line_of_a_hundred_megabytes_is_refused_and_not_held(tmp_path):
 # files
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["--contexts", "no.jsonl", "--checks", "checks.json"], 2, "no.jsonl: there is no such file"),
-        (["--contexts", "x.jsonl", "--checks", "no.json"], 2, "no.json: there is no such file"),
-        (["no.json"], 2, "no.json: there is no such file"),
-        (["--cases", "no.jsonl", "--outputs", "-", "--checks", "checks.json"], 2, "no.jsonl: there is no such file"),
-        (["--contexts", "folder.jsonl", "--checks", "checks.json"], 2, "folder.jsonl: this is a folder"),
-        (["--contexts", "x", "--checks", "checks.json"], 2, "x: expected a file that ends in .json, "),
-        (["--contexts", "empty.jsonl", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["--contexts", "empty.yaml", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["--contexts", "empty.csv", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["--contexts", "empty.jsonl.gz", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["--contexts", "blank.jsonl", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["--contexts", "-", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
-        (["empty.json"], 2, "empty.json: not JSON: input data was truncated"),
-        (["--contexts", "x.jsonl", "--checks", "empty.json"], 2, "empty.json: not JSON: input data was truncated"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "no/o.jsonl"], 2, "no/o.jsonl: there is no folder no"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "folder.jsonl"], 2, "folder.jsonl: this is a folder"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "x.jsonl/o.csv"], 2, "x.jsonl/o.csv: cannot be written: Not a directory"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "o.txt"], 2, "o.txt: expected an output that ends in .jsonl, .json, .csv, .xlsx or .parquet"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: cannot be written: No space left on device"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: cannot be written: No space left on device"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: cannot be written: No space left on device"),
-        ([], 2, "expected one of REQUEST, --contexts, --cases and --outputs; got none"),
-        (["r.json", "--contexts", "x.jsonl"], 2, "got REQUEST and --contexts"),
-        (["--cases", "x.jsonl"], 2, "--cases and --outputs go together"),
-        (["--cases", "-", "--outputs", "-"], 2, "only one file can come from standard input"),
-    ],
-)  # fmt: skip
-def test_a_file_that_will_not_do(run, tmp_path, arguments, code, words):
-    (tmp_path / "folder.jsonl").mkdir()
-    for ending in ("jsonl", "json", "csv"):
-        (tmp_path / f"full.{ending}").symlink_to("/dev/full")
+BAD_FILES = [
+    (["--contexts", "no.jsonl", "--checks", "checks.json"], 2, "no.jsonl: there is no such file"),
+    (["--contexts", "x.jsonl", "--checks", "no.json"], 2, "no.json: there is no such file"),
+    (["no.json"], 2, "no.json: there is no such file"),
+    (["--cases", "no.jsonl", "--outputs", "-", "--checks", "checks.json"], 2, "no.jsonl: there is no such file"),
+    (["--contexts", "folder.jsonl", "--checks", "checks.json"], 2, "folder.jsonl: this is a folder"),
+    (["--contexts", "x", "--checks", "checks.json"], 2, "x: expected a file that ends in .json, "),
+    (["--contexts", "empty.jsonl", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["--contexts", "empty.yaml", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["--contexts", "empty.csv", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["--contexts", "empty.jsonl.gz", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["--contexts", "blank.jsonl", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["--contexts", "-", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
+    (["empty.json"], 2, "empty.json: not JSON: input data was truncated"),
+    (["--contexts", "x.jsonl", "--checks", "empty.json"], 2, "empty.json: not JSON: input data was truncated"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "no/o.jsonl"], 2, "no/o.jsonl: there is no folder no"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "folder.jsonl"], 2, "folder.jsonl: this is a folder"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "x.jsonl/o.csv"], 2, "x.jsonl/o.csv: cannot be written: Not a directory"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "o.txt"], 2, "o.txt: expected an output that ends in .jsonl, .json, .csv, .xlsx or .parquet"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: cannot be written: No space left on device"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: cannot be written: No space left on device"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: cannot be written: No space left on device"),
+    ([], 2, "expected one of REQUEST, --contexts, --cases and --outputs; got none"),
+    (["r.json", "--contexts", "x.jsonl"], 2, "got REQUEST and --contexts"),
+    (["--cases", "x.jsonl"], 2, "--cases and --outputs go together"),
+    (["--cases", "-", "--outputs", "-"], 2, "only one file can come from standard input"),
+]  # fmt: skip
+
+
+def test_a_file_that_cannot_be_read_or_written_is_refused(run_each, tmp_path):
     empty = {f"empty_{ending}": b"" for ending in ("json", "jsonl", "yaml", "csv", "jsonl_gz")}
     yesterday = b'{"status":"of yesterday"}\n'
-    ended = run(
-        *arguments, "-o", "out.jsonl", x_jsonl=GOOD, blank_jsonl=b"\n \r\n", out_jsonl=yesterday, **empty
-    )
-    assert ended.code == code
-    (line,) = ended.err.splitlines()
-    assert line.startswith("assay: ")
-    assert words in line
-    if code == 2:
-        assert statuses_in(tmp_path) == ["of yesterday"]  # nothing ran, so nothing is lost
+    files = {"x_jsonl": GOOD, "blank_jsonl": b"\n \r\n", "out_jsonl": yesterday, **empty}
+    (tmp_path / "a-folder").mkdir()
+    links = {
+        "folder.jsonl": "../a-folder",
+        **{f"full.{ending}": "/dev/full" for ending in ("jsonl", "json", "csv")},
+    }
+    runs = [([*arguments, "-o", "out.jsonl"], files) for arguments, _, _ in BAD_FILES]
+    for (folder, ended), (_, code, words) in zip(run_each(*runs, links=links), BAD_FILES, strict=True):
+        assert ended.code == code
+        (line,) = ended.err.splitlines()
+        assert line.startswith("assay: ")
+        assert words in line
+        if code == 2:
+            assert statuses_in(folder) == ["of yesterday"]  # nothing ran, so nothing is lost
 
 
 def test_every_file_keeps_what_was_done_when_one_is_full(run, tmp_path):
@@ -260,46 +282,51 @@ YAML = "- {test_case: {id: a, input: q, expected: x}, output: {value: x}}\n"
 CSV = "id,input,expected,output\na,q,x,x\n"
 
 
-@pytest.mark.parametrize(
-    ("ending", "text", "words", "kept"),
-    [
-        ("yaml", BOMB, "x.yaml: its aliases expand to more than 20000000 values", 0),
-        ("yaml", "- &a [*a]\n", "x.yaml: an alias refers to a collection that contains it", 0),
-        ("yaml", "[" * 100_000, "x.yaml: nested more than 1000 deep", 0),
-        ("yaml", "- " * 5_000 + "x", "x.yaml: nested more than 1000 deep", 0),
-        ("yaml", YAML + YAML.replace("q", ".nan"), "x.yaml[1]: test_case.input: NaN and infinity are not JSON numbers", 1),
-        ("yaml", YAML + YAML.replace("q", "1" * 5000), "x.yaml:2: not YAML that can be read: a number is too large", 0),
-        ("yaml", YAML + "- [\n", "x.yaml:3: not YAML: ", 0),
-        ("yaml", YAML + "- !!python/object/apply:os.system [ls]\n", "x.yaml:2: not YAML that can be read: unknown tag !!python/object/apply:os.system; the tags are !!str", 0),
-        ("yaml", YAML + YAML.replace("input: q", "1: q"), "x.yaml:2: not YAML that can be read: a key must be text, got 1; put it in quotes: \"1\"", 0),
-        ("yaml", YAML + YAML.replace("input: q", "true: q"), "x.yaml:2: not YAML that can be read: a key must be text, got true", 0),
-        ("yaml", YAML + YAML.replace("input: q", "? [q]\n : q"), "x.yaml:2: not YAML that can be read: a key must be text, got a list", 0),
-        ("yaml", YAML + YAML.replace("input: q", "input: q, input: r"), "x.yaml:2: not YAML that can be read: the key 'input' occurs twice", 0),
-        ("yaml", YAML + YAML.replace("input: q", "<<: {input: q}"), "x.yaml:2: not YAML that can be read: << merges in YAML 1.1 only", 0),
-        ("yaml", YAML + YAML.replace("input: q", "input: !!int 012"), "x.yaml:2: not YAML that can be read: '012' is not a valid !!int", 0),
-        ("yaml", YAML + YAML.replace("input: q", "input: *q"), "x.yaml:2: not YAML: found undefined alias 'q'", 0),
-        ("yaml", YAML + "---\n" + YAML, "x.yaml:2: not YAML: expected one document, got another one here", 0),
-        ("yaml", YAML + "- \udcff\n", "x.yaml: not UTF-8 (byte ", 0),
-        ("yaml", YAML + '- "\\ud800"\n', "x.yaml:2: not YAML: found invalid Unicode", 0),
-        ("yaml", "a: 1\n", "x.yaml: expected a list", 0),
-        ("json", "[\n\n{]", "x.json:3: not JSON: ", 0),
-        ("json", '[{"test_case":{"id":"a"', "x.json: not JSON: input data was truncated", 0),
-        ("csv", CSV + "a,q,x,x,more\n", "x.csv:3: expected 4 cells, as in the header, got 5", 1),
-        ("csv", CSV + 'a,"q,x,x\n', "x.csv:3: not CSV: unexpected end of data", 1),
-        ("csv", CSV + 'a,"q"q,x,x\n', "x.csv:3: not CSV: ',' expected after '\"'", 1),
-        ("csv", CSV + "a,\udcff,x,x\n", "x.csv:3: not UTF-8 (byte 2)", 1),
-        ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: two columns are called 'id'", 0),
-        ("csv", "id,input,output.value,output\na,b,c,d\n", "x.csv:2: output: another column has already set this member", 0),
-        ("csv", "id,input,output,output.value\na,b,c,d\n", "x.csv:2: output.value: column 'output' holds a value", 0),
-        ("csv", "id,input:json,output\na,{,c\n", "x.csv:2: input: not JSON: input data was truncated", 0),
-    ],
-)  # fmt: skip
-def test_what_yaml_json_and_csv_can_hold(run, tmp_path, ending, text, words, kept):
-    files = {f"x_{ending}": text.encode("utf-8", "surrogateescape")}
-    ended = run("--contexts", f"x.{ending}", *CONTEXTS[2:], **files)
-    assert (ended.code, len(statuses_in(tmp_path))) == (1, kept)
-    assert ended.err.startswith(f"assay: {words}")
-    assert len(ended.err.splitlines()) == (2 if kept else 1)
+BAD_TEXTS = [
+    ("yaml", BOMB, "x.yaml: its aliases expand to more than 20000000 values", 0),
+    ("yaml", "- &a [*a]\n", "x.yaml: an alias refers to a collection that contains it", 0),
+    ("yaml", "[" * 100_000, "x.yaml: nested more than 1000 deep", 0),
+    ("yaml", "- " * 5_000 + "x", "x.yaml: nested more than 1000 deep", 0),
+    ("yaml", YAML + YAML.replace("q", ".nan"), "x.yaml[1]: test_case.input: NaN and infinity are not JSON numbers", 1),
+    ("yaml", YAML + YAML.replace("q", "1" * 5000), "x.yaml:2: not YAML that can be read: a number is too large", 0),
+    ("yaml", YAML + "- [\n", "x.yaml:3: not YAML: ", 0),
+    ("yaml", YAML + "- !!python/object/apply:os.system [ls]\n", "x.yaml:2: not YAML that can be read: unknown tag !!python/object/apply:os.system; the tags are !!str", 0),
+    ("yaml", YAML + YAML.replace("input: q", "1: q"), "x.yaml:2: not YAML that can be read: a key must be text, got 1; put it in quotes: \"1\"", 0),
+    ("yaml", YAML + YAML.replace("input: q", "true: q"), "x.yaml:2: not YAML that can be read: a key must be text, got true", 0),
+    ("yaml", YAML + YAML.replace("input: q", "? [q]\n : q"), "x.yaml:2: not YAML that can be read: a key must be text, got a list", 0),
+    ("yaml", YAML + YAML.replace("input: q", "input: q, input: r"), "x.yaml:2: not YAML that can be read: the key 'input' occurs twice", 0),
+    ("yaml", YAML + YAML.replace("input: q", "<<: {input: q}"), "x.yaml:2: not YAML that can be read: << merges in YAML 1.1 only", 0),
+    ("yaml", YAML + YAML.replace("input: q", "input: !!int 012"), "x.yaml:2: not YAML that can be read: '012' is not a valid !!int", 0),
+    ("yaml", YAML + YAML.replace("input: q", "input: *q"), "x.yaml:2: not YAML: found undefined alias 'q'", 0),
+    ("yaml", YAML + "---\n" + YAML, "x.yaml:2: not YAML: expected one document, got another one here", 0),
+    ("yaml", YAML + "- \udcff\n", "x.yaml: not UTF-8 (byte ", 0),
+    ("yaml", YAML + '- "\\ud800"\n', "x.yaml:2: not YAML: found invalid Unicode", 0),
+    ("yaml", "a: 1\n", "x.yaml: expected a list", 0),
+    ("json", "[\n\n{]", "x.json:3: not JSON: ", 0),
+    ("json", '[{"test_case":{"id":"a"', "x.json: not JSON: input data was truncated", 0),
+    ("csv", CSV + "a,q,x,x,more\n", "x.csv:3: expected 4 cells, as in the header, got 5", 1),
+    ("csv", CSV + 'a,"q,x,x\n', "x.csv:3: not CSV: unexpected end of data", 1),
+    ("csv", CSV + 'a,"q"q,x,x\n', "x.csv:3: not CSV: ',' expected after '\"'", 1),
+    ("csv", CSV + "a,\udcff,x,x\n", "x.csv:3: not UTF-8 (byte 2)", 1),
+    ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: two columns are called 'id'", 0),
+    ("csv", "id,input,output.value,output\na,b,c,d\n", "x.csv:2: output: another column has already set this member", 0),
+    ("csv", "id,input,output,output.value\na,b,c,d\n", "x.csv:2: output.value: column 'output' holds a value", 0),
+    ("csv", "id,input:json,output\na,{,c\n", "x.csv:2: input: not JSON: input data was truncated", 0),
+]  # fmt: skip
+
+
+def test_a_bad_text_names_its_file_and_place(run_each):
+    runs = [
+        (
+            ["--contexts", f"x.{ending}", *CONTEXTS[2:]],
+            {f"x_{ending}": text.encode("utf-8", "surrogateescape")},
+        )
+        for ending, text, _, _ in BAD_TEXTS
+    ]
+    for (folder, ended), (_, _, words, kept) in zip(run_each(*runs), BAD_TEXTS, strict=True):
+        assert (ended.code, len(statuses_in(folder))) == (1, kept)
+        assert ended.err.startswith(f"assay: {words}")
+        assert len(ended.err.splitlines()) == (2 if kept else 1)
 
 
 @pytest.mark.parametrize(
@@ -333,101 +360,95 @@ TWO = [{"id": "a", "input": "q"}, {"id": "a", "input": "other"}]
 NESTED = json.loads("[" * 600 + "]" * 600)
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (b'{\n"test_cases":[\n', "request.json:2: not JSON: input data was truncated"),
-        ([], "request.json: expected an object with test_cases, outputs and checks"),
-        (request(more=1), "request.json: more: a request has no such member"),
-        (request(outputs=[]), "outputs: 0 outputs for 1 test cases: expected one for each"),
-        (request(outputs=3), "outputs: expected a list"),
-        (request(test_cases=[{"id": 1, "input": 1}]), "test_cases[0].id: expected a string, got a number"),
-        (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' is already the id of another test case"),
-        (request([check("vibes")]), "checks[0].type: no check 'vibes'; there are contains, "),
-        (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
-        (request([{**MATCH, "version": "one"}]), "checks[0].version: expected a semantic version"),
-        (request([{**MATCH, "more": 1}]), "checks[0].more: no such member; there are type, arguments, version"),
-        (request([check("contains", text="$.output.value", phrases=["x"], fuzzy=True)]), "checks[0].arguments.fuzzy: contains takes no such argument"),
-        (request([check("contains", text="$.output.value")]), "checks[0].arguments.phrases: contains needs this argument"),
-        (request([check("threshold", value="$.output.value", min_value="3")]), "checks[0].arguments.min_value: expected a number"),
-        (request([check("regex", text="x", pattern="(")]), "checks[0].arguments.pattern: not a regular expression: missing )"),
-        (request([check("regex", text="x", pattern="(" * 5000 + ")" * 5000)]), "checks[0].arguments.pattern: not a regular expression: it is too large or nested too deeply"),
-        (request([check("regex", text="x", pattern="a{99999999999}")]), "checks[0].arguments.pattern: not a regular expression: it is too large"),
-        (request([check("json_schema", value=1, schema={"type": "nope"})]), "checks[0].arguments.schema: not a JSON Schema"),
-        (request([check("json_match", actual=1, expected=NESTED)]), "checks[0]: nested more than 500 deep, which is the limit"),
-        (request([MATCH, [MATCH]]), "checks: expected one list of checks for all cases, or one list a case; got a mixture"),
-        (request([[MATCH], [MATCH]]), "checks: 2 lists of checks for 1 test cases: expected one for each"),
-        (request(test_cases=[{"id": "a", "input": 1, "checks": [MATCH]}]), "test_cases[0].checks: both this case and the request have checks"),
-        (request(experiment_metadata=3), "request.json: experiment_metadata: "),
-    ],
-)  # fmt: skip
-def test_a_request_that_makes_no_sense_is_refused(run, tmp_path, asked, words):
-    ended = run("request.json", "-o", "out.jsonl", request_json=asked)
-    assert (ended.code, ended.out) == (2, "")
-    (line,) = ended.err.splitlines()
-    assert line.startswith("assay: ")
-    assert words in line
-    assert not (tmp_path / "out.jsonl").exists()
+BAD_REQUESTS = [
+    (b'{\n"test_cases":[\n', "request.json:2: not JSON: input data was truncated"),
+    ([], "request.json: expected an object with test_cases, outputs and checks"),
+    (request(more=1), "request.json: more: a request has no such member"),
+    (request(outputs=[]), "outputs: 0 outputs for 1 test cases: expected one for each"),
+    (request(outputs=3), "outputs: expected a list"),
+    (request(test_cases=[{"id": 1, "input": 1}]), "test_cases[0].id: expected a string, got a number"),
+    (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' is already the id of another test case"),
+    (request([check("vibes")]), "checks[0].type: no check 'vibes'; there are contains, "),
+    (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
+    (request([{**MATCH, "version": "one"}]), "checks[0].version: expected a semantic version"),
+    (request([{**MATCH, "more": 1}]), "checks[0].more: no such member; there are type, arguments, version"),
+    (request([check("contains", text="$.output.value", phrases=["x"], fuzzy=True)]), "checks[0].arguments.fuzzy: contains takes no such argument"),
+    (request([check("contains", text="$.output.value")]), "checks[0].arguments.phrases: contains needs this argument"),
+    (request([check("threshold", value="$.output.value", min_value="3")]), "checks[0].arguments.min_value: expected a number"),
+    (request([check("regex", text="x", pattern="(")]), "checks[0].arguments.pattern: not a regular expression: missing )"),
+    (request([check("regex", text="x", pattern="(" * 5000 + ")" * 5000)]), "checks[0].arguments.pattern: not a regular expression: it is too large or nested too deeply"),
+    (request([check("regex", text="x", pattern="a{99999999999}")]), "checks[0].arguments.pattern: not a regular expression: it is too large"),
+    (request([check("json_schema", value=1, schema={"type": "nope"})]), "checks[0].arguments.schema: not a JSON Schema"),
+    (request([check("json_match", actual=1, expected=NESTED)]), "checks[0]: nested more than 500 deep, which is the limit"),
+    (request([MATCH, [MATCH]]), "checks: expected one list of checks for all cases, or one list a case; got a mixture"),
+    (request([[MATCH], [MATCH]]), "checks: 2 lists of checks for 1 test cases: expected one for each"),
+    (request(test_cases=[{"id": "a", "input": 1, "checks": [MATCH]}]), "test_cases[0].checks: both this case and the request have checks"),
+    (request(experiment_metadata=3), "request.json: experiment_metadata: "),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("one", "places"),
-    [
-        ({"type": "vibes"}, ["arguments", "type"]),
-        ({"type": "vibes", "arguments": [], "version": 1}, ["arguments", "version", "type"]),
-        ({"type": "regex", "arguments": []}, ["arguments"]),  # which are not missing besides
-        ({**check("regex", text="x", pattern="("), "more": 1}, ["more", "arguments.pattern"]),
-        (check("regex", text="x", pattern="(", flags={"loud": 1}), ["arguments.flags.loud", "arguments.pattern"]),
-    ],
-)  # fmt: skip
+def test_a_bad_request_is_refused(run_each):
+    runs = [(["request.json", "-o", "out.jsonl"], {"request_json": body}) for body, _ in BAD_REQUESTS]
+    for (folder, ended), (_, words) in zip(run_each(*runs), BAD_REQUESTS, strict=True):
+        assert (ended.code, ended.out) == (2, "")
+        (line,) = ended.err.splitlines()
+        assert line.startswith("assay: ")
+        assert words in line
+        assert not (folder / "out.jsonl").exists()
+
+
+PROBLEMS = [
+    ({"type": "vibes"}, ["arguments", "type"]),
+    ({"type": "vibes", "arguments": [], "version": 1}, ["arguments", "version", "type"]),
+    ({"type": "regex", "arguments": []}, ["arguments"]),  # which are not missing besides
+    ({**check("regex", text="x", pattern="("), "more": 1}, ["more", "arguments.pattern"]),
+    (check("regex", text="x", pattern="(", flags={"loud": 1}), ["arguments.flags.loud", "arguments.pattern"]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("where", ["checks", "test_cases[0].checks", "test_case.checks"])
-def test_no_problem_of_a_check_hides_another(run, one, places, where):
-    case = {"id": "a", "input": 1, "checks": [one]}
-    line = json.dumps({"test_case": case, "output": {"value": 1}}).encode()
-    ended = {
-        "checks": lambda: run("request.json", request_json=request([one])),
-        "test_cases[0].checks": lambda: run(
-            "request.json", request_json={"test_cases": [case], "outputs": [{"value": 1}]}
-        ),
-        "test_case.checks": lambda: run("--contexts", "x.jsonl", x_jsonl=line),
-    }[where]()
-    lines = ended.err.splitlines()
-    if where == "test_case.checks":  # the problems of a line are one message
-        assert ended.code == 1
-        assert [place for place in places if f"{where}[0].{place}: " not in ended.err] == []
-        return
-    assert ended.code == 2
-    assert len(lines) == len(places)
-    assert [
-        line for line, place in zip(lines, places, strict=True) if f" {where}[0].{place}: " not in line
-    ] == []
+def test_no_problem_of_a_check_hides_another(run_each, where):
+    runs = []
+    for one, _ in PROBLEMS:
+        case = {"id": "a", "input": 1, "checks": [one]}
+        body = {"test_cases": [case], "outputs": [{"value": 1}]} if "[0]" in where else request([one])
+        line = json.dumps({"test_case": case, "output": {"value": 1}}).encode()
+        arguments = ["--contexts", "x.jsonl"] if where == "test_case.checks" else ["request.json"]
+        runs.append((arguments, {"request_json": body, "x_jsonl": line}))
+    for (_, ended), (_, places) in zip(run_each(*runs), PROBLEMS, strict=True):
+        if where == "test_case.checks":  # the problems of a line are one message
+            assert ended.code == 1
+            assert [place for place in places if f"{where}[0].{place}: " not in ended.err] == []
+            continue
+        assert ended.code == 2
+        lines = zip(ended.err.splitlines(), places, strict=True)
+        assert [line for line, place in lines if f" {where}[0].{place}: " not in line] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            b"- {type: threshold, arguments: {value: 1, min_value: .nan}}",
-            "NaN and infinity are not JSON numbers",
-        ),
-        (b"- &a [*a]", "checks.yaml: an alias refers to a collection that contains it"),
-        (b"- [", "checks.yaml:2: not YAML"),
-        (b"- {[1]: 2}", "checks.yaml:1: not YAML"),
-        (b"a: 1", "checks.yaml: expected a list of checks"),
-        (
-            b"- {type: contains, version: 1.0, arguments: {text: a, phrases: [a]}}",
-            "checks.yaml: checks[0].version: expected a string or null, got a number",
-        ),
-    ],
-)
-def test_checks_that_make_no_sense_are_refused(run, tmp_path, text, words):
-    ended = run(
-        "--contexts", "x.jsonl", "--checks", "checks.yaml", "-o", "out.jsonl", x_jsonl=GOOD, checks_yaml=text
-    )
-    assert ended.code == 2
-    (line,) = ended.err.splitlines()
-    assert words in line
-    assert not (tmp_path / "out.jsonl").exists()
+BAD_CHECKS = [
+    (
+        b"- {type: threshold, arguments: {value: 1, min_value: .nan}}",
+        "NaN and infinity are not JSON numbers",
+    ),
+    (b"- &a [*a]", "checks.yaml: an alias refers to a collection that contains it"),
+    (b"- [", "checks.yaml:2: not YAML"),
+    (b"- {[1]: 2}", "checks.yaml:1: not YAML"),
+    (b"a: 1", "checks.yaml: expected a list of checks"),
+    (
+        b"- {type: contains, version: 1.0, arguments: {text: a, phrases: [a]}}",
+        "checks.yaml: checks[0].version: expected a string or null, got a number",
+    ),
+]
+
+
+def test_a_bad_file_of_checks_is_refused(run_each):
+    arguments = ["--contexts", "x.jsonl", "--checks", "checks.yaml", "-o", "out.jsonl"]
+    runs = [(arguments, {"x_jsonl": GOOD, "checks_yaml": text}) for text, _ in BAD_CHECKS]
+    for (folder, ended), (_, words) in zip(run_each(*runs), BAD_CHECKS, strict=True):
+        assert ended.code == 2
+        (line,) = ended.err.splitlines()
+        assert words in line
+        assert not (folder / "out.jsonl").exists()
 
 
 DEEP = json.loads('{"a":' * 150 + "[1, 2, 3]" + "}" * 150)
@@ -554,32 +575,31 @@ def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
         assert error["type"] == ("timeout_error" if "no answer within" in words else "unknown_error")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("no_such_module:Check", "cannot be loaded: ModuleNotFoundError"),
-        ("no_such_module.py:Check", "cannot be loaded: ImportError: there is no file no_such_module.py"),
-        ("support.checks.bad_checks:Nobody", "cannot be loaded: AttributeError"),
-        ("support.checks.bad_checks", "expected module:name or file.py:name of a class or function"),
-        ("support.checks.bad_checks:spins", "spins: expected parameters with names, such as output"),
-        ("support.checks.bad_checks:__name__", "expected a function or a subclass of assay.Checker"),
-        ("leaves:Check", "cannot be loaded: SystemExit"),
-        ("clumsy:Check", "cannot be loaded: SyntaxError"),
-        ("nameless:Check", "has no `type`"),
-    ],
-)
-def test_a_module_of_checks_that_cannot_be_used(run, given, words):
-    ended = run(
-        *CONTEXTS,
-        *("--check-module", given),
-        x_jsonl=GOOD,
-        leaves_py=b"import sys; sys.exit(0)",
-        clumsy_py=b"class Check(",
-        nameless_py=b"import assay\nclass Check(assay.Checker):\n    def run(self, services): ...",
-    )
-    assert ended.code == 2
-    (line,) = ended.err.splitlines()
-    assert words in line
+BAD_MODULES = [
+    ("no_such_module:Check", "cannot be loaded: ModuleNotFoundError"),
+    ("no_such_module.py:Check", "cannot be loaded: ImportError: there is no file no_such_module.py"),
+    ("support.checks.bad_checks:Nobody", "cannot be loaded: AttributeError"),
+    ("support.checks.bad_checks", "expected module:name or file.py:name of a class or function"),
+    ("support.checks.bad_checks:spins", "spins: expected parameters with names, such as output"),
+    ("support.checks.bad_checks:__name__", "expected a function or a subclass of assay.Checker"),
+    ("leaves:Check", "cannot be loaded: SystemExit"),
+    ("clumsy:Check", "cannot be loaded: SyntaxError"),
+    ("nameless:Check", "has no `type`"),
+]
+
+
+def test_a_module_of_checks_that_cannot_be_used_is_refused(run_each):
+    files = {
+        "x_jsonl": GOOD,
+        "leaves_py": b"import sys; sys.exit(0)",
+        "clumsy_py": b"class Check(",
+        "nameless_py": b"import assay\nclass Check(assay.Checker):\n    def run(self, services): ...",
+    }
+    runs = [([*CONTEXTS, "--check-module", module], files) for module, _ in BAD_MODULES]
+    for (_, ended), (_, words) in zip(run_each(*runs), BAD_MODULES, strict=True):
+        assert ended.code == 2
+        (line,) = ended.err.splitlines()
+        assert words in line
 
 
 # the world around it

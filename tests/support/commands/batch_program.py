@@ -1,8 +1,8 @@
 """
 Commands and calls of the library, one after another in one process: a process for each would cost more than most of them.
 
-It reads a list of jobs from standard input and writes a list of answers. A job is `{"command": [...]}`, `{"evaluate": {...}}` or
-`{"suite": file, "agent": spec, "trials": n}`.
+It reads a list of jobs from standard input and writes a list of answers. A job is `{"command": [...]}`, which may have a `folder`,
+`{"evaluate": {...}}` or `{"suite": file, "agent": spec, "trials": n}`.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ def main():
 
 def answer(job):
     if "command" in job:
+        os.chdir(job.get("folder", "."))
         return run(job["command"])
     import assay
 

@@ -322,7 +322,7 @@ def test_a_canary_stands_in_every_text_of_a_fixture_and_only_there():
 @pytest.mark.parametrize(
     ("kind", "recoverable"), [("unknown_error", True), ("unknown_error", False), ("timeout_error", True)]
 )
-def test_the_error_of_a_detector_stays_what_it_was(kind, recoverable):
+def test_the_error_of_a_detector_is_not_changed(kind, recoverable):
     error = CheckError(type=kind, message="provider 'p' answered 500", recoverable=recoverable)
     result = CheckResult(
         check_type="safety_judge", status="error", results={}, evaluated_at=datetime.now(UTC), error=error

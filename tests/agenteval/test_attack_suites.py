@@ -132,14 +132,14 @@ ALL_BUT_TOOLS = {"tool-argument", "copy-key", "other-tool", "repeat-call"}
     ],
     ids=["nothing", "no-fixtures", "number", "number-answer", "other-tool", "no-tools", "large"],
 )  # fmt: skip
-def test_what_does_not_fit_is_left_out_and_said(suite, card, missing, note):
+def test_an_attack_that_does_not_apply_is_left_out_with_its_reason(suite, card, missing, note):
     generated = attack_suite(suite, card, kinds=KINDS, judge=True)
     assert {attack.name for attack in ATTACKS} - {one.attack.name for one in generated.tasks} == missing
     assert any(note in line for line in generated.notes), generated.notes
     assert all(any(name in line for line in generated.notes) for name in missing)
 
 
-def test_without_a_judge_the_jailbreak_attacks_are_left_out_and_said_and_the_others_are_the_same():
+def test_without_a_judge_jailbreak_attacks_are_left_out_with_their_reason():
     """A judge alone sees whether an agent followed them."""
     without, judged = (attack_suite(SHOP, kinds=KINDS, judge=judge) for judge in (False, True))
     named = [attack.name for attack in ATTACKS if attack.kind == "jailbreak"]
@@ -212,7 +212,7 @@ def test_the_task_schema_of_the_agent_bounds_the_attack():
     assert found.input == {"id": "a long name of a ca", "q": "short\n\nattack"}
 
 
-def test_an_attack_that_is_too_long_for_the_schema_is_left_out_and_said():
+def test_an_attack_that_is_too_long_for_the_schema_is_left_out_with_its_reason():
     card = AgentCard(
         agent_id="local.a.b", takes_memory=False, task_schema={"type": "string", "maxLength": 100}
     )

@@ -121,16 +121,16 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
             if mode == "unmeasured":
                 run = await resume_run(hosted, run)
             events = await hosted.events(run)
-            told = [event for event in events if event["type"].startswith(FREE)]
+            free = [event for event in events if event["type"].startswith(FREE)]
             report = msgspec.json.encode(await report_of(hosted.store, run)).decode()
             summary = msgspec.json.encode(await hosted.service.summary(run)).decode()
             records = [one async for one in read_records(hosted.store, run.id)]
             planted.extend(one.canary for one in records if one.canary)
             whole = json.dumps([events, await hosted.results(run), msgspec.to_builtins(records)])
-            return run.status, json.dumps(told), report, summary, whole
+            return run.status, json.dumps(free), report, summary, whole
 
     with record_telemetry() as seen:
-        status, told, report, summary, whole = asyncio.run(main())
+        status, content_free, report, summary, whole = asyncio.run(main())
     assert status == ("failed" if mode == "unmeasured" else "completed")
     found = canary.found_in(whole)
     assert len(found) >= 7, f"they were planted, and the owner sees them: {found}"
@@ -145,7 +145,7 @@ def test_eval_summary_no_content_leak(mode, tmp_path, capfd):
     raw.close()
     assert len(tables["events"]) > 10
     places = {
-        "the content-free events": told,
+        "the content-free events": content_free,
         "the report": report,
         "the summary": summary,
         "logs, metrics and traces": "".join(seen),
@@ -181,10 +181,10 @@ def test_a_refusal_holds_no_content():
     async def all_of():
         return [text async for text in main()]
 
-    said = asyncio.run(all_of())
-    assert len(said) == 3
-    assert "vibes" in said[1]  # a refusal says what came where only certain words may stand
-    assert canary.found_in("\n".join(said)) == set()
+    texts = asyncio.run(all_of())
+    assert len(texts) == 3
+    assert "vibes" in texts[1]  # a refusal says what came where only certain words may stand
+    assert canary.found_in("\n".join(texts)) == set()
 
 
 # who is spoken to
@@ -229,14 +229,14 @@ def answering(body):
 
 
 def judging(body):
-    said = json.dumps({"reasoning": "x", "criterion_1": {"reason": "fine", "met": True}})
-    message = {"role": "assistant", "content": said}
+    reply = json.dumps({"reasoning": "x", "criterion_1": {"reason": "fine", "met": True}})
+    message = {"role": "assistant", "content": reply}
     return {"id": "x", "model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["golden", "rubric", "adversarial", "regression", "live-shadow"])
-def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_path):
+def test_an_eval_calls_only_the_agent_its_model_and_the_judge(zygote, mode, tmp_path):
     agent, judge, tool = Served(answering), Served(judging), Served(lambda body: "live")
     try:
         (tmp_path / "assay.toml").write_text(
@@ -258,17 +258,17 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_
             process = zygote.start(
                 "run", suite, *options, folder=tmp_path, target="support.commands.connections:work"
             )
-            said = process.communicate()
-            return process.returncode, "".join(said)
+            output = process.communicate()
+            return process.returncode, "".join(output)
 
         if mode == "regression":  # against what golden tasks came to before
             (tmp_path / "first.json").write_text(json.dumps(suite_of(task, modes=["golden"])))
-            code, said = run("first.json")
-            assert code == 0, said
+            code, stderr = run("first.json")
+            assert code == 0, stderr
             tool.came.clear()
             options += ["--baseline", "latest", "--force"]  # the modes of the suite changed
-        code, said = run("suite.json")
-        assert code == (3 if mode == "live-shadow" else 0), said
+        code, stderr = run("suite.json")
+        assert code == (3 if mode == "live-shadow" else 0), stderr
         connected = {port for _, port in json.loads((tmp_path / "connected.json").read_text())}
         expected = {
             "golden": {agent.port},

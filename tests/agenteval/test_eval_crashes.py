@@ -33,10 +33,10 @@ def record(request, tmp_path):
         loop.run(store.close())
 
 
-def told(value):
+def without_own(value):
     if isinstance(value, dict):
-        return {name: told(one) for name, one in value.items() if name not in OWN}
-    return [told(one) for one in value] if isinstance(value, list) else value
+        return {name: without_own(one) for name, one in value.items() if name not in OWN}
+    return [without_own(one) for one in value] if isinstance(value, list) else value
 
 
 def by_node(events):
@@ -44,7 +44,7 @@ def by_node(events):
     found = defaultdict(lambda: [[]])
     for event in events:
         node = event.get("nodeId", "").partition(":")[2]
-        payload = told({k: v for k, v in event["payload"].items() if k != "trial"})
+        payload = without_own({k: v for k, v in event["payload"].items() if k != "trial"})
         found[node][-1].append((event["type"], payload))
         if event["type"] == "assay.trial.ended":
             found[node].append([])
@@ -127,7 +127,7 @@ class Host:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, alone):
+def test_a_run_killed_at_a_commit_ends_as_without_the_kill(zygote, record, tmp_path, failpoint, alone):
     host = Host(zygote, record, tmp_path)
     for count in (1, 2, 3, 5):
         if host.live(failpoint=f"{failpoint}:{count}") == 0:
@@ -137,7 +137,7 @@ def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, f
     host.check_the_end(alone)
 
 
-def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path, alone):
+def test_a_run_killed_at_random_instants_ends_as_without_the_kills(zygote, record, tmp_path, alone):
     host, dice = Host(zygote, record, tmp_path), random.Random(7)
     for longest in (0.1, 0.2, 0.3, 0.5, 0.5):
         if host.live(dice.uniform(0.02, longest)) == 0:

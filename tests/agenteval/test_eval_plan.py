@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_an_eval_that_cannot_be_had_is_refused_with_the_part_that_is_wrong(why):
+def test_an_invalid_eval_is_refused_with_the_wrong_part(why):
     how, details = REFUSED[why]
     with pytest.raises(EvalRefused) as refused:
         decided(**how)
@@ -128,7 +128,7 @@ def test_an_eval_that_cannot_be_had_is_refused_with_the_part_that_is_wrong(why):
     assert refused.value.code == "validation_error"
 
 
-def test_the_first_step_that_refuses_is_the_one_that_is_told():
+def test_the_first_refusal_is_reported():
     """Each of these is wrong in all that follows, too."""
     wrong: dict[str, Any] = {
         "suite": {
@@ -206,7 +206,7 @@ def test_which_tasks_the_modes_cover(modes, covered):
     ],
     ids=["another's suite", "another version", "a tool that is live"],
 )  # fmt: skip
-def test_what_may_be_had_all_the_same(how, suite):
+def test_unusual_evals_that_are_accepted(how, suite):
     assert decided(suite, **how).tasks
 
 

@@ -14,7 +14,7 @@ def away(question):
     raise assay.NotMeasured("away")
 
 
-def test_the_report_of_the_library_has_no_score():
+def test_the_report_of_an_unmeasured_run_has_no_score():
     run = asyncio.run(assay.run_suite(suite_of(golden("a", "Paris", "?")), away))
     assert (run.report.score, run.report.low, run.report.high, run.summary) == (None, None, None, None)
     assert "score not measured, 0 of 1 tasks passed" in repr(run)

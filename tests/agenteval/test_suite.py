@@ -170,7 +170,7 @@ def test_our_schema_accepts_and_refuses_exactly_what_the_published_one_does(name
 
 @settings(max_examples=100, deadline=None)
 @given(mutated(SUITE))
-def test_what_the_schema_accepts_is_read_and_what_is_refused_has_places(document):
+def test_documents_of_the_schema_are_read_and_others_are_refused_with_places(document):
     problems = schema_problems(document)
     if problems:
         with pytest.raises(InvalidRequest) as refused:
@@ -223,15 +223,17 @@ RUBRIC = SUITE["tasks"][1]["expected"]
     ],
     ids=range(13),
 )  # fmt: skip
-def test_all_that_is_wrong_is_said_at_once_with_its_place(suite, places):
+def test_all_problems_of_a_suite_are_reported_at_once_with_their_places(suite, places):
     with pytest.raises(InvalidRequest) as refused:
         read_suite(suite)
-    told = [problem.place for problem in refused.value.problems]
-    assert len(told) == len(places)
-    assert all(one.startswith(place) for one, place in zip(told, places, strict=True)), told
+    refused_places = [problem.place for problem in refused.value.problems]
+    assert len(refused_places) == len(places)
+    assert all(one.startswith(place) for one, place in zip(refused_places, places, strict=True)), (
+        refused_places
+    )
 
 
-def test_a_whole_number_written_as_a_float_is_one():
+def test_a_float_with_an_integer_value_is_an_integer():
     suite = read_suite({**SUITE, "thresholds": {"maxP95LatencyMs": 2000.0}})
     assert suite.thresholds.max_p95_latency_ms == 2000
 
@@ -246,7 +248,7 @@ def test_a_suite_is_read_from_a_file(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"modes": ["golden", "vibes"]}, "modes[1]: expected one of adversarial, golden, live-shadow, regression, rubric, got 'vibes'"),
         ({"version": "1"}, "version: expected a text of the form ^[0-9]+\\.[0-9]+\\.[0-9]+$, got '1'"),
@@ -254,7 +256,7 @@ def test_a_suite_is_read_from_a_file(tmp_path, name):
         ({"thresholds": {"passScore": 2}}, "thresholds.passScore: expected a number that is at most 1, got 2"),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_came(change, told):
+def test_a_refusal_names_the_value(change, message):
     task = {
         "taskId": "a",
         "input": 1,
@@ -263,4 +265,4 @@ def test_a_refusal_says_what_came(change, told):
     suite = {"suiteId": "local.x.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": [task]}
     with pytest.raises(InvalidRequest) as refused:
         read_suite({**suite, **change})
-    assert told in [str(problem) for problem in refused.value.problems]
+    assert message in [str(problem) for problem in refused.value.problems]

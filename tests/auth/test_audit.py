@@ -32,11 +32,11 @@ async def write(store, *, tenant="t", many=5, who="k1"):
         await store.commit(Transaction(lines=[audit_entry(tenant, "run.start", f"run{at}")]))
 
 
-async def told(store, tenant=None):
+async def audit_log(store, tenant=None):
     return [msgspec.json.decode(one.data, type=AuditPayload) async for one in lines(store, tenant)]
 
 
-async def test_a_line_is_there_with_what_it_tells_of_or_not_at_all(store):
+async def test_an_audit_line_and_its_change_are_atomic(store):
     acting.set(AuditActor("k1", "req_1"))
     put = PutDocument(tenant="t", kind="k", key="a", data=b"")
     await store.commit(Transaction(documents=[put], lines=[audit_entry("t", "key.create", "a")]))
@@ -45,11 +45,11 @@ async def test_a_line_is_there_with_what_it_tells_of_or_not_at_all(store):
     await asyncio.gather(
         *(store.commit(Transaction(lines=[audit_entry("u", "run.read", str(at))])) for at in range(50))
     )
-    (one,) = await told(store, "t")
+    (one,) = await audit_log(store, "t")
     assert (one.tenant, one.who, one.action, one.what, one.outcome, one.request) == (
         "t", "k1", "key.create", "a", "ok", "req_1",
     )  # fmt: skip
-    assert sorted(int(one.what) for one in await told(store, "u")) == list(range(50))
+    assert sorted(int(one.what) for one in await audit_log(store, "u")) == list(range(50))
     verdict = await verify(store)
     assert (verdict.lines, verdict.problems) == (51, [])
 
@@ -132,15 +132,15 @@ CASES["a year that is none"] = ([FAR], "1 rows hold values of a wrong type")
 
 
 @pytest.mark.parametrize("name", MISFITS)
-async def test_a_row_of_the_wrong_type_is_found(tmp_path, name):
+async def test_a_row_of_the_wrong_type_is_detected(tmp_path, name):
     """SQLite takes them; PostgreSQL does not."""
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         tamper(store, MISFITS[name].format(line="tenant = 't' AND lane = 1 AND number = 2"))
-        said = [trouble.message for trouble in (await verify(store)).problems]
-        assert any("1 rows hold values of a wrong type" in one for one in said)
+        messages = [trouble.message for trouble in (await verify(store)).problems]
+        assert any("1 rows hold values of a wrong type" in one for one in messages)
         assert len([one async for one in lines(store)]) in (9, 10)
         await write(store, many=1)  # the log goes on
     async with opened(sqlite(tmp_path)) as store:
@@ -178,8 +178,8 @@ def whole(request, tmp_path_factory):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
-async def test_what_was_done_to_the_log_is_found(whole, name):
-    statements, said = CASES[name]
+async def test_every_change_of_the_audit_log_is_detected(whole, name):
+    statements, messages = CASES[name]
     here = "tenant = 't' AND lane = 1 AND number = 2"
     async with opened(whole) as store:
         assert (await verify(store)).problems == []
@@ -191,7 +191,7 @@ async def test_what_was_done_to_the_log_is_found(whole, name):
         tamper(store, *(statement.format(line=here) for statement in _fitting(store, statements)))
         problems = (await verify(store)).problems
         assert problems
-        assert any(said in trouble.message for trouble in problems), problems
+        assert any(messages in trouble.message for trouble in problems), problems
         only = (await verify(store, "u")).problems
         assert not only or name == "given to another tenant"
         with store._engine.connect() as connection, connection.begin():
@@ -208,7 +208,7 @@ def _fitting(store, statements):
     return [one.replace("data || '!'", "CAST(data || '!' AS BLOB)") for one in statements]
 
 
-async def test_a_log_that_was_written_anew_is_found_by_what_was_told_before(tmp_path):
+async def test_a_rewritten_audit_log_is_detected_by_an_earlier_hash(tmp_path):
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         heads = (await verify(store)).heads
@@ -238,7 +238,7 @@ async def test_a_log_that_was_written_anew_is_found_by_what_was_told_before(tmp_
         assert "was verified before and is missing now" in str((await verify(store, anchors=heads)).problems)
 
 
-async def test_processes_write_beside_each_other(disk):
+async def test_processes_write_one_audit_log_concurrently(disk):
     async with opened(disk) as one, opened(disk) as two, opened(disk) as three:
         await asyncio.gather(
             *(write(store, many=40, who=f"k{at}") for at, store in enumerate((one, two, three)))
@@ -250,7 +250,7 @@ async def test_processes_write_beside_each_other(disk):
 BESIDE = PutDocument(tenant="t", kind="k", key="k", data=b"")
 
 
-async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
+async def test_the_audit_log_is_whole_after_a_commit_without_an_answer(disk):
     def lost(connection):
         nonlocal stop
         if stop:
@@ -271,7 +271,7 @@ async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
         assert (verdict.lines, len(verdict.heads), verdict.problems) == (6, 2, [])
 
 
-async def test_a_line_that_was_well_put_behind_the_last_is_found(tmp_path):
+async def test_a_line_appended_with_a_valid_hash_is_detected(tmp_path):
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         (head,) = await store.heads()
@@ -325,7 +325,7 @@ def test_the_service_writes_who_did_what_to_which_run(host):
         ]
         ours.post(f"/v1/evaluations/{long}:cancel", headers=headers("r6"))
         ours.get(f"/v1/evaluations/{long}/events", headers=headers("r7"))
-    found = host.do(told(host.store, "watched"))
+    found = host.do(audit_log(host.store, "watched"))
     assert [(one.who, one.action, one.what, one.outcome, one.request) for one in found] == [
         ("host", "key.create", id, "ok", ""),
         ("host", "key.create", mute_id, "ok", ""),
@@ -337,7 +337,7 @@ def test_the_service_writes_who_did_what_to_which_run(host):
         (id, "run.cancel", long, "ok", "r6"),
         (id, "run.read", long, "ok", "r7"),
     ]
-    (refused,) = [one for one in host.do(told(host.store, "other")) if one.action == "refused"]
+    (refused,) = [one for one in host.do(audit_log(host.store, "other")) if one.action == "refused"]
     assert (refused.who, refused.what, refused.outcome) == (other_id, run, "not_found")
     assert host.do(verify(host.store)).problems == []
     assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
@@ -364,7 +364,7 @@ def test_grpc_writes_the_same_lines(host):
         refusal_of(theirs.GetEvaluation, fep.GetEvaluationRequest(evaluation_id=run), **tagged("g4"))
         long = ours.StartEvaluation(message_of(request_of(1, [slow(30)])), **tagged("g5")).operation_id
         ours.CancelOperation(fep.CancelOperationRequest(operation_id=long), **tagged("g6"))
-    found = host.do(told(host.store, "called"))
+    found = host.do(audit_log(host.store, "called"))
     assert [(one.who, one.action, one.what, one.outcome, one.request) for one in found[2:]] == [
         (id, "run.start", run, "ok", "g1"),
         (id, "run.read", run, "ok", "g1"),
@@ -373,7 +373,7 @@ def test_grpc_writes_the_same_lines(host):
         (id, "run.start", long, "ok", "g5"),
         (id, "run.cancel", long, "ok", "g6"),
     ]
-    assert [one.what for one in host.do(told(host.store, "beside")) if one.action == "refused"] == [run]
+    assert [one.what for one in host.do(audit_log(host.store, "beside")) if one.action == "refused"] == [run]
     assert host.do(verify(host.store)).problems == []
     assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
 
@@ -411,7 +411,7 @@ def test_the_command_shows_and_verifies(command, tmp_path):
     assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was verified before and is missing now\n"
 
 
-async def test_a_document_that_goes_takes_no_line_with_it(store):
+async def test_deleting_a_document_deletes_no_audit_line(store):
     await store.commit(
         Transaction(
             documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")],
@@ -419,4 +419,4 @@ async def test_a_document_that_goes_takes_no_line_with_it(store):
         )
     )
     await store.commit(Transaction(documents=[DeleteDocument(tenant="t", kind="k", key="a", version=None)]))
-    assert len(await told(store)) == 1
+    assert len(await audit_log(store)) == 1

@@ -163,7 +163,7 @@ class Asked:
             return f"{path}?baseline={self.evaluation}"
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
 
-    def told(self, tenant, request):
+    def audit_lines(self, tenant, request):
         async def all_of_it():
             found = [
                 msgspec.json.decode(one.data, type=AuditPayload)
@@ -181,7 +181,7 @@ def asked(tmp_path_factory):
         assert host.do(verify(host.store)).problems == []
 
 
-def test_a_batch_that_is_answered_again_is_a_look_at_its_runs(asked):
+def test_a_replayed_batch_is_audited_as_reads_of_its_runs(asked):
     batch = {"evaluations": [request_of(1), {}, request_of(1)]}
     with asked.host.client(asked.key) as client:
         for number in ("once", "again"):
@@ -190,8 +190,8 @@ def test_a_batch_that_is_answered_again_is_a_look_at_its_runs(asked):
                 one["evaluation_id"]
                 for one in client.post("/v1/evaluate:batch", json=batch, headers=headers).json()["results"]
             ]
-    told = [(one.action, one.what) for one in asked.told("ours", "batch-again")]
-    assert sorted(told) == sorted(("run.read", run) for run in runs)
+    audited = [(one.action, one.what) for one in asked.audit_lines("ours", "batch-again")]
+    assert sorted(audited) == sorted(("run.read", run) for run in runs)
 
 
 def test_every_route_has_a_row_and_every_row_a_route():
@@ -199,7 +199,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.id)
-def test_every_route_leaves_its_lines(asked, route):
+def test_every_route_writes_its_audit_lines(asked, route):
     body, wanted = ROWS[route.id]
     with asked.host.client(asked.key) as client:
         flow = asked.waiting(client) if route.id in ENDS else asked.flow
@@ -220,7 +220,7 @@ def test_every_route_leaves_its_lines(asked, route):
         client.headers["X-Request-Id"] = route.id
         answer = client.request(route.method, asked.path(route, flow), **body_arguments(body))
         assert answer.status_code in (200, 201, 202), answer.text
-    found = asked.told("ours", route.id)
+    found = asked.audit_lines("ours", route.id)
     who = asked.key.split("_")[1]
     assert all(
         (one.who, one.outcome) == (who, "not_found" if one.action == "refused" else "ok") for one in found
@@ -241,7 +241,7 @@ def test_every_route_leaves_its_lines(asked, route):
 @pytest.mark.parametrize(
     "route", [one for one in ROUTES if "{run_id}" in one.path], ids=lambda route: route.id
 )
-def test_who_names_anothers_run_is_told_of_in_their_own_log(asked, route):
+def test_a_read_of_another_tenants_run_is_audited_for_the_caller(asked, route):
     body = ROWS[route.id][0]
     request = f"not-{route.id}"
     with asked.host.client(asked.other) as client:
@@ -250,16 +250,16 @@ def test_who_names_anothers_run_is_told_of_in_their_own_log(asked, route):
             client.request(route.method, asked.path(route, asked.run), **body_arguments(body)).status_code
             == 404
         )
-    (line,) = asked.told("theirs", request)
+    (line,) = asked.audit_lines("theirs", request)
     assert (line.action, line.what, line.outcome) == ("refused", asked.run, "not_found")
-    assert asked.told("ours", request) == []
+    assert asked.audit_lines("ours", request) == []
 
 
-def test_of_two_runs_the_one_that_is_not_theirs_is_told_of(asked):
+def test_a_comparison_with_another_tenants_run_is_audited(asked):
     with asked.host.client(asked.key) as client:
         path = f"/v1/runs/{asked.run}:diff?against=run-none"
         assert client.get(path, headers={"X-Request-Id": "two"}).status_code == 404
-    assert [(one.action, one.what) for one in asked.told("ours", "two")] == [("refused", "run-none")]
+    assert [(one.action, one.what) for one in asked.audit_lines("ours", "two")] == [("refused", "run-none")]
 
 
 # Together or not at all
@@ -358,8 +358,8 @@ async def has_a_run(store):
 
 async def annotates(store):
     (run,) = await store.runs(RunQuery(tenant="t"))
-    said = msgspec.convert({"signal": {"kind": "flag"}}, AnnotationCreate)
-    await annotate(store, run, said, "me", NOW, str)
+    annotation = msgspec.convert({"signal": {"kind": "flag"}}, AnnotationCreate)
+    await annotate(store, run, annotation, "me", NOW, str)
 
 
 async def has_an_annotation(store):
@@ -409,7 +409,7 @@ TOGETHER = {  # by what is done: what must be there before, the action, and whet
 @pytest.mark.anyio
 @pytest.mark.parametrize("written", range(4))
 @pytest.mark.parametrize("do", TOGETHER, ids=lambda do: do.__name__)
-async def test_a_line_and_what_it_tells_of_are_written_together(do, written):
+async def test_a_change_and_its_audit_line_are_one_transaction(do, written):
     """However many of its commits arrive before the database goes away."""
     before, action, done = TOGETHER[do]
     store = Failing()

@@ -52,7 +52,7 @@ async def made(store, **options) -> tuple[Key, str]:
 # Keys
 
 
-async def test_a_key_opens_what_it_was_made_for(store):
+async def test_a_key_has_its_tenant_and_scopes(store):
     key, text = await made(store, scopes=["runs:read"], expires=LATER, note="for CI/CD")
 
     assert await authenticate(store, text, NOW) == Principal(
@@ -98,7 +98,7 @@ class Counting(MemoryStore):
         return await super().document(tenant, kind, key)
 
 
-async def test_what_is_no_key_by_its_shape_is_not_looked_up():
+async def test_a_malformed_key_is_not_looked_up():
     store = Counting()
     _, text = await made(store)
     for _, bend, _ in WRONG:
@@ -109,7 +109,7 @@ async def test_what_is_no_key_by_its_shape_is_not_looked_up():
     assert store.looks == 0
 
 
-async def test_every_way_a_key_can_be_wrong(store):
+async def test_every_invalid_key_is_refused(store):
     _, text = await made(store)
     gate = Authenticator(store)
     for why, bend, code in WRONG:
@@ -141,7 +141,7 @@ async def test_a_key_expires(store, moment, code):
         assert refused.value.code == code
 
 
-async def test_a_revoked_key_is_good_no_more(store):
+async def test_a_revoked_key_is_refused(store):
     key, text = await made(store, expires=LATER)
     other, still = await made(store)
     ended = await revoke(store, key.id, now=NOW)
@@ -155,7 +155,7 @@ async def test_a_revoked_key_is_good_no_more(store):
     assert await revoke(store, key.prefix, now=LATER) == ended  # again, by its prefix: the first moment stays
 
 
-async def test_only_who_holds_a_key_learns_how_it_ended(store):
+async def test_only_the_holder_of_a_key_reads_why_it_ended(store):
     key, text = await made(store)
     await revoke(store, key.id, now=NOW)
     with pytest.raises(Unauthenticated) as refused:
@@ -167,7 +167,7 @@ async def test_only_who_holds_a_key_learns_how_it_ended(store):
 @pytest.mark.parametrize(
     "id", ["zzzzzzzz", "", "a", "ABCDEFGH", "aaaaaaa\0", "é" * 8, "a" * 9, "assay_", "../keys"]
 )
-async def test_what_is_no_key_cannot_be_revoked(store, id):
+async def test_revoking_an_unknown_key_is_refused(store, id):
     with pytest.raises(NotFound):
         await revoke(store, id, now=NOW)
 
@@ -179,7 +179,7 @@ async def test_a_whole_key_given_as_id_is_refused_and_not_repeated(store):
     assert text[15:] not in str(refused.value)
 
 
-async def test_another_tenants_key_is_as_absent_as_an_unknown_one(store):
+async def test_a_key_of_another_tenant_is_not_found(store):
     key, text = await made(store)
     with pytest.raises(NotFound) as foreign:
         await revoke(store, key.id, tenant="other", now=NOW)
@@ -200,14 +200,14 @@ async def test_keys_are_listed_by_tenant_oldest_first(store):
     assert await list_keys(store, "") == []
 
 
-async def test_two_who_revoke_at_once_agree(store):
+async def test_concurrent_revocations_agree(store):
     key, _ = await made(store)
     both = await asyncio.gather(*(revoke(store, key.id, now=NOW + timedelta(seconds=n)) for n in range(8)))
     assert len({one.revoked for one in both}) == 1
     assert [one.revoked for one in await list_keys(store)] == [both[0].revoked]
 
 
-async def test_an_id_that_is_taken_is_not_taken_again(store, monkeypatch):
+async def test_an_id_of_a_key_is_unique(store, monkeypatch):
     letters = iter("a" * 8 + "a" * 8 + "b" * 8)
     monkeypatch.setattr(keys.secrets, "choice", lambda _: next(letters))
     (first, one), (second, two) = await made(store), await made(store, tenant="other")
@@ -238,7 +238,7 @@ async def test_an_id_that_is_taken_is_not_taken_again(store, monkeypatch):
         ({"tenant": "", "note": "\n", "scopes": ["x", "runs:read", "y"]}, ["tenant", "scope", "note"]),  # all at once
     ],
 )  # fmt: skip
-async def test_what_a_key_cannot_be_made_of(options, places):
+async def test_an_invalid_new_key_is_refused(options, places):
     store = MemoryStore()
     with pytest.raises(InvalidRequest) as refused:
         await made(store, **options)
@@ -248,7 +248,7 @@ async def test_what_a_key_cannot_be_made_of(options, places):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("tenant", ["a", "acme corp", "ACME.eu-1_x", "größe", "x" * 64, "日本"])
-async def test_what_a_tenant_may_be_called(store, tenant):
+async def test_valid_names_of_tenants(store, tenant):
     _, text = await made(store, tenant=tenant)
     assert (await authenticate(store, text, NOW)).tenant == tenant
 
@@ -292,7 +292,7 @@ def test_a_scope_never_implies_another(held):
 
 
 @pytest.mark.parametrize("scope", ["", "*", "runs", "runs:*", "RUNS:READ", "runs:read "])
-def test_nothing_like_a_scope_is_one(scope):
+def test_a_similar_word_is_not_a_scope(scope):
     with pytest.raises(Forbidden):
         authorize(Principal(tenant="t", id="k", scopes=DEFAULT), scope)
 
@@ -313,7 +313,7 @@ def test_nothing_like_a_scope_is_one(scope):
         ("2027-01-31T08:30:00+02:00", datetime(2027, 1, 31, 6, 30, tzinfo=UTC)),
     ],
 )
-def test_a_span_or_a_date_is_a_moment(text, moment):
+def test_an_expiry_is_a_span_or_a_date(text, moment):
     assert expiry(text, NOW) == moment
     assert expiry(text, NOW.astimezone(timezone(timedelta(hours=5)))) == moment
 
@@ -323,7 +323,7 @@ def test_a_span_or_a_date_is_a_moment(text, moment):
     ["", "90", "d", "-1d", "+1d", "1.5d", "0d", "90 d", "٣d", "1y", "90d ", "never", "999999w", "9999999999d",
      "2020-01-01", "2026-07-01T12:00:00Z", "2027-02-30", "31.01.2027", "0001-01-01T00:00:00+14:00", "\0", "x" * 10_000],
 )  # fmt: skip
-def test_what_is_no_moment_ahead(text):
+def test_an_invalid_expiry_is_refused(text):
     with pytest.raises(InvalidRequest) as refused:
         expiry(text, NOW)
     assert refused.value.problems[0].place == "expires"
@@ -344,7 +344,7 @@ class Clock:
         return self.ticks
 
 
-async def test_the_gate_looks_once_in_a_few_seconds():
+async def test_the_authenticator_reads_a_key_once_in_a_few_seconds():
     store, clock = Counting(), Clock()
     _, text = await made(store)
     gate = Authenticator(store, clock=clock, tick=clock.tick)
@@ -356,7 +356,7 @@ async def test_the_gate_looks_once_in_a_few_seconds():
     assert store.looks == 2
 
 
-async def test_what_another_process_revokes_is_refused_within_five_seconds():
+async def test_a_key_revoked_by_another_process_is_refused_within_five_seconds():
     store, clock = MemoryStore(), Clock()
     key, text = await made(store)
     gate = Authenticator(store, clock=clock, tick=clock.tick)
@@ -369,7 +369,7 @@ async def test_what_another_process_revokes_is_refused_within_five_seconds():
     assert refused.value.code == "key_revoked"
 
 
-async def test_a_slow_look_makes_nothing_good_for_longer():
+async def test_a_slow_lookup_does_not_extend_a_key():
     class Slow(MemoryStore):
         async def document(self, tenant: str, kind: str, key: str) -> Document | None:
             found = await super().document(tenant, kind, key)
@@ -396,7 +396,7 @@ async def test_a_remembered_key_expires_on_time():
     assert refused.value.code == "key_expired"
 
 
-async def test_the_gate_remembers_a_few_and_never_a_text_nor_a_stranger():
+async def test_the_cache_of_keys_is_bounded_and_has_no_text_and_no_unknown_key():
     store = Counting()
     gate = Authenticator(store, size=2)
     texts = [(await made(store))[1] for _ in range(3)]
@@ -428,7 +428,7 @@ def test_hashes_are_only_ever_compared_in_constant_time():
     assert not [one for one in equal if "digest" in one or "text" in one]
 
 
-async def test_an_unknown_id_is_compared_as_a_known_one(store, monkeypatch):
+async def test_an_unknown_id_takes_the_comparison_of_a_known_one(store, monkeypatch):
     seen: list[tuple[str, str]] = []
 
     def watched(one, other):
@@ -443,7 +443,7 @@ async def test_an_unknown_id_is_compared_as_a_known_one(store, monkeypatch):
     assert [(len(one), len(other)) for one, other in seen] == [(64, 64)] * 3
 
 
-async def test_the_clear_key_is_nowhere_but_in_the_hand(store, address, tmp_path, caplog, capfd):
+async def test_the_key_in_clear_is_stored_nowhere(store, address, tmp_path, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     key, secret = await create(store, tenant="acme", note="canary", now=NOW)
     text = secret.reveal()
@@ -455,8 +455,8 @@ async def test_the_clear_key_is_nowhere_but_in_the_hand(store, address, tmp_path
     listed = await list_keys(store)
     presented = keys.parse(text)
 
-    told = [key, secret, listed, presented, refused.value, gate, gate._cache, refused.value.details]
-    shown = [shown.encode() for one in told for shown in (repr(one), str(one))]
+    values = [key, secret, listed, presented, refused.value, gate, gate._cache, refused.value.details]
+    shown = [shown.encode() for one in values for shown in (repr(one), str(one))]
     kept = [pickle.dumps(store._documents)] if isinstance(store, MemoryStore) else _kept(address, tmp_path)
     logged = [caplog.text.encode(), "".join(capfd.readouterr()).encode()]
     assert any(b"canary" in dump for dump in kept), "it looks where the keys are"

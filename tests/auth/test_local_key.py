@@ -70,7 +70,7 @@ async def garbage(store, path, key):
 @pytest.mark.parametrize(
     "spoil", [removed, ended, of_another_store, of_another_tenant, for_less, empty, garbage]
 )
-async def test_a_local_key_that_is_good_no_more_is_replaced(tmp_path, spoil):
+async def test_an_invalid_local_key_is_replaced(tmp_path, spoil):
     store = MemoryStore()
     path, old, _ = await local_key(store, tmp_path, NOW)
     await spoil(store, path, (await list_keys(store))[0])
@@ -107,7 +107,7 @@ def a_folder(path):
 
 
 @pytest.mark.parametrize("put", [a_link, a_folder, os.mkfifo])
-async def test_what_is_no_file_is_no_local_key(tmp_path, put):
+async def test_a_local_key_must_be_a_file(tmp_path, put):
     store = MemoryStore()
     put(tmp_path / "local-key")
     with pytest.raises(UsageError, match="not a regular file"):
@@ -116,14 +116,14 @@ async def test_what_is_no_file_is_no_local_key(tmp_path, put):
     assert await list_keys(store) == []
 
 
-async def test_a_home_that_cannot_be_is_said(tmp_path):
+async def test_an_impossible_home_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailure, match="cannot create the folder"):
         await local_key(MemoryStore(), tmp_path / "file", NOW)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-async def test_a_key_that_cannot_be_written_down_is_not_left_behind(tmp_path, monkeypatch, step):
+async def test_a_key_that_cannot_be_written_is_revoked(tmp_path, monkeypatch, step):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -138,7 +138,7 @@ async def test_a_key_that_cannot_be_written_down_is_not_left_behind(tmp_path, mo
     assert os.listdir(tmp_path) == (["local-key"] if step == "replace" else [])
 
 
-async def test_servers_that_start_at_once_all_have_a_good_key(store, tmp_path):
+async def test_servers_that_start_together_all_have_a_valid_key(store, tmp_path):
     found = await asyncio.gather(*(local_key(store, tmp_path, NOW) for _ in range(8)))
     for one in found:
         assert (await authenticate(store, one.text.reveal(), NOW)).tenant == "local"

@@ -33,7 +33,7 @@ def opened(store, **more):
     return asyncio.run(work())
 
 
-def test_a_code_works_once_and_of_many_at_once_for_one():
+def test_a_code_works_once_even_for_concurrent_callers():
     store = MemoryStore()
 
     async def work():
@@ -62,7 +62,7 @@ def test_a_code_is_refused_after_its_time(after):
 @pytest.mark.parametrize(
     "text", ["", "x", sessions.CODE_PREFIX, sessions.PREFIX + "x" * 43, "\udcff", "a" * 10_000]
 )
-def test_what_is_not_a_code_is_refused(text):
+def test_an_invalid_code_is_refused(text):
     with pytest.raises(Unauthenticated, match="one-time code"):
         asyncio.run(sessions.exchange(MemoryStore(), text, NOW))
 

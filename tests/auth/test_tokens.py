@@ -59,7 +59,7 @@ def asked(host, token):
 
 
 @pytest.mark.parametrize("algorithm", MAKERS)
-def test_a_token_opens_what_its_claims_say_for_its_tenant(host, issuer, algorithm):
+def test_a_token_has_the_scopes_and_the_tenant_of_its_claims(host, issuer, algorithm):
     with host.client(issuer.token(algorithm, tenant=f"t-{algorithm}")) as client:
         made = client.post("/v1/evaluate", json=request_of(1))
         assert made.status_code == 200, made.text
@@ -84,21 +84,21 @@ GOOD = [
 
 
 @pytest.mark.parametrize("changes", [row[1] for row in GOOD], ids=[row[0] for row in GOOD])
-def test_what_a_good_token_may_be_like(host, issuer, changes):
+def test_valid_forms_of_a_token(host, issuer, changes):
     now = {name: value() if callable(value) else value for name, value in changes.items()}
     answer = asked(host, issuer.token(**now))
     assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt"])
-def test_the_types_of_access_tokens_are_taken(host, issuer, typ):
+def test_the_types_of_access_tokens_are_accepted(host, issuer, typ):
     assert asked(host, issuer.token(header={"typ": typ})).status_code == 200
 
 
 @pytest.mark.parametrize(
     "scope", [None, "", "openid", [], ["evaluations:*"], 7, {"evaluations:read": True}, "evaluations:readx"]
 )
-def test_without_a_scope_of_ours_it_opens_nothing(host, issuer, scope):
+def test_a_token_without_our_scopes_is_forbidden_everywhere(host, issuer, scope):
     answer = asked(host, issuer.token(scope=scope))
     assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
 
@@ -265,7 +265,7 @@ def wary(tmp_path_factory):
 
 
 @pytest.mark.parametrize("make", [row[1] for row in BAD], ids=[row[0] for row in BAD])
-def test_every_way_a_token_can_be_wrong_is_401(wary, make):
+def test_every_invalid_token_is_401(wary, make):
     host, issuer = wary
     token = make(issuer)
     answer = asked(host, token)
@@ -274,7 +274,7 @@ def test_every_way_a_token_can_be_wrong_is_401(wary, make):
     assert asked(host, issuer.token()).status_code == 200  # and nothing of that has hurt the others
 
 
-def test_grpc_takes_the_same_tokens_and_no_others(wary):
+def test_grpc_accepts_the_same_tokens(wary):
     host, issuer = wary
     with connect(host, key=issuer.token(tenant="caller")) as client:
         assert not client.ListOperations().operations
@@ -285,26 +285,26 @@ def test_grpc_takes_the_same_tokens_and_no_others(wary):
             assert (code, body["error"]) == (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated"), why
 
 
-def test_the_good_keys_of_such_a_set_are_good(wary):
+def test_the_valid_keys_of_a_partly_invalid_set_are_accepted(wary):
     _, issuer = wary
     assert set(read_keys(json.dumps({"keys": issuer.keys}).encode())) == {
         (f"{name.lower()}-1", name) for name in MAKERS
     }
 
 
-def test_an_expired_token_says_so_to_who_holds_it(host, issuer):
+def test_an_expired_token_is_refused_as_expired(host, issuer):
     late = issuer.token(exp=time.time() - 60)
     answer = asked(host, late)
     assert (answer.status_code, answer.json()["error"]) == (401, "key_expired")
     assert asked(host, f"{late[:-6]}AAAAAA").json()["error"] == "unauthenticated"
 
 
-def test_without_settings_a_token_is_nothing(issuer, tmp_path):
+def test_without_settings_a_token_is_401(issuer, tmp_path):
     with asking(Server(sqlite(tmp_path))) as host:
         assert asked(host, issuer.token()).status_code == 401
 
 
-def test_a_set_with_private_keys_gives_only_their_public_half():
+def test_only_the_public_half_of_a_private_key_is_used():
     found = read_keys(json.dumps({"keys": [jwk(name, name, private=True) for name in MAKERS]}).encode())
     assert {name for name, _ in found} == set(MAKERS)
     assert not [
@@ -335,7 +335,7 @@ def gate_of(issuer, clock, fetch=None, **more):
     ), keys
 
 
-async def test_a_subject_is_told_by_a_name_that_says_nothing(issuer):
+async def test_a_subject_is_named_by_a_hash(issuer):
     gate, _ = gate_of(issuer, Clock())
     one, same, other = [
         await gate.authenticate(issuer.token(sub=who, jti=str(n)))
@@ -350,7 +350,7 @@ async def test_a_subject_is_told_by_a_name_that_says_nothing(issuer):
 @pytest.mark.parametrize(
     "scope", ["runs:read openid admin *", ["runs:read", "runs:*", "", 7, None]], ids=["text", "list"]
 )
-async def test_scopes_that_are_none_of_ours_are_dropped(issuer, scope):
+async def test_unknown_scopes_are_dropped(issuer, scope):
     gate, _ = gate_of(issuer, Clock())
     assert (await gate.authenticate(issuer.token(scope=scope))).scopes == {"runs:read"}
 
@@ -381,7 +381,7 @@ async def test_a_remembered_token_expires_on_time(issuer, ahead, code):
         assert refused.value.code == code
 
 
-async def test_the_gate_reads_a_token_once_in_a_few_seconds_and_keeps_no_text(issuer):
+async def test_the_authenticator_caches_a_token_for_seconds_without_its_text(issuer):
     clock = Clock()
     gate, _ = gate_of(issuer, clock)
     reads: list[str] = []
@@ -402,7 +402,7 @@ async def test_the_gate_reads_a_token_once_in_a_few_seconds_and_keeps_no_text(is
 # Where the keys come from
 
 
-async def test_a_new_key_is_found_and_an_old_one_goes():
+async def test_a_new_key_of_the_issuer_is_accepted_and_an_old_one_refused():
     clock = Clock()
     with Issuer() as issuer:
         gate, _ = gate_of(issuer, clock)
@@ -416,7 +416,7 @@ async def test_a_new_key_is_found_and_an_old_one_goes():
         assert len(issuer.looks) == 2
 
 
-async def test_a_key_that_is_withdrawn_is_good_no_more_once_the_set_is_fetched_again():
+async def test_a_withdrawn_key_is_refused_after_the_next_fetch():
     clock = Clock()
     with Issuer() as issuer:
         gate, keys = gate_of(issuer, clock)
@@ -432,7 +432,7 @@ async def test_a_key_that_is_withdrawn_is_good_no_more_once_the_set_is_fetched_a
             await gate.authenticate(issuer.token("ES256"))
 
 
-async def test_unknown_ids_make_no_more_than_one_fetch_in_a_while():
+async def test_unknown_key_ids_cause_one_fetch_in_a_while():
     clock = Clock()
     with Issuer() as issuer:
         gate, _ = gate_of(issuer, clock)
@@ -461,7 +461,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize("trouble", [row[1] for row in FAILING], ids=[row[0] for row in FAILING])
-async def test_a_set_that_cannot_be_had_leaves_the_last_good_one_for_a_bounded_time(trouble):
+async def test_a_failed_fetch_keeps_the_last_set_for_a_bounded_time(trouble):
     clock = Clock()
     with Issuer() as issuer, Issuer() as evil:
         gate, keys = gate_of(issuer, clock)
@@ -484,7 +484,7 @@ async def test_a_set_that_cannot_be_had_leaves_the_last_good_one_for_a_bounded_t
 @pytest.mark.parametrize(
     "before", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"]
 )
-async def test_a_set_that_comes_a_byte_at_a_time_is_not_waited_for(before):
+async def test_a_slow_fetch_of_a_key_set_times_out(before):
     over = threading.Event()
 
     def drip():
@@ -512,7 +512,7 @@ async def test_a_set_that_comes_a_byte_at_a_time_is_not_waited_for(before):
             dripping.join()
 
 
-async def test_an_address_that_is_down_at_the_start_stops_no_keys_and_is_asked_again(tmp_path, caplog):
+async def test_an_issuer_that_is_down_at_the_start_is_asked_again(tmp_path, caplog):
     with Issuer() as issuer:
         trust = issuer.trust()
     read: Any = await tokens(trust)
@@ -521,7 +521,7 @@ async def test_an_address_that_is_down_at_the_start_stops_no_keys_and_is_asked_a
         await read(issuer.token())
 
 
-async def test_a_fetch_that_hangs_is_shared_and_survives_who_began_it(issuer):
+async def test_a_hanging_fetch_is_shared_and_survives_its_caller(issuer):
     clock, go = Clock(), asyncio.Event()
 
     async def slow():
@@ -549,7 +549,7 @@ async def test_keys_from_a_file_are_read_again(issuer, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "No such file"),
         (b"", "not JSON"),
@@ -557,11 +557,11 @@ async def test_keys_from_a_file_are_read_again(issuer, tmp_path):
         (b'{"keys": []}', "no key with an id"),
     ],
 )
-async def test_a_file_without_keys_stops_the_start_in_one_line(tmp_path, content, said):
+async def test_a_file_without_keys_stops_the_start_in_one_line(tmp_path, content, message):
     file = tmp_path / "jwks.json"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         await tokens(JwtSettings(issuer="https://a", audience="b", jwks=str(file)))
     assert "\n" not in str(refused.value)
 
@@ -572,7 +572,7 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"audience": ""}, "jwt.audience: expected a value"),
         ({"jwks": ""}, "jwt.jwks: expected a value"),
@@ -592,8 +592,8 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
         ({"jwks": "https://[::1/"}, "expected a file or an https address"),
     ],
 )
-def test_half_a_trust_is_refused(changes, said):
-    with pytest.raises(UsageError, match=said) as refused:
+def test_incomplete_jwt_settings_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message) as refused:
         validate(JwtSettings(**(WHOLE | changes)))
     assert "secret" not in str(refused.value)
 
@@ -601,7 +601,7 @@ def test_half_a_trust_is_refused(changes, said):
 @pytest.mark.parametrize(
     "jwks", ["https://keys.example/x", "http://127.0.0.1:1/x", "http://[::1]/", "http://localhost/"]
 )
-def test_where_keys_may_come_from(jwks):
+def test_the_allowed_addresses_of_key_sets(jwks):
     assert validate(JwtSettings(**(WHOLE | {"jwks": jwks}))).jwks == jwks
 
 
@@ -610,12 +610,12 @@ def test_the_settings_are_read_from_both_places(tmp_path, monkeypatch):
     (tmp_path / "assay.toml").write_text('[jwt]\nissuer = "https://a"\naudience = "b"\nleeway_seconds = 5\n')
     with pytest.raises(UsageError, match=r"jwt\.jwks"):
         settings.load({})
-    told = settings.load({"ASSAY_JWT_JWKS": "keys.json", "ASSAY_JWT_AUDIENCE": "c"}).jwt
-    assert told == JwtSettings(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
+    trust = settings.load({"ASSAY_JWT_JWKS": "keys.json", "ASSAY_JWT_AUDIENCE": "c"}).jwt
+    assert trust == JwtSettings(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
     with pytest.raises(UsageError, match="ASSAY_JWT_LEEWAY_SECONDS: expected a number, got 'soon'"):
         settings.load({"ASSAY_JWT_JWKS": "k", "ASSAY_JWT_LEEWAY_SECONDS": "soon"})
 
 
-async def test_broken_is_what_a_source_says(tmp_path):
+async def test_an_unreachable_key_set_is_an_environment_failure(tmp_path):
     with pytest.raises(EnvironmentFailure, match="cannot be fetched"):
         await source("http://127.0.0.1:1/")()

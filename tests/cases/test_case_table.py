@@ -53,7 +53,7 @@ def rows(results, sizes, bar=None):
     offset=st.integers(0, 6),
     limit=st.integers(1, 6),
 )
-def test_a_page_is_what_the_plain_form_makes(
+def test_a_page_equals_that_of_the_plain_implementation(
     results, sizes, trials, bar, statuses, check, order, descending, offset, limit
 ):
     blocks, table = rows(results, sizes, bar)
@@ -97,7 +97,7 @@ def line(checks, status="completed", output=None, metadata=None):
         ([], "completed", "u", None),
     ],
 )
-def test_a_row_says_what_the_result_says(checks, status, pattern, score):
+def test_a_row_agrees_with_its_result(checks, status, pattern, score):
     outcomes = outcomes_of([line(checks, status)])
     (block,) = CaseFold().add(0, outcomes)
     (case,) = entries([block], 1, CaseFilter())
@@ -119,7 +119,7 @@ LINES = st.builds(
 
 @settings(max_examples=60, deadline=None, phases=[Phase.generate])
 @given(st.lists(LINES, max_size=12))
-def test_results_together_say_what_each_says_alone(lines):
+def test_rows_of_results_together_equal_those_of_each_alone(lines):
     """Results with the same outcomes share what follows from them."""
     together, alone = CaseFold(), CaseFold()
     shared = together.add(0, outcomes_of(lines)) if lines else []

@@ -155,7 +155,7 @@ TASK = {
 
 
 @pytest.mark.parametrize("what", ["create", "run", "snapshot", "note", "correction", "suite"])
-def test_the_event_loop_does_not_look_through_large_values(server, what, monkeypatch):
+def test_large_values_are_not_walked_on_the_event_loop(server, what, monkeypatch):
     host, client = server
     loop = host._thread.ident
     start = {"workflowId": "conformance-identity", "inputs": {"payload": TEXT}, "metadata": {"text": TEXT}}

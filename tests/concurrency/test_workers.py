@@ -44,7 +44,7 @@ def outcomes(pool, *items, **how):
         (b"else", ForeignFault, "KeyError"),
     ],
 )
-def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
+def test_a_failed_item_does_not_fail_the_others(pool, item, kind, words):
     before, bad, after = outcomes(pool, b"say a", item, b"say b", common=b">")
     assert (before, after) == (b">a", b">b")
     assert type(bad) is kind
@@ -53,10 +53,10 @@ def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
 
 def test_a_bug_in_a_task_is_logged_in_the_parent(pool, caplog):
     outcomes(pool, b"else")
-    (said,) = (one for one in caplog.records if one.name == "assay.workers")
-    assert said.levelname == "ERROR"
-    assert "a bug in assay: KeyError at" in said.getMessage()
-    assert "pool_program.py:" in said.getMessage()
+    (records,) = (one for one in caplog.records if one.name == "assay.workers")
+    assert records.levelname == "ERROR"
+    assert "a bug in assay: KeyError at" in records.getMessage()
+    assert "pool_program.py:" in records.getMessage()
 
 
 def test_outcomes_are_in_order_and_processes_are_used_again(pool):
@@ -66,7 +66,7 @@ def test_outcomes_are_in_order_and_processes_are_used_again(pool):
     assert outcomes(pool) == []
 
 
-def test_a_task_that_is_not_there_is_a_fault(pool):
+def test_an_unknown_task_is_a_fault(pool):
     (outcome,) = pool.submit(Batch("support.checks.pool_program:nothing", [b""], 1.0)).result(60)
     assert isinstance(outcome, ForeignFault)
 
@@ -82,7 +82,7 @@ def test_a_long_queue_of_one_owner_delays_no_other(pool):
     assert outcomes(pool, b"say b", tenant="greedy") == [b"b"]
 
 
-def test_an_event_loop_waits_without_standing_still(pool):
+def test_the_event_loop_is_free_while_a_worker_works(pool):
     async def main():
         waiting = asyncio.wrap_future(pool.submit(batch(b"sleep 0.3", b"say a", seconds=5.0)))
         ticks = 0
@@ -91,12 +91,12 @@ def test_an_event_loop_waits_without_standing_still(pool):
             ticks += 1
         return await waiting, ticks
 
-    told, ticks = asyncio.run(main())
-    assert told == [b"", b"a"]
+    answers, ticks = asyncio.run(main())
+    assert answers == [b"", b"a"]
     assert ticks > 2
 
 
-def test_a_pool_that_is_closed_answers_what_waits():
+def test_a_closed_pool_answers_waiting_calls():
     pool = Pool(1)
     held = [pool.submit(batch(b"sleep 30", seconds=30.0)) for _ in range(3)]
     pool.close()
@@ -113,7 +113,7 @@ def test_a_fork_has_a_pool_of_its_own():
     assert workers.submit(batch(b"say b")).result(60) == [b"b"]
 
 
-def test_a_worker_dies_with_its_parent_even_a_busy_one():
+def test_a_busy_worker_ends_with_its_parent():
     program = [sys.executable, "-m", pool_program.__name__]
     tests = Path(pool_program.__file__).parents[1]
     parent = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tests)

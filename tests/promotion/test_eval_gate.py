@@ -132,6 +132,8 @@ def test_conditions(rules: dict[str, Any], facts: dict[str, Any], expected: list
         ({"max_regression": 0.1}, {"active_version": "1.0.0", "active_run": "run-0"}, f"{RUN} --baseline run-0"),
     ],
 )  # fmt: skip
-def test_the_command_that_would_meet_it(rules: dict[str, Any], facts: dict[str, Any], command: str) -> None:
+def test_a_condition_names_the_command_that_would_meet_it(
+    rules: dict[str, Any], facts: dict[str, Any], command: str
+) -> None:
     (condition,) = unmet_conditions(PromotionRules(**rules), _evidence(**facts))
     assert condition.command == command

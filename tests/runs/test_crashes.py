@@ -74,8 +74,8 @@ class Host:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-        said, trouble = process.communicate()
-        self.acknowledged |= set(said.split())
+        stdout, trouble = process.communicate()
+        self.acknowledged |= set(stdout.split())
         assert process.returncode in (0, -signal.SIGKILL), trouble
         assert not before & set(self.executed()[executed:]), "what is recorded was executed again"
         return process.returncode
@@ -133,15 +133,15 @@ class Host:
             assert (run.status, run.metadata["error"], self.type) == ("failed", PARTIAL, "prompt")
             assert self.results(run) == []
             assert run.metadata["summary"]["total_test_cases"] == 0
-            told = [event.type for event in self.ask("events", run.id)]
-            assert told == ["evaluation.started", "evaluation.failed"]
+            types = [event.type for event in self.ask("events", run.id)]
+            assert types == ["evaluation.started", "evaluation.failed"]
         return len(torn)
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("type", CASES)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, type):
+def test_a_run_killed_at_a_commit_ends_as_without_the_kill(zygote, record, tmp_path, failpoint, type):
     host = Host(zygote, record, tmp_path, type)
     for count in (1, 2, 3, 4, 6):
         if host.live(failpoint=f"{failpoint}:{count}") == 0:
@@ -152,14 +152,14 @@ def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, f
     assert (host.check_the_end() > 0) == (type == "prompt")
 
 
-def test_what_a_dead_process_held_is_taken_up_when_its_lease_has_ended(zygote, record, tmp_path):
+def test_runs_of_a_dead_process_are_adopted_after_their_lease(zygote, record, tmp_path):
     host = Host(zygote, record, tmp_path, "logged")
     assert host.live(failpoint="commit.told:5", lease=0.5) == -signal.SIGKILL
     assert host.live(lease=0.5) == 0
     assert host.check_the_end() == 0
 
 
-def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path, series):
+def test_a_run_killed_at_random_instants_ends_as_without_the_kills(zygote, record, tmp_path, series):
     wanted = series(10, 50)
     dice = random.Random(7)
     kills, longest = 0, 0.3

@@ -108,7 +108,7 @@ async def scored(host, run):
 
 
 @in_processes
-async def test_of_two_that_take_runs_up_at_once_one_has_each(opened, caplog):
+async def test_of_two_concurrent_adoptions_one_has_each_run(opened, caplog):
     agents = [Gated(), Gated()]
     one, two = [await hosted(opened, agent) for agent in agents]
     runs = [await lost(one) for _ in range(6)]
@@ -148,12 +148,12 @@ async def _late(opened, caplog, second):
 
 
 @in_processes
-async def test_what_is_written_after_a_lease_is_not_there_while_another_works(opened, caplog):
+async def test_a_write_after_its_lease_is_refused_while_another_works(opened, caplog):
     await _late(opened, caplog, Gated("c"))
 
 
 @in_processes
-async def test_what_is_written_after_a_lease_is_not_there_when_another_has_ended_the_run(opened, caplog):
+async def test_a_write_after_its_lease_is_refused_when_the_run_has_ended(opened, caplog):
     await _late(opened, caplog, Gated())
 
 
@@ -176,7 +176,7 @@ async def _twice(opened):
 
 
 @in_processes
-async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_with(opened, caplog):
+async def test_a_run_adopted_while_its_old_conductor_leaves_goes_on(opened, caplog):
     one, first, run, _ = await _twice(opened)
     await heartbeat(one.executor)  # it is somebody else's, and then nobody's
     first.may.set()
@@ -187,7 +187,7 @@ async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_w
 
 
 @in_processes
-async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
+async def test_a_paused_process_writes_nothing_after_its_lease(opened, caplog):
     one, first, run, at_first = await _twice(opened)
     claimed = await one.store.claim(run.id, one.executor.executor_id, seconds=1_000)
     one.executor.start(claimed)  # before it noticed that it had lost it
@@ -200,14 +200,14 @@ async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
 
 
 @in_processes
-async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, caplog):
+async def test_an_acknowledged_cancel_survives_its_process(opened, caplog):
     """What is under way does not stop in time: the client is told that the run is to stop, and the record knows it."""
     first = Gated("b")
     one, two = await hosted(opened, first), await hosted(opened, Gated())
     run = await one.begin(ABC)
     await first.reached.wait()
-    told = await one.executor.cancel(run.id, TENANT, timeout=0.05)
-    assert told.status == (await two.store.run(run.id)).status == "cancelling"
+    status = await one.executor.cancel(run.id, TENANT, timeout=0.05)
+    assert status.status == (await two.store.run(run.id)).status == "cancelling"
     await one.store.release(run.id, one.executor.executor_id)  # as if its process were gone
     await heartbeat(two.executor)
     assert (await two.executor.wait(run.id)).status == "cancelled"
@@ -235,7 +235,7 @@ class Slow(MemoryStore):
             await self.may.wait()
 
 
-def test_an_answer_that_comes_while_a_run_lies_down_is_heard():
+def test_an_answer_during_the_suspension_of_a_run_counts():
     async def main():
         store = Slow("release")
         async with WorkflowHost(store=store, lease=1_000.0) as house:
@@ -249,7 +249,7 @@ def test_an_answer_that_comes_while_a_run_lies_down_is_heard():
     asyncio.run(main())
 
 
-def test_a_cancel_that_comes_while_a_run_lies_down_is_heard():
+def test_a_cancel_during_the_suspension_of_a_run_counts():
     async def main():
         store = Slow("commit")
         async with WorkflowHost(store=store, lease=1_000.0) as house:

@@ -49,7 +49,7 @@ async def removed(store, days, **policy):
 
 
 @pytest.mark.anyio
-async def test_what_a_policy_removes_and_what_keeps_its_evidence(store):
+async def test_evidence_removed_and_kept_by_a_policy(store):
     await start(store, "chain")
     await start(store, "base", baselineRunId="chain")
     await start(store, "source")
@@ -90,7 +90,7 @@ async def test_what_a_policy_removes_and_what_keeps_its_evidence(store):
 
 
 @pytest.mark.anyio
-async def test_a_promotion_that_comes_before_the_commit_keeps_its_evidence(store, monkeypatch):
+async def test_a_promotion_before_the_commit_keeps_its_evidence(store, monkeypatch):
     """It is written after the last look at the deployments, in the moment before the runs are marked."""
     await start(store, "proof")
     await start(store, "old")
@@ -113,7 +113,7 @@ async def test_a_promotion_that_comes_before_the_commit_keeps_its_evidence(store
 
 
 @pytest.mark.anyio
-async def test_a_removal_that_was_cut_off_is_completed(store):
+async def test_an_interrupted_removal_is_completed(store):
     await start(store, "r")
     await store.commit(Transaction(entries=[RunUpdate(run="r", erases=True)]))
     assert await removed(store, 0, evidence_days=1) == ["r"]
@@ -121,7 +121,7 @@ async def test_a_removal_that_was_cut_off_is_completed(store):
     assert not await store.chunk_infos("r", "request")
 
 
-def test_the_command_beside_a_server_and_what_is_said_afterwards(command, tmp_path):
+def test_gc_beside_a_server_and_the_later_responses(command, tmp_path):
     file = tmp_path / ".assay" / "assay.db"
     file.parent.mkdir()
     with Server(f"sqlite:///{file}", seeded=True) as host, host.client() as client:

@@ -92,11 +92,11 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
             await desk.close()
             assert (ended.status, ended.takeovers) == ("failed", 3)
             error = ended.metadata["error"]
-            code, said = (
+            code, message = (
                 (error["code"], error["message"]) if kind is workflow else (ended.metadata["code"], error)
             )
             assert code == "process_lost"
-            assert "3 processes in a row died or hung while they executed unit 0" in said
+            assert "3 processes in a row died or hung while they executed unit 0" in message
             assert {"executing", "losses"}.isdisjoint(ended.metadata)
             (first, *_, last) = await store.events(run.id)
             assert first.type in ("run.started", "evaluation.started")
@@ -112,7 +112,7 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
 
 
 @pytest.mark.parametrize(("where", "type"), [("sqlite", "killed"), ("postgres", "stopped")])
-def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, type, tmp_path):
+def test_a_run_that_kills_or_stops_its_process_is_set_aside(zygote, where, type, tmp_path):
     """With real processes: three are lost, the fourth sets the run aside and goes on."""
     log = tmp_path / "log"
     log.touch()
@@ -151,7 +151,9 @@ def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, typ
         pytest.param(["5", "5", "5", ""], "process_lost", id="one unit"),
     ],
 )
-def test_a_run_is_lost_by_one_unit_and_not_by_the_number_of_deaths(zygote, where, fatal, ends, tmp_path):
+def test_a_run_is_set_aside_for_one_unit_and_not_for_the_number_of_deaths(
+    zygote, where, fatal, ends, tmp_path
+):
     log = tmp_path / "log"
     log.touch()
     with database(where, tmp_path) as address:
@@ -185,7 +187,7 @@ def test_a_run_is_lost_by_one_unit_and_not_by_the_number_of_deaths(zygote, where
     [("paused", 10 * PATIENCE, "completed"), ("killed", 0.5, "process_lost")],
     ids=["pauses", "kills"],
 )
-def test_a_run_whose_preparing_only_pauses_its_process_is_not_lost(
+def test_a_run_whose_preparation_pauses_its_process_is_not_set_aside(
     zygote, where, preparing, grace, ends, tmp_path
 ):
     """Three processes are lost while they prepare the run. The fourth waits for those that come back."""
@@ -249,7 +251,7 @@ def recorded(executor, store):
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, tmp_path):
+def test_runs_that_were_lost_together_have_their_last_attempt_alone(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
             left = [(await evaluation(store)) for _ in range(3)]
@@ -306,8 +308,8 @@ def test_a_unit_that_has_ended_has_no_losses(where, tmp_path):
                 opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
                 await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
                 counts = []
-                for at, said in enumerate(lives):
-                    for units in said:
+                for at, life in enumerate(lives):
+                    for units in life:
                         await executes(store, f"r{run}", str(at), units)
                     counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
                 assert counts == wanted, lives
@@ -317,7 +319,7 @@ def test_a_unit_that_has_ended_has_no_losses(where, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_a_death_counts_for_the_units_that_were_executed_and_only_in_a_row(where, tmp_path):
+def test_only_consecutive_deaths_count_for_the_executed_units(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
             for run, (deaths, wanted) in enumerate(DEATHS):
@@ -335,7 +337,7 @@ def test_a_death_counts_for_the_units_that_were_executed_and_only_in_a_row(where
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_none(where, tmp_path):
+def test_takeovers_count_until_progress_and_a_release_does_not_count(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
             await store.commit(
@@ -369,7 +371,7 @@ def set_back(address, by):
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgres"])
-def test_a_clock_that_is_set_back_strands_no_run(where, tmp_path):
+def test_a_clock_set_back_delays_no_run(where, tmp_path):
     """A dead process's run is taken up a lease later; a living process keeps its own."""
 
     async def main(address):
@@ -396,7 +398,7 @@ def test_a_clock_that_is_set_back_strands_no_run(where, tmp_path):
         asyncio.run(main(address))
 
 
-def test_a_run_can_be_cancelled_though_the_clock_was_set_back():
+def test_a_run_can_be_cancelled_after_the_clock_was_set_back():
     class Adjusted:
         offset = timedelta(0)
 
@@ -469,7 +471,7 @@ def test_a_process_that_comes_back_without_its_conductor_does_not_count_as_lost(
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_only_another_process_is_forgiven_and_never_below_zero(where, tmp_path):
+def test_only_another_process_takes_back_a_loss_and_never_below_zero(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
             await store.commit(

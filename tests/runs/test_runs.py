@@ -129,7 +129,7 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
 
 
 @in_a_room
-async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
+async def test_a_run_with_an_unknown_check_ends_and_is_read(room):
     await room.executor.open()
     run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
     await room.store.wait_for_events(stopped.id, after=1, timeout=PATIENCE)
@@ -152,7 +152,7 @@ async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
 
 
 @in_a_room
-async def test_a_follower_sees_every_event_once_from_where_it_asked(room):
+async def test_a_follower_gets_every_event_once_from_its_cursor(room):
     await room.executor.open()
     run = await room.start(50)
     followers = [asyncio.create_task(collect(room.executor, run.id, after)) for after in (-1, -1, 10)]
@@ -168,7 +168,7 @@ async def collect(desk, run, after):
 
 
 @in_a_room
-async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room):
+async def test_a_closing_executor_releases_its_runs_and_another_adopts_them(room):
     await room.executor.open()
     Gate.go = asyncio.Event()
     run = await room.start(300, type="gate")
@@ -188,16 +188,16 @@ async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room)
 
 
 @in_a_room
-async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
+async def test_a_run_of_another_tenant_is_not_found(room):
     run = await room.start(1)
-    told = []
+    statuses = []
     for name, tenant in ((run.id, "other"), ("eval_none", "t")):
         try:
             await room.executor.get(name, tenant)
         except NotFound as unknown:
-            told.append(str(unknown).replace(name, "…"))
-    assert len(set(told)) == 1
-    assert len(told) == 2
+            statuses.append(str(unknown).replace(name, "…"))
+    assert len(set(statuses)) == 1
+    assert len(statuses) == 2
     with pytest.raises(NotFound):
         await room.executor.cancel(run.id, "other")
     assert [event async for event in room.executor.follow(run.id, "other")] == []
@@ -206,7 +206,7 @@ async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
 
 
 @in_a_room
-async def test_another_process_can_ask_for_the_end_of_a_run(room):
+async def test_another_process_can_cancel_a_run(room):
     await room.executor.open()
     run = await room.start(5_000)
     other = Room(room.store)
@@ -216,7 +216,7 @@ async def test_another_process_can_ask_for_the_end_of_a_run(room):
 
 
 @in_a_room
-async def test_a_run_whose_units_end_before_its_holder_hears_of_the_cancel_ends_cancelled(room):
+async def test_a_cancelled_run_whose_units_ended_first_ends_cancelled(room):
     """As on workers: each stops the units that it executes, and the holder of the run may be another one."""
     await room.executor.open()
     Gate.go = asyncio.Event()
@@ -235,15 +235,15 @@ async def check_it_was_too_late(room, run):
     ended = await room.executor.wait(run.id)
     assert (ended.status, ended.metadata["code"]) == ("failed", "run_timeout")
     assert "(ASSAY_RUN_SECONDS); finished results are stored" in ended.metadata["error"]
-    told = [json.loads(line)["status"] async for line in room.service.results(ended)]
-    assert told == ["completed"] * 3 + ["skip"] * 17
+    statuses = [json.loads(line)["status"] async for line in room.service.results(ended)]
+    assert statuses == ["completed"] * 3 + ["skip"] * 17
     summary = ended.metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
     assert room.service.operation(ended).error.error == "run_timeout"
 
 
 @in_a_room
-async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
+async def test_a_run_that_times_out_keeps_its_results(room):
     timed = Room(room.store, how=ExecutionOptions(run_seconds=1.5))
     await timed.executor.open()
     await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
@@ -251,7 +251,7 @@ async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
 
 
 @in_a_room
-async def test_a_restart_gives_a_run_no_more_time(room):
+async def test_a_restart_does_not_extend_the_timeout_of_a_run(room):
     day = ExecutionOptions(run_seconds=86_400)
     first = Room(room.store, how=day)
     await first.executor.open()
@@ -267,7 +267,7 @@ async def test_a_restart_gives_a_run_no_more_time(room):
 
 
 @in_a_room
-async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it_was_kept_in(room):
+async def test_the_table_of_an_inline_run_is_read_in_every_stored_form(room):
     checks = [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 1})]
     contexts = contexts_of(
         [{"id": str(at), "input": at} for at in range(3)],

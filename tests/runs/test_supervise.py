@@ -33,7 +33,7 @@ def deaths(monkeypatch):
 @pytest.mark.parametrize(
     "trouble", [ValueError, AssertionError, RecursionError, EnvironmentFailure, Unavailable]
 )
-def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
+def test_a_background_task_is_restarted_after_any_exception(trouble, deaths, caplog):
     async def main():
         lives = 0
         done = asyncio.Event()
@@ -52,9 +52,9 @@ def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
 
     with caplog.at_level(logging.DEBUG):
         asyncio.run(main())
-    said = [record.getMessage() for record in caplog.records if record.name == "assay.tasks"]
-    assert len(said) == 3
-    assert all(trouble.__name__ in line and "test_supervise.py:" in line for line in said)
+    messages = [record.getMessage() for record in caplog.records if record.name == "assay.tasks"]
+    assert len(messages) == 3
+    assert all(trouble.__name__ in line and "test_supervise.py:" in line for line in messages)
     assert SECRET not in caplog.text
 
 
@@ -69,13 +69,13 @@ def fails(depth=0):
 
 
 @pytest.mark.parametrize("depth", [0, 200])
-def test_a_traceback_has_types_and_places_and_no_message(depth, caplog):
+def test_a_logged_traceback_has_types_and_places_and_no_message(depth, caplog):
     with pytest.raises(ValueError, match=SECRET) as caught:
         fails(depth)
     assert SECRET in str(fault_of(caught.value, Contains)), "the caller sees it"
-    (said,) = caplog.records
-    assert said.levelname == "ERROR"
-    line = said.getMessage()
+    (records,) = caplog.records
+    assert records.levelname == "ERROR"
+    line = records.getMessage()
     assert line.startswith("the check contains failed: a bug in assay: ValueError at runs/test_supervise.py:")
     assert ", after KeyError at runs/test_supervise.py:" in line
     assert " fails" in line
@@ -83,7 +83,7 @@ def test_a_traceback_has_types_and_places_and_no_message(depth, caplog):
     assert SECRET not in caplog.text
 
 
-def test_a_bug_of_a_foreign_check_is_not_ours(caplog):
+def test_an_exception_of_a_foreign_check_is_not_internal(caplog):
     class Foreign(Checker):
         type = "foreign"
 
@@ -91,7 +91,7 @@ def test_a_bug_of_a_foreign_check_is_not_ours(caplog):
     assert not caplog.records
 
 
-def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
+def test_an_expected_failure_is_not_a_crash_and_a_cancel_ends_the_task(deaths):
     async def fails():
         raise EnvironmentFailure("away")
 
@@ -124,7 +124,7 @@ class Later:
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path, deaths):
+def test_one_interrupt_that_cannot_expire_does_not_delay_the_others(where, tmp_path, deaths):
     async def main(address):
         store = await open_store(address)
         async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
@@ -153,7 +153,7 @@ def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path,
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where, tmp_path, deaths, series):
+def test_of_concurrent_answers_one_counts_and_the_others_conflict(where, tmp_path, deaths, series):
     """While the time runs out: silence answers too."""
 
     async def main(address):

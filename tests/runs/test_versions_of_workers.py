@@ -58,7 +58,7 @@ async def stored(room, version):
     return run.id
 
 
-def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in_store):
+def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_executed(run_in_store):
     async def test(store):
         newer = [await stored(Room(store), "999.0.0") for _ in range(3)]
         older = await stored(Room(store), "0.0.1")
@@ -83,9 +83,7 @@ def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_done(run_in
         ("999.0", None),
     ],
 )
-def test_a_client_that_waits_is_told_that_no_worker_can_execute_its_run(
-    run_in_store, monkeypatch, version, words
-):
+def test_a_waiting_client_reads_that_no_worker_can_execute_its_run(run_in_store, monkeypatch, version, words):
     monkeypatch.setattr(fleet, "PATIENCE", 0.05)
 
     async def test(store):

@@ -61,16 +61,16 @@ def test_every_phase_of_the_table_is_proved_here(number):
     [(HostInfo(), 6), (HostInfo(host_id=""), 2), (HostInfo(gating=False), 6), (HostInfo(replay=False), 3)],
     ids=["all", "nameless", "watching", "without replay"],
 )
-def test_the_version_is_the_highest_with_all_below(host, version):
-    said = execution_model(host)
-    assert said["version"] == version
-    assert said["verifier"] == {"supported": True, "gating": host.gating}
-    assert ("crossHostCausation" in said) == (version >= 3)
-    assert ("replayDeterminism" in said) == (version >= 4)
-    assert ("statefulResume" in said) == (version >= 5)
+def test_the_version_is_the_highest_phase_with_all_below(host, version):
+    model = execution_model(host)
+    assert model["version"] == version
+    assert model["verifier"] == {"supported": True, "gating": host.gating}
+    assert ("crossHostCausation" in model) == (version >= 3)
+    assert ("replayDeterminism" in model) == (version >= 4)
+    assert ("statefulResume" in model) == (version >= 5)
     if SCHEMA.is_file():
         text = json.loads(SCHEMA.read_text())["properties"]["multiAgent"]
-        jsonschema_rs.validator_for(text).validate({"executionModel": said})
+        jsonschema_rs.validator_for(text).validate({"executionModel": model})
 
 
 # 1
@@ -113,7 +113,7 @@ async def test_phase_1_orchestrator_termination():
         assert len(await house.events(run, "runOrchestrator.decided")) == 1
 
 
-async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_what_the_first_left():
+async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_the_state_of_the_first():
     async with WorkflowHost() as house:
         run = await house.run("conformance-dispatch-cross-worker-handoff")
         children = [event["payload"]["childRunId"] for event in await house.events(run, "node.dispatched")]
@@ -165,7 +165,7 @@ async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_go
     assert phases[-1]["error"]["code"] == "node_failed"
 
 
-async def test_phase_1_a_child_that_is_cancelled_in_the_middle():
+async def test_phase_1_a_child_that_is_cancelled_while_it_runs():
     flow = plan(next_worker("conformance-cancellable"), END, dispatch={"outputMapping": {"a": "delayMs"}})
     async with WorkflowHost(workflows=[flow]) as house:
         run = await house.workflows.start(ME, "conformance-planned")
@@ -199,7 +199,7 @@ async def test_phase_1_cancelling_a_parent_cancels_its_child():
         ([{"kind": "next-worker"}], {}, "validation_error"),
     ],
 )
-async def test_phase_1_what_cannot_be_dispatched_fails_the_run(decisions, dispatch, code):
+async def test_phase_1_an_impossible_dispatch_fails_the_run(decisions, dispatch, code):
     async with WorkflowHost(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
         run = await house.run("conformance-planned")
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
@@ -233,12 +233,14 @@ async def test_phase_2_multi_agent_confidence_escalation():
         run = await house.run("conformance-multi-agent-confidence-escalation")
         events = await house.events(run)
         assert run.status == "waiting-approval"
-        (told,) = [event for event in events if event["type"] == "core.workflowChain.confidence-escalated"]
+        (escalated,) = [
+            event for event in events if event["type"] == "core.workflowChain.confidence-escalated"
+        ]
         assert not [event for event in events if event["type"] == "core.workflowChain.event"]
         (decided,) = [event for event in events if event["type"] == "runOrchestrator.decided"]
-        assert told["causationId"] == decided["eventId"]
-        assert (told["payload"]["confidence"], told["payload"]["floor"]) == (0.3, 0.5)
-        assert told["payload"]["originalDecision"] == decided["payload"]["decision"]
+        assert escalated["causationId"] == decided["eventId"]
+        assert (escalated["payload"]["confidence"], escalated["payload"]["floor"]) == (0.3, 0.5)
+        assert escalated["payload"]["originalDecision"] == decided["payload"]["decision"]
         run = await house.answer(run, "dispatch", {"action": "accept"})
         decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
     assert run.status == "completed"
@@ -275,7 +277,7 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
         ),  # another decision, another turn
     ],
 )
-async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, iterations):
+async def test_phase_2_a_person_may_reject_or_override(value, status, iterations):
     async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-confidence-escalation")
         run = await house.answer(run, "dispatch", value)
@@ -286,7 +288,7 @@ async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, it
 
 
 @pytest.mark.parametrize("edit", [{}, {"decision": None}, {"decision": {"kind": "vibe"}}])
-async def test_phase_2_a_decision_that_is_none_changes_nothing(edit):
+async def test_phase_2_an_invalid_decision_changes_nothing(edit):
     async with WorkflowHost() as house:
         run = await house.run("conformance-multi-agent-confidence-escalation")
         with pytest.raises(InvalidRequest) as refused:
@@ -343,7 +345,7 @@ def test_phase_2_memory_is_folded_as_of_a_moment(row, seen):
     assert bool(entries_as_of([row], view)) is seen
 
 
-async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by_later_runs():
+async def test_phase_2_memory_writes_are_visible_to_the_next_turn_and_later_runs():
     views = []
 
     async def remembers(task, scene):
@@ -367,7 +369,7 @@ async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by
     assert not [row for row in found if "sk-0123" in row.entry.content]
 
 
-async def test_phase_2_a_write_lands_with_its_step_or_not_at_all():
+async def test_phase_2_a_memory_write_and_its_step_are_atomic():
     changes = memory_puts("t", ("default", "notes"), "run-1", 4, [entry("a"), entry("b")], T0)
     assert len({change.key for change in changes}) == 2
     assert {change.kind for change in changes} == {"memory"}
@@ -391,8 +393,8 @@ async def test_phase_3_cross_host_ancestry_endpoint():
         }  # fmt: skip
         parent = await house.run("conformance-subworkflow-parent")
         (dispatched,) = await house.events(parent, "node.dispatched")
-        told = await house.workflows.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
-        assert told["parent"]["cause"] == "core.subWorkflow"
+        ancestry = await house.workflows.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
+        assert ancestry["parent"]["cause"] == "core.subWorkflow"
         with pytest.raises(NotFound):
             await house.workflows.ancestry(run.id, "other", "h/1")
 
@@ -464,10 +466,10 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
         run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay", 0)).id)
         events = await house.events(run)
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
-    (told,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
+    (diverged,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
     kinds = ("valid", "refusal") if first is VALID else ("refusal", "valid")
-    assert (told["originalEnvelopeKind"], told["replayEnvelopeKind"]) == kinds
-    assert (told["sourceRunId"], told["nodeId"]) == (source.id, "structured-call")
+    assert (diverged["originalEnvelopeKind"], diverged["replayEnvelopeKind"]) == kinds
+    assert (diverged["sourceRunId"], diverged["nodeId"]) == (source.id, "structured-call")
     assert [event["type"] for event in events[-3:]] == [
         "replay.divergedAtRefusal",
         "node.failed",
@@ -479,25 +481,25 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
     ("type", "payload", "how"),
     [("node.completed", {"nodeId": "a", "more": 1}, "output"), ("variable.changed", {"name": "x"}, "type-mismatch")],
 )  # fmt: skip
-async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_on(type, payload, how):
+async def test_phase_4_a_changed_pure_node_is_recorded_and_the_replay_goes_on(type, payload, how):
     """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
     async with WorkflowHost() as house:
         source = await house.run("conformance-multi-node")
         log, steps = await house.store.events(source.id), await read_steps(house.store, source.id)
         at = [event.type for event in log].index("node.completed")
-        told = json.loads(log[at].data) | {"payload": payload}
-        log[at] = replace(log[at], type=type, data=json.dumps(told).encode())
+        changed = json.loads(log[at].data) | {"payload": payload}
+        log[at] = replace(log[at], type=type, data=json.dumps(changed).encode())
         request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
     drive = Replayer("run-again", request, ExecutionEnvironment(), log)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
     assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)
-    assert (diverged.original_event_id, diverged.divergence_kind) == (told["eventId"], how)
+    assert (diverged.original_event_id, diverged.divergence_kind) == (changed["eventId"], how)
     assert drive.end.status == "completed"
     assert [fact.type for fact in facts].count("node.completed") == 3
 
 
-async def test_phase_4_a_replay_that_agrees_completes():
+async def test_phase_4_a_replay_without_divergence_completes():
     async with WorkflowHost() as house:
         source = await house.run("conformance-phase4-nondet-tool")
         run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
@@ -529,7 +531,7 @@ def without_ids(events):
     ]
 
 
-async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
+async def test_phase_4_a_replay_calls_no_agent_and_has_the_same_events():
     worker, judge = ScriptedAgent("test.actor", ["a", "b"]), ScriptedAgent("test.critic", ["fail", "pass"])
     async with WorkflowHost(worker, judge, loops={"loop": loop()}) as house:
         source = await house.answer(await house.run("loop", {"task": "t"}), "actor", {"action": "accept"})
@@ -538,13 +540,13 @@ async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
         assert run.status == "completed"
         assert len(worker.tasks) + len(judge.tasks) == asked
         assert without_ids(await house.events(run)) == without_ids(await house.events(source))
-        told = await house.events(run)
-        own = {event["eventId"] for event in told}
+        log = await house.events(run)
+        own = {event["eventId"] for event in log}
         assert own & {event["eventId"] for event in await house.events(source)} == set()
-        targets = [event["payload"]["target"] for event in told if event["type"] == "agent.verified"]
+        targets = [event["payload"]["target"] for event in log if event["type"] == "agent.verified"]
         assert len(targets) == 2
         assert set(targets) <= own  # its own, and not its source's
-        assert "replay.diverged" not in {event["type"] for event in told}
+        assert "replay.diverged" not in {event["type"] for event in log}
         handed = await house.run("conformance-multi-agent-handoff")
         runs = len(house.store._runs)
         again = await house.executor.wait((await fork(house.workflows, ME, handed.id, "replay")).id)
@@ -560,7 +562,7 @@ async def test_phase_4_a_cancelled_run_replays_as_cancelled():
         assert run.status == "cancelled"
 
 
-async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itself():
+async def test_phase_4_a_branch_keeps_the_earlier_events_and_executes_the_rest():
     worker, judge = (
         ScriptedAgent("test.actor", ["a", "b", "c"]),
         ScriptedAgent("test.critic", ["revise", "pass", "pass"]),
@@ -579,7 +581,7 @@ async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itsel
 
 
 @pytest.mark.parametrize("where", ["the beginning", "the middle"])
-async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the_fork(where):
+async def test_phase_4_overrides_of_a_branch_hold_in_its_forks(where):
     worker = ScriptedAgent("test.actor", lambda task, scene: "r")
     judge = ScriptedAgent("test.critic", lambda task, scene: "revise")
     async with WorkflowHost(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
@@ -601,15 +603,15 @@ async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the
         turns = [one["sequence"] for one in events if one["type"] == "runOrchestrator.decided"]
         start = 0 if where == "the beginning" else turns[1]
         cap, secret = "configurable.maxLoopIterations", "sk-0123456789abcdefgh1234"
-        shorter, said = await forked(source, "branch", start, maxLoopIterations=2, note=secret)
+        shorter, log = await forked(source, "branch", start, maxLoopIterations=2, note=secret)
         kept = {"maxLoopIterations": 2, "note": "[REDACTED:openai-key]"}
-        assert said == (cap, 2, kept)
+        assert log == (cap, 2, kept)
         asked = len(worker.tasks)
-        replayed, said = await forked(shorter, "replay")
-        assert (said, len(worker.tasks)) == ((cap, 2, kept), asked)
+        replayed, log = await forked(shorter, "replay")
+        assert (log, len(worker.tasks)) == ((cap, 2, kept), asked)
         assert without_ids(await house.events(replayed)) == without_ids(await house.events(shorter))
-        _, said = await forked(shorter, "branch", shorter.events - 1, maxLoopIterations=3)
-        assert said == (cap, 3, kept | {"maxLoopIterations": 3})
+        _, log = await forked(shorter, "branch", shorter.events - 1, maxLoopIterations=3)
+        assert log == (cap, 3, kept | {"maxLoopIterations": 3})
 
 
 async def test_phase_4_children_of_a_branch_have_its_options():
@@ -638,7 +640,7 @@ async def test_phase_4_children_of_a_branch_have_its_options():
         ("replay", 0, {"configurable": []}, InvalidRequest),
     ],
 )
-async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, overlay, wrong):
+async def test_phase_4_an_invalid_fork_is_refused(mode, from_seq, overlay, wrong):
     async with WorkflowHost() as house:
         source = await house.run("conformance-noop")
         with pytest.raises(wrong):
@@ -648,7 +650,7 @@ async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, ove
         assert len(house.store._runs) == 1
 
 
-async def test_phase_4_bounds_come_before_what_is_kept():
+async def test_phase_4_bounds_are_checked_before_retention():
     from assay.errors import ForkRejected
 
     async with WorkflowHost() as house:
@@ -672,14 +674,14 @@ async def test_phase_4_bounds_come_before_what_is_kept():
 
 async def test_phase_5_agent_loop_iteration_monotonic():
     async with WorkflowHost() as house:
-        told = await seams.agent_loop(house.workflows, ME, {"turns": 3})
-    assert told["decisions"] == [{"iteration": 1}, {"iteration": 2}, {"iteration": 3}]
+        outcome = await seams.agent_loop(house.workflows, ME, {"turns": 3})
+    assert outcome["decisions"] == [{"iteration": 1}, {"iteration": 2}, {"iteration": 3}]
 
 
 async def test_phase_5_agent_loop_stateful_resume():
     async with WorkflowHost() as house:
-        told = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
-        assert (told["resumedIteration"], [one["iteration"] for one in told["decisions"]]) == (
+        outcome = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
+        assert (outcome["resumedIteration"], [one["iteration"] for one in outcome["decisions"]]) == (
             2,
             [1, 2, 3, 4],
         )
@@ -690,7 +692,7 @@ async def test_phase_5_agent_loop_stateful_resume():
                 await seams.agent_loop(house.workflows, ME, bad)
 
 
-async def test_phase_5_a_loop_that_waits_is_there_after_a_restart():
+async def test_phase_5_a_waiting_loop_survives_a_restart():
     async with WorkflowHost() as house:
         run = await house.run("conformance-orchestrator-low-confidence")
     async with WorkflowHost(store=house.store) as later:
@@ -719,14 +721,14 @@ async def test_phase_5_a_held_turn_counts_once_against_the_bound():
 @pytest.mark.parametrize("verdict", ["pass", "fail", "revise"])
 async def test_phase_6_verify_run(verdict):
     async with WorkflowHost(*seams.SAMPLE_AGENTS) as house:
-        told = await seams.verify_run(house.workflows, ME, {"simulateVerdict": verdict, "task": "CANARY"})
+        outcome = await seams.verify_run(house.workflows, ME, {"simulateVerdict": verdict, "task": "CANARY"})
         for bad in ({}, {"simulateVerdict": "ok"}, []):
             with pytest.raises(InvalidRequest):
                 await seams.verify_run(house.workflows, ME, bad)
-    success = told["status"] == "completed" or told["outcome"] == "completed" or told["committed"]
+    success = outcome["status"] == "completed" or outcome["outcome"] == "completed" or outcome["committed"]
     assert success is (verdict == "pass")
-    assert {(one["type"], one["verdict"]) for one in told["events"]} == {("agent.verified", verdict)}
-    assert "CANARY" not in json.dumps(told)
+    assert {(one["type"], one["verdict"]) for one in outcome["events"]} == {("agent.verified", verdict)}
+    assert "CANARY" not in json.dumps(outcome)
 
 
 @pytest.mark.parametrize(
@@ -741,8 +743,8 @@ async def test_phase_6_verify_run(verdict):
 async def test_phase_6_subrun_attest(policy, action, merged):
     async with WorkflowHost() as house:
         body = {"childOutputs": {"x": 1, "y": [2]}, "outputAttestation": policy, "approvalAction": action}
-        told = await seams.attest(house.workflows, ME, body)
-    assert told["merged"] is merged
-    assert told.get("mergedValues") == ({"x": 1, "y": [2]} if merged else None)
-    assert told["attestation"]["algorithm"] == "sha256"
-    assert told["harvestedEvent"]["harvestedKeys"] == ["x", "y"]
+        outcome = await seams.attest(house.workflows, ME, body)
+    assert outcome["merged"] is merged
+    assert outcome.get("mergedValues") == ({"x": 1, "y": [2]} if merged else None)
+    assert outcome["attestation"]["algorithm"] == "sha256"
+    assert outcome["harvestedEvent"]["harvestedKeys"] == ["x", "y"]

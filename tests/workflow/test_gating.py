@@ -25,7 +25,7 @@ from assay.workflow.state.gating import VERDICTS, combine, goal_satisfied, is_be
         (None, 1, 3, False, "commit"),
     ],
 )
-def test_what_follows_from_a_verdict(verdict, turn, max_turns, gating, step):
+def test_the_step_after_a_verdict(verdict, turn, max_turns, gating, step):
     assert next_step(verdict, turn=turn, max_turns=max_turns, gating=gating) == step
 
 
@@ -59,7 +59,7 @@ def test_several_critics_combine_to_the_strictest_in_any_order(verdicts, whole):
         (0.1, None, False),
     ],
 )
-def test_below_a_floor(confidence, floor, unsure):
+def test_confidence_floors(confidence, floor, unsure):
     assert is_below(confidence, floor) is unsure
 
 
@@ -80,5 +80,5 @@ def test_below_a_floor(confidence, floor, unsure):
         ("running", {"kind": "next-worker", "nextWorkerIds": ["w"]}, False),
     ],
 )
-def test_a_give_up_is_not_a_success(status, decision, satisfied):
+def test_a_give_up_is_no_success(status, decision, satisfied):
     assert goal_satisfied(status, decision) is satisfied

@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, VALUES, NAMES, NAMES)
-def test_it_equals_the_plain_redaction(large, other, name, deeper):
+def test_the_redactor_equals_the_plain_redaction(large, other, name, deeper):
     redactor = Redactor()
     clean = redact(large)
     redactor.remember(clean)

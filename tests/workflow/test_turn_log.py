@@ -65,7 +65,7 @@ async def test_a_question_waits_then_has_its_answer():
 
 
 @pytest.mark.anyio
-async def test_a_give_up_and_a_failed_turn_are_shown_as_such():
+async def test_a_give_up_and_a_failed_turn_are_shown():
     actor = ScriptedAgent("test.actor", ["bad"])
     async with verifier_host(
         actor, ScriptedAgent("test.critic", ["fail"]), on_fail="give-up", criteria=["right"]

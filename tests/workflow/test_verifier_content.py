@@ -56,13 +56,13 @@ def actor_with(canary):
 
 def critic_with(canary):
     """About tools a pass, about work each time something else."""
-    said = [
+    verdicts = [
         {"verdict": "revise", "notes": canary("a critic's notes")},
         RuntimeError(canary("a critic's error")),
         {"verdict": canary("a verdict that is none")},
         {"verdict": "pass", "notes": canary("a critic's praise")},
     ]
-    return ScriptedAgent("test.critic", lambda about, _: "pass" if "tool" in about["task"] else said.pop(0))
+    return ScriptedAgent("test.critic", lambda about, _: "pass" if "tool" in about["task"] else verdicts.pop(0))
 
 
 def boss_with(canary):
@@ -108,8 +108,8 @@ async def test_verifier_no_content_leak():
             run = await house.run("loop", task)
             for _ in range(4):  # a crash, nonsense, and a result that its actor is not sure of
                 if run.status == "waiting-approval":
-                    said = {"action": "accept", "comment": canary("a person's comment")}
-                    run = await house.answer(run, "actor", said)
+                    answer = {"action": "accept", "comment": canary("a person's comment")}
+                    run = await house.answer(run, "actor", answer)
             assert run.status == "completed"
             assert len((await verification_of(house.store, run, house.workflows.environment)).failures) == 3
             assert (await house.run("checked", task)).status == "waiting-approval"
@@ -121,8 +121,8 @@ async def test_verifier_no_content_leak():
             outer = await house.run("outer", task)
             edit = {"action": "edit-accept", "outputs": {"result": canary("an edited output")}}
             assert (await house.answer(outer, "actor", edit)).status == "completed"
-            told, owned = await everything(house)
-    assert not canary.found_in(told)
+            events_text, owned = await everything(house)
+    assert not canary.found_in(events_text)
     assert not canary.found_in(seen[0])
     private = {
         "a phrase",
@@ -138,16 +138,16 @@ async def test_verifier_no_content_leak():
 
 async def everything(house):
     """What is told without content, of all runs; and what an owner reads: the events whole, and why somebody failed."""
-    told, owned = [], []
+    events_text, owned = [], []
     for run in await house.store.runs(RunQuery(limit=100)):
         events = await house.store.events(run.id, limit=10_000)
-        told += [event.data.decode() for event in events]
-        told.append(json.dumps(run.metadata))
-        told.append(msgspec.json.encode(await house.workflows.report(run.id, run.tenant)).decode())
+        events_text += [event.data.decode() for event in events]
+        events_text.append(json.dumps(run.metadata))
+        events_text.append(msgspec.json.encode(await house.workflows.report(run.id, run.tenant)).decode())
         owned.append(json.dumps(await house.events(run)))
         came = await verification_of(house.store, run, house.workflows.environment)
         owned.append(msgspec.json.encode(came).decode())
-    return "\n".join(told), "\n".join(owned)
+    return "\n".join(events_text), "\n".join(owned)
 
 
 SECRET = "sk-0123456789abcdefgh1234"
@@ -167,14 +167,14 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("said", "configured", "declared", "told"), KEYS, ids=range(len(KEYS)))
-async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured, declared, told):
+@pytest.mark.parametrize(("criteria", "configured", "declared", "recorded"), KEYS, ids=range(len(KEYS)))
+async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(criteria, configured, declared, recorded):
     critic = ScriptedAgent(
-        "test.critic", lambda about, _: {"verdict": "pass", "criteria": [said]}, criteria=declared
+        "test.critic", lambda about, _: {"verdict": "pass", "criteria": [criteria]}, criteria=declared
     )
     boss = ScriptedAgent("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
         "kind": "terminate", "reason": "done",
-        "successCriteria": [{"key": said, "met": True}, {"key": f"{said} too", "met": True}],
+        "successCriteria": [{"key": criteria, "met": True}, {"key": f"{criteria} too", "met": True}],
     }], criteria=declared)  # fmt: skip
     plain = ScriptedAgent("test.plain", lambda task, _: "done")
     loops = {
@@ -184,19 +184,21 @@ async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured
     async with WorkflowHost(critic, boss, plain, loops=loops) as house:
         judged = await house.run("judged", {"task": "t"})
         (one,) = (await house.workflows.report(judged.id, "t")).verdicts
-        assert (judged.status, one.verdict, one.criteria) == ("completed", "pass", (told,))
+        assert (judged.status, one.verdict, one.criteria) == ("completed", "pass", (recorded,))
         ended = await house.run("ended", {"task": "t"})
         decided = [one for one in await house.events(ended) if one["type"] == "runOrchestrator.decided"]
         keys = [one["key"] for one in decided[-1]["payload"]["decision"]["successCriteria"]]
-        assert (ended.status, keys) == ("completed", list(dict.fromkeys([told, "undeclared"])))
+        assert (ended.status, keys) == ("completed", list(dict.fromkeys([recorded, "undeclared"])))
         _, owned = await everything(house)
         steps = b"".join(one.data for one in await house.store.chunks(judged.id, "step"))
-    assert told in configured or told == said or said not in owned
-    assert (b"REDACTED" if said == SECRET else said.encode()) in steps  # the evidence has what it said
+    assert recorded in configured or recorded == criteria or criteria not in owned
+    assert (
+        b"REDACTED" if criteria == SECRET else criteria.encode()
+    ) in steps  # the evidence has what it said
 
 
 @pytest.mark.parametrize("met", [(True, True), (True, False), (False, True)])
-async def test_8_5_criteria_that_have_no_name_are_met_if_all_are(met):
+async def test_8_5_unnamed_criteria_are_met_if_all_are(met):
     boss = ScriptedAgent("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
         "kind": "terminate", "successCriteria": [{"key": f"my own {at}", "met": one} for at, one in enumerate(met)],
     }])  # fmt: skip

@@ -117,18 +117,18 @@ class Life:
 def law(log, *, gating, gives_up):
     """A result is committed only on the verdicts about it, and nothing follows a terminal event."""
     candidate, verdicts = None, []
-    for at, (type, told) in enumerate(log):
+    for at, (type, payload) in enumerate(log):
         if type == "agent.decided":
-            candidate, verdicts = told["eventId"], []
+            candidate, verdicts = payload["eventId"], []
         elif type == "agent.verified":
-            assert told["causationId"] == candidate == told["payload"]["target"]
-            verdicts.append(told["payload"]["verdict"])
+            assert payload["causationId"] == candidate == payload["payload"]["target"]
+            verdicts.append(payload["payload"]["verdict"])
         elif type == "variable.changed":
             assert not gating or combine(verdicts) == "pass"
         elif type in ("run.completed", "run.failed"):
             assert at == len(log) - 1
             assert type == "run.failed" or not gating or gives_up or combine(verdicts) == "pass"
-    decided = [told["payload"]["iteration"] for type, told in log if type == "runOrchestrator.decided"]
+    decided = [payload["payload"]["iteration"] for type, payload in log if type == "runOrchestrator.decided"]
     assert decided == list(range(1, len(decided) + 1))
 
 
@@ -223,10 +223,10 @@ TestHistories.settings = settings(
 @pytest.mark.anyio
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("commits", range(2, 7))
-async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, caplog):
+async def test_runs_are_resumed_when_their_store_comes_back(commits, after, caplog):
     """The same process, and one line; nothing is raised where nobody listens."""
     unheard = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told["message"]))
+    asyncio.get_running_loop().set_exception_handler(lambda _, payload: unheard.append(payload["message"]))
     store, script = Mortal(MemoryStore()), [("revise", "pass"), ("pass", "pass")]
     actor, *critics = cast(script)
     declared = loop(critics=["test.critic-0", "test.critic-1"])
@@ -241,8 +241,8 @@ async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, c
         store.dead = False
         ended = await house.executor.wait(run.id)
     assert (ended.status, ended.metadata["goalSatisfied"], unheard) == ("completed", True, [])
-    told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
-    assert told == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
+    assert messages == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]
     assert len(actor.tasks) <= 3  # at most the turn that was under way is taken again
 
 
@@ -255,7 +255,7 @@ def address(request, tmp_path):
             yield url
 
 
-def test_killed_between_commits_no_turn_is_taken_twice_and_it_ends(zygote, address, tmp_path):
+def test_a_loop_killed_between_commits_ends_and_repeats_no_turn(zygote, address, tmp_path):
     log = tmp_path / "log"
     log.touch()
     codes = []

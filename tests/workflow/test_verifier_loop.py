@@ -55,11 +55,11 @@ async def test_a_verdict_points_at_the_decision_it_is_about_in_the_critics_own_b
     )
     (decided,) = [event for event in events if event["type"] == "agent.decided"]
     (at,) = [at for at, event in enumerate(events) if event["type"] == "agent.verified"]
-    told = events[at]
-    assert told["payload"] == {
+    verified = events[at]
+    assert verified["payload"] == {
         "agentId": CRITIC, "target": decided["eventId"], "verdict": "pass", "criteria": ["a"], "confidence": 0.9,
     }  # fmt: skip
-    assert told["causationId"] == decided["eventId"]
+    assert verified["causationId"] == decided["eventId"]
     assert (events[at - 1]["type"], events[at + 1]["type"]) == (
         "agent.invocation.started",
         "agent.invocation.completed",
@@ -125,9 +125,9 @@ NONSENSE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", NONSENSE, ids=range(len(NONSENSE)))
-async def test_a_critic_that_crashes_or_talks_nonsense_counts_as_fail(said):
-    run, events, report = await ran(actor("R"), critic(said), criteria=["a"])
+@pytest.mark.parametrize("message", NONSENSE, ids=range(len(NONSENSE)))
+async def test_a_critic_that_crashes_or_answers_nonsense_counts_as_fail(message):
+    run, events, report = await ran(actor("R"), critic(message), criteria=["a"])
     assert (run.status, report.committed) == ("waiting-approval", False)
     assert [one.verdict for one in report.verdicts] == ["fail"]
     done = [event["payload"]["outcome"] for event in events if event["type"] == "agent.invocation.completed"]
@@ -154,7 +154,7 @@ async def test_a_critic_that_does_not_end_counts_as_fail(monkeypatch):
     ],
 )
 async def test_several_critics_the_strictest_counts(verdicts, status):
-    critics = [critic(said, id=f"test.critic-{at}") for at, said in enumerate(verdicts)]
+    critics = [critic(verdict, id=f"test.critic-{at}") for at, verdict in enumerate(verdicts)]
     run, _, report = await ran(actor("R"), *critics, max_turns=1)
     assert run.status == status
     assert len(report.verdicts) == 2
@@ -162,14 +162,14 @@ async def test_several_critics_the_strictest_counts(verdicts, status):
 
 @pytest.mark.parametrize("held", [(True, False), (False, True)])
 async def test_a_criterion_that_any_critic_finds_unmet_is_not_met(held):
-    said = [{"verdict": "pass", "met": {"a": one, "b": True}} for one in held]
-    critics = [critic(one, id=f"test.critic-{at}") for at, one in enumerate(said)]
+    verdicts = [{"verdict": "pass", "met": {"a": one, "b": True}} for one in held]
+    critics = [critic(one, id=f"test.critic-{at}") for at, one in enumerate(verdicts)]
     run, _, report = await ran(actor("R"), *critics, criteria=["a", "b"])
     assert report.success_criteria == ({"key": "a", "met": False}, {"key": "b", "met": True})
     assert (run.status, report.goal_satisfied) == ("completed", False)
 
 
-async def test_no_verdict_is_no_gate():
+async def test_without_a_verdict_the_candidate_is_committed():
     run, events, report = await ran(actor("R"))
     assert (run.status, report.committed, report.goal_satisfied) == ("completed", True, True)
     assert "successCriteria" not in decisions(events)[-1]["decision"]
@@ -221,7 +221,7 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
 
 
 @pytest.mark.parametrize(
-    ("said", "judged", "unsure"),
+    ("confidence", "judged", "unsure"),
     [
         (InvocationResult(outcome="completed", result="R", confidence=0.4), "pass", "test.actor"),
         (
@@ -238,9 +238,9 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
     ],
     ids=["actor", "critic", "both sure", "no opinion"],
 )
-async def test_either_below_its_floor_escalates(said, judged, unsure):
+async def test_a_confidence_below_its_floor_escalates(confidence, judged, unsure):
     async with verifier_host(
-        actor(said), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)
+        actor(confidence), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)
     ) as house:
         run = await house.run("loop", {"task": "t"})
         if unsure is None:
@@ -254,9 +254,9 @@ async def test_either_below_its_floor_escalates(said, judged, unsure):
         assert run.status == "completed"
 
 
-async def test_silence_after_an_escalation_is_a_refusal():
-    said = InvocationResult(outcome="completed", result="R", confidence=0.1)
-    async with verifier_host(actor(said), critic("pass"), approval_seconds=0.01) as house:
+async def test_an_unanswered_escalation_is_a_rejection():
+    result = InvocationResult(outcome="completed", result="R", confidence=0.1)
+    async with verifier_host(actor(result), critic("pass"), approval_seconds=0.01) as house:
         run = await house.run("loop", {"task": "t"})
         await asyncio.sleep(0.02)
         assert await house.workflows.expire_waits() == 1
@@ -275,7 +275,7 @@ async def test_self_verification_is_allowed_and_shown():
         assert (await house.workflows.report(run.id, "t")).verdicts[0].self_verified
 
 
-async def test_self_verification_by_way_of_workflows_is_shown():
+async def test_self_verification_through_workflows_is_shown():
     both = ScriptedAgent("test.actor", lambda task, scene: {"verdict": "pass"})
     other = ScriptedAgent("test.critic", lambda task, scene: {"verdict": "pass"})
     loops = {
@@ -286,8 +286,8 @@ async def test_self_verification_by_way_of_workflows_is_shown():
     }
     async with WorkflowHost(both, other, loops=loops) as house:
         run = await house.run("outer", {"task": "t"})
-        said = (await house.workflows.report(run.id, "t")).verdicts
-        assert [(one.agent_id, one.actor_id, one.self_verified) for one in said] == [
+        verdicts = (await house.workflows.report(run.id, "t")).verdicts
+        assert [(one.agent_id, one.actor_id, one.self_verified) for one in verdicts] == [
             ("test.critic", "between", False),
             ("test.actor", "between", True),
         ]
@@ -310,14 +310,14 @@ async def test_self_verification_by_way_of_workflows_is_shown():
         ({"critics": ["checks"]}, "critics"),
     ],
 )
-def test_a_loop_that_cannot_be_is_refused(more, place):
+def test_an_invalid_loop_is_refused(more, place):
     with pytest.raises(InvalidRequest) as refused:
         read_loop("loop", {"actor": "test.actor"} | more)
     assert [problem.place for problem in refused.value.problems] == [f'workflows."loop".{place}']
 
 
 @pytest.mark.parametrize(("critic", "allowed"), [("a.b", False), ("c.d", True)])
-def test_nobody_verifies_its_own_work_by_way_of_a_workflow(critic, allowed):
+def test_an_agent_does_not_verify_itself_through_a_workflow(critic, allowed):
     loops = {
         "inner": VerifierLoopConfig(actor="a.b"),
         "between": VerifierLoopConfig(actor="workflow:inner"),
@@ -335,13 +335,13 @@ def test_nobody_verifies_its_own_work_by_way_of_a_workflow(critic, allowed):
 @pytest.mark.parametrize(
     "table", [{}, {"actor": ""}, {"actor": "a", "max_turns": 0}, {"actor": "a", "x": 1}, 3]
 )
-def test_a_table_that_is_no_loop_is_refused(table):
+def test_an_invalid_table_of_a_loop_is_refused(table):
     with pytest.raises(InvalidRequest):
         read_loop("loop", table)
     assert loop_problems("Loop!", VerifierLoopConfig(actor="a.b"))
 
 
-async def test_an_agent_that_is_not_there_is_refused_before_anything_runs():
+async def test_an_unknown_agent_is_refused_before_anything_runs():
     async with WorkflowHost(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as house:
         with pytest.raises(InvalidRequest) as refused:
             await house.workflows.start(house_me(), "loop", {"task": 1})
@@ -361,7 +361,7 @@ def house_me():
 CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["Paris"]}}
 
 
-async def test_checks_are_a_critic_and_say_which_criterion_holds():
+async def test_checks_are_a_critic_with_a_verdict_by_criterion():
     criteria = {"names-it": CONTAINS, "is-there": {"type": "exists", "arguments": {"path": "$.output.value"}}}
     worker = actor("Lyon", "Paris")
     async with WorkflowHost(worker, loops={"loop": loop(critics=(), criteria=criteria)}) as house:
@@ -408,17 +408,17 @@ async def test_a_judge_is_a_critic(judge, status, verdicts):
     async with WorkflowHost(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as house:
         run = await house.run("loop", {"task": "the capital?"})
         report = await house.workflows.report(run.id, "t")
-        told = [event["payload"] for event in await house.events(run, "agent.verified")]
+        verified = [event["payload"] for event in await house.events(run, "agent.verified")]
     assert (run.status, [one.verdict for one in report.verdicts]) == (status, verdicts)
     assert {one.criteria for one in report.verdicts} == {("answers",)}
-    assert not [one for one in told if "Lyon" in json.dumps(one)]
+    assert not [one for one in verified if "Lyon" in json.dumps(one)]
 
 
-async def test_every_call_of_a_judge_is_told_in_its_critics_bracket():
+async def test_every_call_of_a_judge_is_in_the_bracket_of_its_critic():
     """The one whose answer had to be repaired too; and what it says is not counted for the actor."""
-    said = iter(["no form at all", {"passed": True}])
+    answers = iter(["no form at all", {"passed": True}])
     declared = loop(critics=(), criteria={"answers": JUDGED})
-    async with WorkflowHost(actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(said)) as house:
+    async with WorkflowHost(actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(answers)) as house:
         run = await house.run("loop", {"task": "the capital?"})
         types = [event["type"] for event in await house.events(run)]
     assert run.status == "completed"
@@ -429,7 +429,7 @@ async def test_every_call_of_a_judge_is_told_in_its_critics_bracket():
     assert types.count("provider.usage") == 2
 
 
-async def test_a_judge_where_there_is_none_is_refused_before_anything_runs():
+async def test_a_judge_without_a_model_is_refused_before_anything_runs():
     criteria = {"is-there": {"type": "exists", "arguments": {"path": "$.output"}}, "answers": JUDGED}
     async with WorkflowHost(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as house:
         with pytest.raises(InvalidRequest) as refused:
@@ -469,9 +469,7 @@ WORKS = {"kind": "next-worker", "nextWorkerIds": ["test.actor"]}
         ([], [WORKS, GIVEN_UP], True, "completed", "gave-up"),
     ],
 )
-async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
-    gating, critics, decides, works, status, reason
-):
+async def test_8_5_no_success_is_reported_without_a_verdict(gating, critics, decides, works, status, reason):
     made = (
         InvocationResult(outcome="completed", result="R")
         if works
@@ -489,7 +487,7 @@ async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
 
 
 @pytest.mark.parametrize("verdict", ["fail", "revise"])
-async def test_8_5_a_supervisor_does_not_say_that_a_goal_was_reached_which_a_critic_denies(verdict):
+async def test_8_5_a_supervisor_cannot_claim_a_goal_that_a_critic_denies(verdict):
     agents = actor("R"), critic(verdict), ScriptedAgent("test.boss", [WORKS, REACHED])
     declared = loop(supervisor="test.boss", gating=False)
     async with WorkflowHost(*agents, loops={"loop": declared}) as house:
@@ -505,7 +503,7 @@ def go_or_end(task):
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("answer", "code"),
     [
         ("terminate", "validation_error"),
         ({"kind": "next-worker", "nextWorkerIds": []}, "validation_error"),
@@ -518,8 +516,8 @@ def go_or_end(task):
         (InvocationResult(outcome="failed", error="x"), "supervisor_failed"),
     ],
 )
-async def test_a_supervisor_that_decides_nothing_fails_the_run(said, code):
-    boss = ScriptedAgent("test.boss", [said])
+async def test_a_supervisor_that_decides_nothing_fails_the_run(answer, code):
+    boss = ScriptedAgent("test.boss", [answer])
     async with WorkflowHost(
         actor("R"), boss, loops={"loop": loop(critics=(), supervisor="test.boss")}
     ) as house:
@@ -527,7 +525,7 @@ async def test_a_supervisor_that_decides_nothing_fails_the_run(said, code):
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
 
 
-async def test_a_supervisor_may_ask_and_is_told_the_answer():
+async def test_a_supervisor_may_ask_a_person_and_gets_the_answer():
     def boss(task, scene):
         if task["answer"] is None:
             return {"kind": "ask-user", "prompt": "which country?"}
@@ -592,10 +590,10 @@ async def test_a_tool_call_is_verified_before_its_answer_is_used():
         for event in events
         if event["type"] == "agent.toolReturned"
     }
-    told = [event for event in events if event["type"] == "agent.verified"]
-    assert [event["payload"]["verdict"] for event in told] == ["fail", "pass", "pass"]
-    assert [event["payload"]["target"] for event in told[:2]] == list(returned)
-    assert [event["causationId"] for event in told[:2]] == list(returned.values())
+    verified = [event for event in events if event["type"] == "agent.verified"]
+    assert [event["payload"]["verdict"] for event in verified] == ["fail", "pass", "pass"]
+    assert [event["payload"]["target"] for event in verified[:2]] == list(returned)
+    assert [event["causationId"] for event in verified[:2]] == list(returned.values())
     assert (run.status, refused) == ("completed", ["withheld"])
     assert events[-1]["payload"]["outputs"]["result"] == 3
 
@@ -621,9 +619,9 @@ async def test_a_sub_run_is_harvested_attested_verified_and_then_merged():
     harvested = phases[-1]
     proof = attestation({"childResult": "child-completed"})
     assert harvested["payload"]["attestation"] == {"checksum": proof.checksum, "algorithm": "sha256"}
-    (told,) = [event for event in events if event["type"] == "agent.verified"]
-    assert told["payload"]["target"] == harvested["payload"]["childRunId"]
-    assert told["causationId"] == harvested["eventId"]
+    (verified,) = [event for event in events if event["type"] == "agent.verified"]
+    assert verified["payload"]["target"] == harvested["payload"]["childRunId"]
+    assert verified["causationId"] == harvested["eventId"]
     types = [event["type"] for event in events]
     assert types.index("agent.verified") < types.index("variable.changed")
 

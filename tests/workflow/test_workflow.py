@@ -105,7 +105,7 @@ def test_nothing_is_advertised_that_is_not_seeded():
 
 @shared
 @pytest.mark.parametrize("id", RUNNABLE)
-async def test_its_events_fit_the_published_schemas(house, id):
+async def test_the_events_of_a_sample_match_the_published_schemas(house, id):
     run = await house.run(id, INPUTS.get(id))
     for event in await house.events(run):
         run_event().validate(event)
@@ -169,7 +169,7 @@ def accepts(reading):
 
 @shared
 @pytest.mark.parametrize("verify", ["decision", "tools"])
-async def test_the_events_of_a_verified_loop_fit_the_published_schemas(verify):
+async def test_the_events_of_a_verified_loop_match_the_published_schemas(verify):
     actor = ScriptedAgent(
         "test.actor",
         [InvocationResult(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"],
@@ -230,7 +230,7 @@ def published_payloads():
 # registration
 
 
-def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
+def test_an_invalid_workflow_is_refused_with_all_its_problems():
     bad = read(
         document_of(samples()["conformance-dispatch-loop"])
         | {
@@ -255,7 +255,7 @@ def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
         Library([bad])
 
 
-def test_what_a_suite_makes_a_node_say_is_for_its_own_workflows():
+def test_mocked_outputs_are_for_sample_workflows_only():
     shown = document_of(samples()["conformance-agent-reasoning"])
     mocks = {"mockReasoning", "mockToolCalls", "mockHandoff", "mockDecision"}
     places = {problem.place for problem in problems(read(shown | {"id": "ours"}), NODES | SEAM_NODES)}
@@ -285,9 +285,7 @@ def test_what_a_suite_makes_a_node_say_is_for_its_own_workflows():
         ("conformance-noop", {}, {"reasoningVerbosity": "loud"}, "configurable.reasoningVerbosity"),
     ],
 )
-async def test_a_run_that_makes_no_sense_is_refused_and_nothing_has_happened(
-    house, workflow, inputs, configurable, place
-):
+async def test_an_invalid_run_is_refused_and_starts_nothing(house, workflow, inputs, configurable, place):
     before = len(house.store._runs)
     with pytest.raises(InvalidRequest) as refused:
         await house.workflows.start(ME, workflow, inputs, configurable)
@@ -314,7 +312,7 @@ async def test_multi_node_ordering(house):
     ]
 
 
-async def test_identity_gives_back_what_it_was_given(house):
+async def test_identity_returns_its_input(house):
     payload = {"deep": [1, {"a": None}]}
     run = await house.run("conformance-identity", {"payload": payload})
     assert (await house.workflows.snapshot(run))["variables"]["payload"] == payload
@@ -376,7 +374,7 @@ async def test_interrupt_approval(house):
         await house.workflows.respond(ME, run.id, "gate", {"action": "reject"})
 
 
-async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
+async def test_a_run_is_visible_to_its_tenant_only(house):
     run = await house.run("conformance-noop")
     assert (await house.workflows.report(run.id, "t")).run_id == run.id
     for asking in (
@@ -389,14 +387,14 @@ async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
             await asking
 
 
-async def test_a_gate_that_is_rejected_fails_the_run(house):
+async def test_a_rejected_approval_gate_fails_the_run(house):
     run = await house.answer(await house.run("conformance-approval"), "gate", {"action": "reject"})
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
     (received,) = await house.events(run, "approval.received")
     assert received["payload"]["decidedBy"] == "key-me"
 
 
-async def test_of_many_who_answer_at_once_one_is_heard(house):
+async def test_of_concurrent_answers_one_counts(house):
     run = await house.run("conformance-approval")
     answers = [house.workflows.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
     came = await asyncio.gather(*answers, return_exceptions=True)
@@ -404,7 +402,7 @@ async def test_of_many_who_answer_at_once_one_is_heard(house):
     assert (await house.executor.wait(run.id)).status == "completed"
 
 
-async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
+async def test_an_interrupt_survives_its_process_and_expires_into_a_rejection():
     gate = document_of(samples()["conformance-approval"])
     gate["nodes"][0]["config"]["expiresSeconds"] = 60
     gate = read(gate | {"id": "gate-with-an-end"})
@@ -465,7 +463,7 @@ async def test_agent_reasoning_events(house):
     assert (called["payload"]["inputs"], returned["payload"]["outcome"]) == ({"x": 1}, {"x": 1})
 
 
-async def test_reasoning_is_not_told_where_nobody_wants_it(house):
+async def test_reasoning_verbosity_off_records_no_reasoning(house):
     run = await house.run("conformance-agent-reasoning", configurable={"reasoningVerbosity": "off"})
     assert "agent.reasoned" not in await house.types(run)
 
@@ -478,10 +476,10 @@ async def test_agent_metadata(house):
 async def test_agent_confidence_escalation(house):
     run = await house.run("conformance-agent-low-confidence")
     (suspended,) = await house.events(run, "node.suspended")
-    told = suspended["payload"]
-    assert (told["reason"], told["kind"]) == ("low-confidence", "low-confidence")
-    assert told["observed"] < told["threshold"]
-    assert isinstance(told["agentId"], str)
+    payload = suspended["payload"]
+    assert (payload["reason"], payload["kind"]) == ("low-confidence", "low-confidence")
+    assert payload["observed"] < payload["threshold"]
+    assert isinstance(payload["agentId"], str)
     run = await house.answer(run, "low-conf-decider", {"action": "accept"})
     assert run.status == "completed"
     assert len(await house.events(run, "agent.decided")) == 2

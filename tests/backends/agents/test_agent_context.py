@@ -136,7 +136,7 @@ async def test_a_tool_outside_the_allow_list_is_refused_before_anything_and_leav
     ],
     ids=["open-fixtures", "open-live", "listed", "empty"],
 )
-async def test_who_may_use_what(card, live, code, specs):
+async def test_the_tools_that_an_agent_may_use(card, live, code, specs):
     box = responses({"tool": "shop:orders", "response": 7})
     stage = await staged(card, box, live=live)
     assert [spec.id for spec in stage.tools] == specs
@@ -168,7 +168,7 @@ async def test_arguments_are_json(arguments):
 
 
 @pytest.mark.parametrize("ttl", [1e300, -1e300, math.inf, math.nan])
-async def test_a_memory_that_lasts_for_ever_is_refused_and_whoever_waits_is_answered(ttl):
+async def test_an_invalid_ttl_of_a_memory_write_is_refused(ttl):
     stage = await staged()
     assert await failure(stage.memory.write("x", ttl=ttl)) == "invalid_arguments"
     if 0 < ttl < math.inf:
@@ -183,12 +183,12 @@ class Away(SeededMemory):
         raise EnvironmentFailure("the database is away")
 
 
-async def test_an_agent_that_asks_for_what_cannot_be_had_is_told_so():
+async def test_a_failed_request_of_an_agent_is_answered_with_an_error():
     answer = await handle(read_frame({"type": "memory.get", "memoryId": "m"}), await staged(memory=Away()))
     assert "the database is away" in answer["error"]["message"]
 
 
-async def test_what_a_caller_changes_afterwards_was_not_said_nor_answered():
+async def test_later_changes_of_a_value_do_not_change_the_record():
     fixtures = [ToolResponse(tool="shop:orders", response={"rows": [1]})]
     stage = await staged(tools=FixtureTools(fixtures))
     arguments = {"ids": [1]}
@@ -246,7 +246,7 @@ async def gathered(report):
     return await report
 
 
-async def test_once_it_is_over_nothing_is_recorded_and_nothing_called():
+async def test_after_its_end_an_invocation_records_and_calls_nothing():
     box = Live()
     stage = await staged(tools=box, live=True)
     stage.close()
@@ -272,13 +272,13 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kept"), NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize(("name", "kept"), NAMES, ids=range(len(NAMES)))
 @pytest.mark.parametrize("way", ["context", "end", "frame", "noted", "judge"])
-async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
+async def test_the_model_of_a_usage_is_a_name_and_no_text(way, name, kept):
     stage = await staged()
-    wire = {"provider": said, "model": said, "inputTokens": 1, "outputTokens": 2}
+    wire = {"provider": name, "model": name, "inputTokens": 1, "outputTokens": 2}
     if way == "context":
-        stage.usage(provider=said, model=said, input_tokens=1, output_tokens=2)
+        stage.usage(provider=name, model=name, input_tokens=1, output_tokens=2)
     elif way == "end":  # of an http agent, a command and a record
         read_end({"result": 1, "usage": wire}, stage)
     elif way == "frame":  # of a callback
@@ -292,8 +292,8 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
                     Completion(
                         text="",
                         finish_reason="stop",
-                        model=said,
-                        provider=said,
+                        model=name,
+                        provider=name,
                         input_tokens=1,
                         output_tokens=2,
                     )
@@ -306,7 +306,7 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         {"input_tokens": -1},
         {"output_tokens": 1.5},
@@ -316,9 +316,9 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
     ],
     ids=str,
 )
-def test_usage_that_cannot_be_is_refused(told):
+def test_an_invalid_usage_is_refused(message):
     with pytest.raises(ValueError, match="usage: "):
-        valid_usage({"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | told)
+        valid_usage({"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | message)
 
 
 # memory
@@ -332,7 +332,7 @@ class At:
         return datetime(2026, 7, 1, tzinfo=UTC)
 
 
-async def test_seeds_are_read_and_what_is_written_belongs_to_later():
+async def test_memory_seeds_are_read_and_writes_are_visible_later():
     seeds = read_seeds([SEED, {"content": "vip"}, {**SEED, "id": "m3", "expiresAt": "2026-06-30T00:00:00Z"}])
     memory = SeededMemory(seeds, At())
     assert [entry.id for entry in await memory.list()] == ["m1", "seed-2"]  # an expired one never surfaces
@@ -349,14 +349,14 @@ async def test_seeds_are_read_and_what_is_written_belongs_to_later():
     assert await SeededMemory((), At()).list() == []  # another run sees none of it
 
 
-async def test_what_is_remembered_is_redacted_as_any_write():
+async def test_memory_writes_are_redacted():
     assert read_seeds([{"content": f"key {KEY}"}])[0].content == "key [REDACTED:openai-key]"
     stage = await staged()
     entry = await stage.memory.write(f"key {KEY}", tags=[KEY])
     assert (entry.content, entry.tags) == ("key [REDACTED:openai-key]", ("[REDACTED:openai-key]",))
 
 
-def test_all_that_is_wrong_with_seeds_is_said_at_once():
+def test_all_problems_of_seeds_are_reported_at_once():
     with pytest.raises(InvalidRequest) as refused:
         read_seeds(
             [{"id": 1}, SEED, SEED | {"tags": "x", "createdAt": "soon"}], "tasks[0].fixtures.memorySeed"
@@ -417,11 +417,11 @@ SECRETS = {
     ],
     ids=lambda row: (row or "as-it-is")[:14],
 )
-def test_secrets_are_told_by_their_shape(text, shown):
+def test_secrets_are_found_by_their_shape(text, shown):
     assert redact_text(text) == (text if shown is None else shown)
 
 
-def test_secrets_are_told_by_the_names_of_members_too():
+def test_secrets_are_found_by_the_names_of_members():
     assert redact(
         {
             "api_key": "x",
@@ -465,7 +465,7 @@ telling = st.one_of(
     ),
     spaced=st.booleans(),
 )
-def test_what_is_written_is_redacted_as_what_it_says(value, spaced):
+def test_json_text_is_redacted_like_its_value(value, spaced):
     line = json.dumps(value).encode() if spaced else msgspec.json.encode(value)
     kept = redact_json(line)
     assert msgspec.json.decode(kept) == redact(value)
@@ -474,7 +474,7 @@ def test_what_is_written_is_redacted_as_what_it_says(value, spaced):
 
 @pytest.mark.parametrize("end", ["key", "keys", "Key", "token", "tokens", "Token"])
 @pytest.mark.parametrize("between", ["", "_", "-", " "])
-def test_a_member_is_hidden_by_its_name_in_what_is_written_too(between, end):
+def test_a_member_is_redacted_by_its_name_in_json_text(between, end):
     words = [
         "api",
         "access",
@@ -498,7 +498,7 @@ def test_a_member_is_hidden_by_its_name_in_what_is_written_too(between, end):
 @pytest.mark.parametrize(
     "before", ["", "\n", "task ", "/", "é "], ids=["", "line", "word", "slash", "letter"]
 )
-def test_a_secret_is_seen_in_what_is_written_too(name, before):
+def test_a_secret_is_redacted_in_json_text(name, before):
     secret = SECRETS[name]
     line = msgspec.json.encode({"said": [before + secret]})
     assert redact_json(line) == msgspec.json.encode(redact(msgspec.json.decode(line))) != line
@@ -568,13 +568,13 @@ async def hangs(task, scene):
     ],
     ids=["completed", "refused", "raised", "uncaught-tool", "set", "object", "nan"],
 )
-async def test_what_an_agent_does_is_measured(act, outcome, error):
+async def test_the_outcomes_of_an_agent_are_measured(act, outcome, error):
     finish = await invoke(Acts(act), {"q": 1}, Invocation(OPEN))
     assert finish.outcome == outcome
     assert (finish.error or "").startswith(error or "")
 
 
-async def test_an_agent_that_does_not_end_is_ended():
+async def test_an_agent_that_does_not_end_times_out():
     stage = Invocation(OPEN, seconds=0.01)
     finish = await invoke(Acts(hangs), None, stage, grace=0.01)
     assert (finish.outcome, finish.error) == ("failed", "the agent did not end in time")
@@ -582,7 +582,7 @@ async def test_an_agent_that_does_not_end_is_ended():
 
 
 @pytest.mark.parametrize("fault", [ForeignFault("401"), TimeFault("late")], ids=["foreign", "time"])
-async def test_an_agent_that_could_not_be_asked_is_not(fault):
+async def test_an_agent_that_could_not_be_called_is_not_measured(fault):
     with pytest.raises(type(fault)):
         await invoke(Acts(raises(fault)), None, Invocation(OPEN))
 
@@ -591,7 +591,7 @@ RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"ty
 
 
 @pytest.mark.parametrize(
-    ("card", "said", "outcome", "validated"),
+    ("card", "result", "outcome", "validated"),
     [
         ({"return_schema": RETURNS}, {"result": {"queue": "a"}}, "completed", True),
         ({"return_schema": RETURNS}, {"result": {"queue": 1}}, "failed", False),
@@ -609,14 +609,14 @@ RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"ty
     ],
     ids=["fits", "breaks", "text", "failed", "free", "below", "at", "silent"],
 )
-def test_a_result_is_held_against_what_was_promised(card, said, outcome, validated):
+def test_a_result_is_validated_with_the_return_schema(card, result, outcome, validated):
     finish = validate_result(
-        AgentCard(agent_id="local.a.b", **card), InvocationResult(**{"outcome": "completed"} | said)
+        AgentCard(agent_id="local.a.b", **card), InvocationResult(**{"outcome": "completed"} | result)
     )
     assert (finish.outcome, finish.schema_validated) == (outcome, validated)
 
 
-def test_a_task_is_held_against_what_is_wanted():
+def test_a_task_is_validated_with_the_task_schema():
     card = AgentCard(agent_id="local.a.b", task_schema=RETURNS)
     assert task_problems(card, {"queue": "a"}) == []
     assert [str(problem) for problem in task_problems(card, {"queue": 1}, "tasks[3].input")] == [

@@ -70,7 +70,7 @@ def every(*acts):
 
 
 @every("say")
-async def test_what_it_says_is_its_result_any_json_value(agent):
+async def test_a_result_is_any_json_value(agent):
     finish, stage = await done(agent, {"do": "say", "value": [1, "é", None]})
     assert (finish.outcome, finish.result, finish.error) == ("completed", [1, "é", None], None)
     assert [step for step in stage.steps if not isinstance(step, UsageStep)] == []
@@ -91,7 +91,7 @@ async def test_tools_answer_and_are_recorded(agent):
 
 @every("tool")
 @pytest.mark.parametrize(("tool", "code"), [("shop:lost", "fixture_missing"), ("shop:secret", "not_allowed")])
-async def test_an_agent_may_go_on_from_a_tool_that_said_no(agent, tool, code):
+async def test_an_agent_may_continue_after_a_failed_tool_call(agent, tool, code):
     finish, stage = await done(agent, {"do": "tool", "tool": tool, "arguments": {}})
     assert (finish.outcome, finish.result) == ("completed", code)
     steps = [type(step).__name__ for step in stage.steps if not isinstance(step, UsageStep)]
@@ -99,7 +99,7 @@ async def test_an_agent_may_go_on_from_a_tool_that_said_no(agent, tool, code):
 
 
 @every("remember")
-async def test_seeds_are_remembered_and_what_is_written_is_noted(agent):
+async def test_memory_seeds_are_read_and_writes_are_recorded(agent):
     finish, stage = await done(agent, {"do": "remember"}, seeds=[{"content": "tier: gold"}])
     assert finish.result == ["tier: gold"]
     (wrote,) = (step for step in stage.steps if type(step).__name__ == "MemoryWriteStep")
@@ -116,27 +116,27 @@ async def test_usage_and_reasoning_are_recorded(agent):
 
 
 @every("refuse")
-async def test_a_refusal_is_measured(agent):
+async def test_a_refusal_of_the_agent_is_measured(agent):
     finish, _ = await done(agent, {"do": "refuse"})
     assert (finish.outcome, finish.error) == ("refused", "not that")
 
 
 @every("raise")
-async def test_its_own_failure_is_measured(agent):
+async def test_a_failure_of_the_agent_is_measured(agent):
     finish, _ = await done(agent, {"do": "raise"})
     assert finish.outcome == "failed"
     assert "bad day" in str(finish.error)
 
 
 @every("nonsense")
-async def test_nonsense_is_measured(agent):
+async def test_an_invalid_answer_of_the_agent_is_measured(agent):
     finish, _ = await done(agent, {"do": "nonsense"})
     assert finish.outcome == "failed"
     assert finish.error
 
 
 @every("hang")
-async def test_running_out_of_time_is_measured_and_nothing_is_recorded_after(agent):
+async def test_a_timeout_of_the_agent_is_measured_and_ends_the_record(agent):
     finish, stage = await done(agent, {"do": "hang"}, seconds=0.9)
     assert finish.outcome == "failed"
     assert "no result within 0." in str(finish.error)
@@ -147,7 +147,7 @@ async def test_running_out_of_time_is_measured_and_nothing_is_recorded_after(age
 
 
 @every("say", "tool")
-async def test_many_at_once_do_not_meet(agent):
+async def test_concurrent_invocations_are_isolated(agent):
     async def one(number):
         finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": number}})
         return finish.outcome, [step.inputs for step in stage.steps if type(step).__name__ == "ToolCalled"]
@@ -158,7 +158,7 @@ async def test_many_at_once_do_not_meet(agent):
 
 
 @every("hang")
-async def test_an_agent_that_is_cancelled_lets_go(agent):
+async def test_a_cancel_reaches_the_agent(agent):
     running = asyncio.create_task(done(agent, {"do": "hang"}))
     await asyncio.sleep(0.05)
     running.cancel()
@@ -173,7 +173,7 @@ def hands():
     return {one for one in threading.enumerate() if isinstance(one, foreign_code.AbandonableThread)}
 
 
-async def test_threads_that_hang_are_given_up_and_bounded():
+async def test_hanging_threads_are_abandoned_and_bounded():
     LET_GO.clear()
     lost, others = foreign_code._abandoned, hands()  # by tests before this one
     agent = CallableAgent(card("callable"), plain)
@@ -211,7 +211,7 @@ class Object:
     ],
     ids=["task", "default", "ctx", "second", "object", "method", "awaitable", "finish", "built-in"],
 )
-async def test_what_a_function_is_given(function, result):
+async def test_the_arguments_of_a_function(function, result):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
     assert finish.result == result
 
@@ -231,7 +231,7 @@ def holds_itself():
     ],
     ids=["result", "member", "argument"],
 )
-async def test_a_value_that_holds_itself_is_no_json(function):
+async def test_a_cyclic_value_is_not_json(function):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
     assert finish.outcome == "failed"
     assert "JSON" in str(finish.error)
@@ -256,7 +256,7 @@ def tells_no(task):
     ],
     ids=["raised", "refused"],
 )
-async def test_what_went_wrong_is_kept_without_its_secrets(function, error):
+async def test_the_error_of_an_agent_has_its_type_and_no_secret(function, error):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
     assert re.fullmatch(error, str(finish.error))
 
@@ -274,7 +274,7 @@ def hands_on(task):
 
 
 @pytest.mark.parametrize("function", [waits, forgets_to_wait, hands_on])
-async def test_what_has_to_be_waited_for_is(function):
+async def test_an_awaitable_result_is_awaited(function):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
     assert (finish.outcome, finish.result) == ("completed", 1)
 
@@ -303,7 +303,7 @@ async def test_a_function_that_exits_ends_only_itself(function):
     assert re.fullmatch(rf"SystemExit: 3 \(\S+\.py:\d+ in {function.__name__}\)", str(finish.error))
 
 
-async def test_one_that_does_not_let_itself_be_cancelled_is_waited_for_no_longer():
+async def test_an_agent_that_ignores_its_cancel_is_abandoned():
     finish, _ = await done(CallableAgent(card("callable"), swallows), 1, seconds=0.01)
     assert finish.outcome == "failed"
     LET_GO.set()
@@ -341,7 +341,7 @@ async def http(url):
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 429, 502, 503, 504])
-async def test_what_is_not_the_agents_answer_is_not_measured(http, status):
+async def test_an_error_status_that_is_not_of_the_agent_is_not_measured(http, status):
     with pytest.raises(ForeignFault, match=f"answered {status}") as fault:
         await done(http, {"do": "status", "status": status, "headers": {"Retry-After": "0"}})
     assert fault.value.recoverable == (status in (429, 502, 503, 504))
@@ -353,7 +353,7 @@ async def test_an_agent_that_answers_with_an_error_was_measured(http, status):
     assert (finish.outcome, finish.error) == ("failed", f"it answered {status}: division by zero")
 
 
-async def test_nobody_at_the_address_is_not_measured(http):
+async def test_an_unreachable_address_is_not_measured(http):
     agent = HttpAgent(card("http"), "http://127.0.0.1:9/agent?key=hidden", wait=0.001)
     with pytest.raises(ForeignFault, match=r"http://127.0.0.1:9/agent could not be reached"):
         await done(agent, {"do": "say", "value": 1})
@@ -366,7 +366,7 @@ async def test_a_throttled_request_is_tried_again(http):
 
 
 @pytest.mark.parametrize(
-    ("said", "outcome", "told"),
+    ("frame", "outcome", "message"),
     [
         ({"result": None}, "completed", None),
         ({"result": 1, "confidence": 0.75}, "completed", None),
@@ -389,10 +389,10 @@ async def test_a_throttled_request_is_tried_again(http):
     ],
     ids=lambda row: json.dumps(row)[:24] if isinstance(row, dict | list) else None,
 )
-async def test_what_an_agent_may_say_at_its_end(http, said, outcome, told):
-    finish, _ = await done(http, {"do": "as-is", "said": said})
+async def test_the_final_frame_of_an_agent(http, frame, outcome, message):
+    finish, _ = await done(http, {"do": "as-is", "said": frame})
     assert finish.outcome == outcome
-    assert (told or "") in (finish.error or "")
+    assert (message or "") in (finish.error or "")
 
 
 async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
@@ -423,7 +423,7 @@ async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
             assert response.status == 405
 
 
-async def test_one_that_never_calls_back_is_given_no_address(url):
+async def test_an_agent_without_callbacks_gets_no_address(url):
     agent = HttpAgent(card("http", takes_tools=False, takes_memory=False), url)
     finish, _ = await done(agent, {"do": "where"})
     assert finish.result == {"callback": None, "tools": None, "memory": None}
@@ -433,7 +433,7 @@ async def test_one_that_never_calls_back_is_given_no_address(url):
 # commands
 
 
-async def test_a_command_is_told_what_it_may_do(tmp_path):
+async def test_a_command_gets_its_tools_and_limits(tmp_path):
     agent = command(tmp_path)
     finish, stage = await done(agent, {"do": "first"})
     assert finish.result == {
@@ -463,7 +463,7 @@ def alive(pid):
         return False
 
 
-async def test_what_a_command_says_on_stderr_is_kept_in_bounds(tmp_path):
+async def test_the_stderr_of_a_command_is_bounded(tmp_path):
     finish, _ = await done(command(tmp_path), {"do": "noisy"})
     assert finish.error.startswith("it ended with exit code 3 and gave no result: xxx")
     assert finish.error.endswith("the end")
@@ -471,7 +471,7 @@ async def test_what_a_command_says_on_stderr_is_kept_in_bounds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "message"),
     [
         ({"type": "dance"}, "an invalid frame"),
         ({"type": "result"}, "exactly one of"),
@@ -480,10 +480,10 @@ async def test_what_a_command_says_on_stderr_is_kept_in_bounds(tmp_path):
     ],
     ids=["unknown", "empty", "usage", "error"],
 )
-async def test_a_frame_that_makes_no_sense_ends_it(tmp_path, frame, told):
+async def test_an_invalid_frame_ends_the_command(tmp_path, frame, message):
     finish, _ = await done(command(tmp_path), {"do": "frame", "frame": frame})
     assert finish.outcome == "failed"
-    assert told in finish.error
+    assert message in finish.error
 
 
 async def test_a_command_that_cannot_be_started_is_not_measured():
@@ -496,21 +496,21 @@ async def test_a_command_that_cannot_be_started_is_not_measured():
 
 
 @pytest.mark.parametrize(
-    ("task", "outcome", "told"),
+    ("task", "outcome", "message"),
     [
         ("again", "failed", "no answer after 3 calls of its model"),
         ("cut", "failed", "cut off"),
         ("garbled", "completed", None),
     ],
 )
-async def test_the_loop_has_an_end(task, outcome, told):
+async def test_the_tool_loop_of_a_model_is_bounded(task, outcome, message):
     finish, _ = await done(on_model(max_rounds=3), {"do": task})
     assert finish.outcome == outcome
-    assert (told or "") in (finish.error or "")
+    assert (message or "") in (finish.error or "")
     assert finish.result == "invalid_arguments" if outcome == "completed" else True
 
 
-async def test_a_model_that_cannot_be_asked_is_not_measured():
+async def test_a_model_that_cannot_be_called_is_not_measured():
     with pytest.raises(ForeignFault, match="401"):
         await done(on_model(), {"do": "down"})
 
@@ -540,7 +540,7 @@ async def test_records_come_in_three_forms(tmp_path, name, text, result):
 
 
 @pytest.mark.parametrize("text", ["3", "nonsense", '[{"result": 1}]', "[1]"])
-def test_a_file_that_is_no_record_is_refused_with_its_place(tmp_path, text):
+def test_an_invalid_file_of_records_is_refused_with_its_place(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(UsageError, match=r"local.test.recorded: .*a.json: "):
         RecordedAgent(card("recorded"), str(tmp_path / "a.json"))
@@ -587,13 +587,13 @@ def folder(tmp_path, monkeypatch):
         ("local.shop.bot", "callable", "local.shop.bot"),
     ],
 )
-def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
+def test_the_forms_of_an_agent_option(folder, what, kind, id):
     agent = parts.resolve_agent(what, load({}))
     assert (agent.card.kind, agent.card.agent_id) == (kind, id)
 
 
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "message"),
     [
         ("nobody", r"--agent 'nobody': expected module:function, .*; configured are local.shop.bot"),
         (
@@ -611,15 +611,15 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
         ("support.agents.fake_agents:acting", None),
     ],
 )
-def test_an_agent_that_nobody_is_is_refused(folder, what, told):
-    if told is None:
+def test_an_unknown_agent_is_refused(folder, what, message):
+    if message is None:
         assert parts.resolve_agent(what, load({})).card.takes_tools
     else:
-        with pytest.raises(Refusal, match=told):
+        with pytest.raises(Refusal, match=message):
             parts.resolve_agent(what, load({}))
 
 
-async def test_a_manifest_runs_on_a_script_and_says_so(folder):
+async def test_a_manifest_on_a_script_is_marked_as_scripted(folder):
     agent = parts.resolve_agent("manifest.json", load({}))
     finish, stage = await done(agent, "Say something.")
     assert finish.result == "Done."
@@ -629,7 +629,7 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
     await agent.close()
 
 
-async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
+async def test_a_run_may_override_the_model_of_a_manifest(folder):
     agent = parts.resolve_agent("manifest.json", load({}))
     tuned = agent.with_overrides(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
     finish, stage = await done(tuned, "Say something.")
@@ -647,13 +647,13 @@ def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
         parts.resolve_agent("manifest.json", load({}))
 
 
-def test_the_cards_of_the_settings_are_sorted_and_whole(folder):
+def test_the_agents_of_the_settings_are_listed_sorted(folder):
     (card,) = parts.agents(load({})).cards()
     assert (card.agent_id, card.version, card.free, card.persona) == ("local.shop.bot", "1.2.0", True, "bot")
     assert parts.agents(load({})).get("local.shop.nobody") is None
 
 
-def test_every_problem_of_the_tables_is_placed(folder):
+def test_every_problem_of_agent_settings_has_its_place(folder):
     (folder / "assay.toml").write_text(
         '[agents."local.a.b"]\nkind = "psychic"\ntarget = ""\nversion = "one"\ncolour = "red"\ntools = ["x"]\n'
         '[agents."local.a.c"]\n[tools.orders]\nkind = "http"\n'
@@ -695,7 +695,7 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
         parts.agents(load({})).cards()
 
 
-def test_an_agents_id_is_what_the_protocol_allows(folder):
+def test_valid_ids_of_agents(folder):
     (folder / "assay.toml").write_text(
         '[agents.roster]\nkind = "callable"\ntarget = "support.agents.fake_agents:plain"\n'
     )
@@ -758,9 +758,7 @@ async def test_an_agent_whose_own_client_cannot_connect_is_not_measured(client):
     ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_an_exception_is_the_agent_s_failure_unless_it_could_not_be_called(
-    error, measured, asynchronous
-):
+async def test_an_exception_fails_the_agent_unless_it_could_not_be_called(error, measured, asynchronous):
     def plain_answer(task):
         raise error
 

@@ -48,9 +48,9 @@ members = st.fixed_dictionaries(
 @given(changes=members, dropped=st.sets(st.sampled_from(sorted(PLAIN)), max_size=1))
 def test_a_manifest_is_what_the_published_schema_says(changes, dropped):
     document = {name: value for name, value in (PLAIN | changes).items() if name not in dropped}
-    said, problems = read_manifest(document)
-    assert (said is not None) == published().is_valid(document), problems
-    assert (said is None) == bool(problems)
+    manifest, problems = read_manifest(document)
+    assert (manifest is not None) == published().is_valid(document), problems
+    assert (manifest is None) == bool(problems)
 
 
 def published(kept=[]):  # noqa: B006  # made once
@@ -74,7 +74,7 @@ def published(kept=[]):  # noqa: B006  # made once
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_manifest_is_placed(changes, places):
+def test_a_problem_of_a_manifest_has_its_place(changes, places):
     assert [problem.place for problem in read_manifest(PLAIN | changes)[1]] == places
 
 
@@ -84,7 +84,7 @@ def written(folder, **changes):
     return open_manifest(folder / "manifest.json", "here")
 
 
-def test_prompt_and_schemas_stand_beside_it(tmp_path):
+def test_prompt_and_schemas_are_read_from_files(tmp_path):
     (tmp_path / "prompt.md").write_text("You are kind.")
     (tmp_path / "task.json").write_text('{"type": "object"}')
     manifest = written(
@@ -113,7 +113,7 @@ def test_prompt_and_schemas_stand_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("ref", ["/etc/passwd", "../secret.md", "a/../../b", "none.md", "a\\b"])
-def test_a_reference_stays_in_its_folder_and_is_there(tmp_path, ref):
+def test_a_file_reference_stays_in_its_folder_and_exists(tmp_path, ref):
     with pytest.raises(InvalidRequest, match=r"here: .*manifest.json: systemPromptRef: "):
         written(tmp_path, systemPrompt=None, systemPromptRef=ref)
 
@@ -124,7 +124,7 @@ ORDERS = ToolSpec(id="shop:orders", description="Orders.", input_schema={"type":
 pytestmark = pytest.mark.anyio
 
 
-async def test_tools_go_over_the_wire_and_calls_come_back():
+async def test_tools_are_sent_and_calls_are_returned():
     asked = CompletionRequest(
         messages=(
             Message("user", "Where is it?"),
@@ -163,7 +163,7 @@ async def test_tools_go_over_the_wire_and_calls_come_back():
 
 @given(ids=st.lists(st.text(min_size=1, max_size=80), unique=True, max_size=6))
 @settings(max_examples=50)
-def test_names_are_allowed_there_and_come_back(ids):
+def test_names_of_tools_are_mapped_and_mapped_back(ids):
     names = ToolNames([ToolSpec(id=id) for id in ids])
     assert len(names.back) == len(ids)
     assert all(len(name) <= 64 and names.back[names.of[id]] == id for id, name in names.of.items())
@@ -184,7 +184,7 @@ def asking(*texts, **more):
     return CompletionRequest(messages=tuple(messages), model="any", **more)
 
 
-async def test_a_script_says_the_first_that_fits_and_that_it_is_one(tmp_path):
+async def test_a_script_answers_with_the_first_match_and_is_marked(tmp_path):
     model = scripted(
         tmp_path,
         [
@@ -211,19 +211,19 @@ async def test_a_script_says_the_first_that_fits_and_that_it_is_one(tmp_path):
         await model.complete(asking(("user", "down")))
 
 
-async def test_a_script_costs_what_its_table_says(tmp_path):
+async def test_a_script_has_the_cost_of_its_table(tmp_path):
     model = scripted(tmp_path, [{"say": "one two"}], prices=Prices(input=1.0, output=1.0))
     reply = await model.complete(asking(("user", "three words here")))
     assert (reply.input_tokens, reply.output_tokens, reply.cost_usd) == (4, 2, pytest.approx(6e-6))
 
 
-async def test_a_script_that_has_no_answer_is_not_measured(tmp_path):
+async def test_a_script_without_a_match_is_not_measured(tmp_path):
     with pytest.raises(ForeignFault, match="has no reply that matches"):
         await scripted(tmp_path, [{"when": "x", "say": "y"}]).complete(asking(("user", "hello")))
 
 
 @pytest.mark.parametrize("replies", [[], [{"sya": 1}], [{"turn": 0}]], ids=["empty", "unknown", "turn"])
-def test_a_script_that_makes_no_sense_is_refused_with_its_place(tmp_path, replies):
+def test_an_invalid_script_is_refused_with_its_place(tmp_path, replies):
     with pytest.raises(UsageError, match=r"settings: providers.demo.script: .*script.json"):
         scripted(tmp_path, replies)
 

@@ -34,16 +34,16 @@ def run(command, tmp_path):
     return run
 
 
-def test_records_of_one_task_are_its_trials_in_their_order(run):
-    said = [record("capital", "no")] * 3 + [record("capital", "yes")] + [record("river", "yes")] * 4
-    ended = run(lines(*said), "--trials", "4")
+def test_records_of_a_task_are_its_trials_in_order(run):
+    records = [record("capital", "no")] * 3 + [record("capital", "yes")] + [record("river", "yes")] * 4
+    ended = run(lines(*records), "--trials", "4")
     report = json.loads(ended.out)["report"]
     assert report["tasks"][0]["trialsPassed"] == 1
     assert report["passK"] == {"1": 0.625, "2": 0.5, "3": 0.5, "4": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("records", "trials", "told"),
+    ("records", "trials", "message"),
     [
         ([record("capital", "no"), record("capital", "yes"), record("river", "yes")], 1,
          "answers.jsonl:2: task 'capital' has 2 records, and the run asks for 1 trial"),
@@ -58,10 +58,10 @@ def test_records_of_one_task_are_its_trials_in_their_order(run):
          "answers.jsonl:2: task 'capital' has 2 records, and the run asks for 1 trial"),
     ],
 )  # fmt: skip
-def test_more_or_fewer_records_than_trials_refuse_the_run(run, records, trials, told):
+def test_more_or_fewer_records_than_trials_refuse_the_run(run, records, trials, message):
     ended = run(lines(*records), "--trials", str(trials))
     assert ended.code not in (0, 3)
-    assert told in ended.err
+    assert message in ended.err
     assert ended.out == ""
 
 

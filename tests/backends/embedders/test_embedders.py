@@ -52,19 +52,24 @@ async def embedder(server, *, batching=Batching(), **more: Any):  # noqa: B008
 
 async def test_vectors_come_in_the_order_of_their_texts(server):
     async with embedder(server) as space:
-        said = await space.embed(["one", "two words", "one"], model="reversed")
-    assert said.vectors == tuple(tuple(place(text, DIMENSIONS)) for text in ("one", "two words", "one"))
-    assert (said.model, said.provider, said.tokens, said.cost_usd) == ("reversed", "local", 3, 3.0)
+        embedded = await space.embed(["one", "two words", "one"], model="reversed")
+    assert embedded.vectors == tuple(tuple(place(text, DIMENSIONS)) for text in ("one", "two words", "one"))
+    assert (embedded.model, embedded.provider, embedded.tokens, embedded.cost_usd) == (
+        "reversed",
+        "local",
+        3,
+        3.0,
+    )
     assert server.seen[0].body["input"] == ["one", "two words"]  # the same text once
 
 
-async def test_dimensions_are_asked_for(server):
+async def test_dimensions_are_sent(server):
     async with embedder(server) as space:
-        said = await space.embed(["one"], model="ok", dimensions=8)
-    assert len(said.vectors[0]) == server.seen[0].body["dimensions"] == 8
+        embedded = await space.embed(["one"], model="ok", dimensions=8)
+    assert len(embedded.vectors[0]) == server.seen[0].body["dimensions"] == 8
 
 
-async def test_no_texts_no_request(server):
+async def test_no_texts_send_no_request(server):
     async with embedder(server) as space:
         assert (await space.embed([], model="ok")).vectors == ()
     assert server.seen == []
@@ -88,7 +93,7 @@ async def test_no_texts_no_request(server):
         ("flood", {}, ForeignFault, False, "sent more than"),
     ],
 )
-async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
+async def test_a_failure_is_a_fault_that_is_transient_or_not(
     server, script, options, fault, recoverable, says
 ):
     async with embedder(server, max_retries=1, **options) as space:
@@ -99,7 +104,7 @@ async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
     assert CANARY[:12] not in repr(raised.value)
 
 
-async def test_it_tries_again(server):
+async def test_a_transient_failure_is_retried(server):
     async with embedder(server) as space:
         assert (await space.embed(["one"], model="500,429:0.01,ok")).attempts == 3
 
@@ -110,12 +115,12 @@ async def test_it_tries_again(server):
 async def test_calls_at_the_same_time_are_one_request_and_share_what_it_cost(server):
     async with embedder(server) as space:
         calls = [space.embed([f"text number {n}", "the reference"], model="ok") for n in range(50)]
-        said = await asyncio.gather(*calls)
+        embedded = await asyncio.gather(*calls)
     assert len(server.seen) == 1
     assert len(server.seen[0].body["input"]) == 51
-    assert sum(one.tokens or 0 for one in said) == 50 * 3 + 2  # what the provider said, no token twice
-    assert sum(one.cost_usd or 0 for one in said) == 152.0
-    assert all(one.vectors[1] == said[0].vectors[1] for one in said)
+    assert sum(one.tokens or 0 for one in embedded) == 50 * 3 + 2  # what the provider said, no token twice
+    assert sum(one.cost_usd or 0 for one in embedded) == 152.0
+    assert all(one.vectors[1] == embedded[0].vectors[1] for one in embedded)
 
 
 async def test_only_calls_that_fit_together_are_merged(server):
@@ -129,7 +134,7 @@ async def test_only_calls_that_fit_together_are_merged(server):
     assert sorted(sorted(seen.body["input"]) for seen in server.seen) == [["four", "one"], ["three"], ["two"]]
 
 
-async def test_who_gives_up_takes_nothing_from_the_others(server):
+async def test_a_cancelled_caller_does_not_cancel_the_shared_request(server):
     async with embedder(server) as space:
         gone = asyncio.create_task(space.embed(["shared", "gone"], model="slow:0.05"))
         stays = asyncio.create_task(space.embed(["shared"], model="slow:0.05"))
@@ -138,7 +143,7 @@ async def test_who_gives_up_takes_nothing_from_the_others(server):
         assert len((await stays).vectors) == 1
 
 
-async def test_a_failure_nobody_waits_for_is_no_noise(server):
+async def test_a_failure_without_a_waiter_is_not_logged(server):
     async with embedder(server) as space:
         gone = asyncio.create_task(space.embed(["one"], model="400"))
         await asyncio.sleep(0)
@@ -146,7 +151,7 @@ async def test_a_failure_nobody_waits_for_is_no_noise(server):
         await asyncio.sleep(0.1)
 
 
-async def test_closing_ends_what_is_on_its_way(server):
+async def test_close_ends_requests_in_flight(server):
     async with embedder(server) as space:
         waiting = asyncio.create_task(space.embed(["one"], model="hang"))
         await asyncio.sleep(0.05)
@@ -178,7 +183,7 @@ def test_batches(texts, limit, expected):
         (5, [], []),
     ],
 )
-def test_shares_make_the_whole(total, texts, parts):
+def test_shares_of_a_cost_sum_to_it(total, texts, parts):
     assert shares(total, texts) == parts
 
 
@@ -187,7 +192,7 @@ def test_added(parts, sum_):
     assert sum_known(parts) == sum_
 
 
-async def test_model_and_embedder_of_a_provider_share_one_line(server):
+async def test_model_and_embedder_of_a_provider_share_one_queue(server):
     line = ProviderClient(
         Provider(name="local", base_url=server.base_url, max_concurrency=1),
         backoff=Backoff(base=0.01),
@@ -245,32 +250,32 @@ def cosine(a, b):
 
 async def test_wordllama_tells_near_from_far():
     space = WordLlamaEmbedder()
-    said = await space.embed(
+    embedded = await space.embed(
         ["The cat sat on the mat.", "A kitten rests on a rug.", "Interest rates rose in March."],
         model="wordllama",
     )
-    cat, kitten, rates = said.vectors
+    cat, kitten, rates = embedded.vectors
     assert cosine(cat, kitten) > cosine(cat, rates) + 0.1
-    assert (said.model, said.provider, said.cost_usd, len(cat)) == (MODEL, "wordllama", 0.0, 256)
-    assert said.tokens
+    assert (embedded.model, embedded.provider, embedded.cost_usd, len(cat)) == (MODEL, "wordllama", 0.0, 256)
+    assert embedded.tokens
 
 
 async def test_wordllama_cannot_tell_a_claim_from_its_denial():
     """Said in the documents; when this fails, they have become better than their name."""
-    said = await WordLlamaEmbedder().embed(["The drug is safe.", "The drug is not safe."], model=MODEL)
-    assert cosine(*said.vectors) > 0.8
+    embedded = await WordLlamaEmbedder().embed(["The drug is safe.", "The drug is not safe."], model=MODEL)
+    assert cosine(*embedded.vectors) > 0.8
 
 
-async def test_it_is_wordllamas_own_vector_however_long_the_text():
+async def test_the_vector_of_a_long_text_is_that_of_wordllama():
     texts = ["", "one", "日本", "a longer text, with more words. " * 400]
-    said = await WordLlamaEmbedder().embed(texts, model=MODEL)
+    embedded = await WordLlamaEmbedder().embed(texts, model=MODEL)
     own = wordllama._load().embed(texts, batch_size=1)
-    assert np.allclose(np.array(said.vectors), own, atol=1e-4)
-    assert not any(said.vectors[0])  # no token, no direction
+    assert np.allclose(np.array(embedded.vectors), own, atol=1e-4)
+    assert not any(embedded.vectors[0])  # no token, no direction
 
 
 @pytest.mark.parametrize("dimensions", [64, 128, 256])
-async def test_a_shorter_vector_is_its_beginning(dimensions):
+async def test_a_shorter_vector_is_the_start_of_the_long_one(dimensions):
     space = WordLlamaEmbedder()
     whole, short = [
         await space.embed(["some text"], model=MODEL, dimensions=size) for size in (None, dimensions)
@@ -281,12 +286,12 @@ async def test_a_shorter_vector_is_its_beginning(dimensions):
 @pytest.mark.parametrize(
     "options", [{"model": "text-embedding-3-small"}, {"model": MODEL, "dimensions": 100}]
 )
-async def test_what_it_does_not_have_it_says(options):
+async def test_unknown_models_and_dimensions_are_refused(options):
     with pytest.raises(ValueFault, match="wordllama has no"):
         await WordLlamaEmbedder().embed(["one"], **options)
 
 
-async def test_it_loads_once_without_a_network_and_leaves_the_log_alone(monkeypatch):
+async def test_wordllama_loads_once_offline_and_keeps_the_log_unchanged(monkeypatch):
     def no_network(*_):
         raise AssertionError("somebody went out")
 
@@ -294,8 +299,10 @@ async def test_it_loads_once_without_a_network_and_leaves_the_log_alone(monkeypa
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
     wordllama._read.cache_clear()
     before = (logging.getLogger().handlers[:], logging.getLogger().level)
-    said = await asyncio.gather(*(WordLlamaEmbedder().embed([str(n) * 9000], model=MODEL) for n in range(8)))
-    assert len(said) == 8
+    embedded = await asyncio.gather(
+        *(WordLlamaEmbedder().embed([str(n) * 9000], model=MODEL) for n in range(8))
+    )
+    assert len(embedded) == 8
     assert wordllama._read.cache_info().misses == 1
     assert (logging.getLogger().handlers, logging.getLogger().level) == before
 
@@ -334,9 +341,7 @@ print(logging.getLogger().handlers)
         ),
     ],
 )
-def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    monkeypatch, missing, build, words, extra
-):
+def test_a_missing_extra_names_the_command_that_installs_it(monkeypatch, missing, build, words, extra):
     monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == missing else True)
     with pytest.raises(UsageError) as refused:
         build()
@@ -349,8 +354,8 @@ async def test_a_long_text_is_embedded_by_a_process_that_can_be_killed(monkeypat
     text = "The quick brown fox jumps over the lazy dog. " * 2_000
     assert len(text) > wordllama.LONG
     here = wordllama._embed([text], 64)
-    said = await space.embed([text], dimensions=64)
-    assert (said.vectors, said.tokens) == here
+    embedded = await space.embed([text], dimensions=64)
+    assert (embedded.vectors, embedded.tokens) == here
     monkeypatch.setattr(wordllama, "SECONDS", 0.05)
     with pytest.raises(TimeFault, match=r"no answer within 0\.05 s"):
         await space.embed([text * 20])

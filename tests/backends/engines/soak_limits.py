@@ -69,8 +69,8 @@ def test_a_429_of_one_worker_silences_all_of_them(zygote, tmp_path):
     late = [seconds for seconds in since if GRACE < seconds < pause]
     early = [seconds for seconds in since if seconds <= GRACE]
     resumed = min(seconds for seconds in since if seconds > GRACE)
-    said = f"{len(early)} requests within {max(early, default=0):.2f} s of the 429, then none until {resumed:.2f} s"
-    print(f"\n{said}; {len(provider.seen)} requests, the workers say {counts}")  # noqa: T201
+    summary = f"{len(early)} requests within {max(early, default=0):.2f} s of the 429, then none until {resumed:.2f} s"
+    print(f"\n{summary}; {len(provider.seen)} requests, the workers say {counts}")  # noqa: T201
     assert not late, late
     again = counts["repeated"] + counts["refused"]  # of workers that stood still for a lease
     assert 301 <= len(provider.seen) <= 301 + again

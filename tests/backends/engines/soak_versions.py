@@ -64,9 +64,9 @@ class TwoVersions(Fleet):
             stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert "has started" in said or "assay serves http" in said, said
-        return process, said
+        line = process.stdout.readline()
+        assert "has started" in line or "assay serves http" in line, line
+        return process, line
 
 
 def one_case(type, at):
@@ -88,9 +88,9 @@ def upgrade(fleet, newer):
     fleet.start_server()
     old = fleet.start_worker()
     fleet.submit_evaluation("old-before", 30)
-    process, said = fleet.start_newer(newer, "serve", "--port", "0")
+    process, address = fleet.start_newer(newer, "serve", "--port", "0")
     fleet.servers.append(process)
-    old_url, new_url = fleet.urls[0], said.split()[2]
+    old_url, new_url = fleet.urls[0], address.split()[2]
 
     # Only an old worker runs. The newer server tells a client that waits, and the run is not failed.
     headers = {"X-API-Key": fleet.key}

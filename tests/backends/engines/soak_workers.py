@@ -38,11 +38,11 @@ def test_a_storm_ends_as_one_process_would(zygote, tmp_path, faults):
         proxy = Proxy(address)
         fleet = Fleet(zygote, tmp_path, address, lease=2.0, FLEET_SECONDS="0.02")
         try:
-            said = storm(fleet, proxy, address, faults)
+            summary = storm(fleet, proxy, address, faults)
         finally:
             fleet.close()
             proxy.close()
-    print(said)  # noqa: T201
+    print(summary)  # noqa: T201
 
 
 def start(fleet, proxy, dice):

@@ -133,7 +133,7 @@ def test_a_result_of_an_executor_that_lost_the_unit_is_refused(bench):
     assert (bench.engine.refused - refused, len(bench.order)) == (1, 2)
 
 
-def test_a_worker_that_is_no_member_any_more_writes_nothing(bench):
+def test_a_worker_that_lost_its_membership_writes_nothing(bench):
     async def main():
         bench.member, refused = False, bench.worker.refused
         task = asyncio.create_task(bench.collect("lost", [b"unit"]))
@@ -150,7 +150,7 @@ def test_a_worker_that_is_no_member_any_more_writes_nothing(bench):
     assert len(bench.order) == 2
 
 
-def test_a_unit_that_loses_every_worker_is_not_tried_again(bench):
+def test_a_unit_that_kills_every_worker_is_set_aside(bench):
     begun = asyncio.Event()
 
     async def hang(work, unit):
@@ -230,7 +230,7 @@ def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
         "sweep",
     ],
 )
-def test_a_queue_whose_database_is_away_is_no_bug(call):
+def test_a_queue_without_its_database_is_an_environment_failure(call):
     database = open_unit_engine("postgresql://nobody@127.0.0.1:1/none", 1)
     try:
         with pytest.raises(EnvironmentFailure, match="the database does not answer"):
@@ -239,7 +239,7 @@ def test_a_queue_whose_database_is_away_is_no_bug(call):
         database.dispose()
 
 
-def test_of_the_units_of_a_lost_worker_those_that_were_there_each_time_count():
+def test_units_that_were_there_at_every_loss_of_a_worker_count():
     """`poison` has lost two workers, `unlucky` none before this one."""
     forgiven = []
     attempts = {"one": {"poison": 3, "unlucky": 1}, "two": {"first": 1, "second": 1}, "three": {}}
@@ -268,7 +268,7 @@ def test_of_the_units_of_a_lost_worker_those_that_were_there_each_time_count():
     assert forgiven == ["unlucky"]
 
 
-def test_a_worker_that_cannot_do_a_unit_leaves_it_to_another(bench):
+def test_a_worker_leaves_a_unit_it_cannot_execute_to_another(bench):
     async def second_time(work, unit):
         if len(bench.order) < 2:
             raise EnvironmentFailure("this host has no such agent")
@@ -294,7 +294,7 @@ def test_a_unit_of_another_version_is_left(bench):
     assert {work for work, _ in bench.order} == {"older"}
 
 
-def test_a_unit_that_its_executor_has_and_does_not_execute_goes_back_into_the_queue(bench):
+def test_a_claimed_unit_that_is_not_executed_returns_to_the_queue(bench):
     """DBOS took the unit, and the connection was cut before the answer to its commit: the executor lives, and knows nothing of it."""
     id = bench.engine.id_of("unanswered", b"unit")
     other = UnitQueue(bench.database, "2")  # this worker does not take it
@@ -360,7 +360,7 @@ def test_units_of_a_lower_number_start_first(bench):
     assert [work for work, _ in bench.order[2:]] == ["soon"] * 4 + ["late"] * 4
 
 
-def test_a_tenant_with_a_long_queue_does_not_hold_up_another(bench):
+def test_a_long_queue_of_a_tenant_does_not_delay_another(bench):
     async def main():
         many = asyncio.create_task(bench.collect("many", [b"%d" % n for n in range(24)], tenant="large"))
         await until(lambda: len(bench.order) >= 2)

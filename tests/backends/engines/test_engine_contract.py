@@ -219,7 +219,7 @@ def test_a_closed_map_stops_its_units(harness):
     assert harness.executed == {("closed", b"first"): 1, ("closed", b"second"): 1}
 
 
-def test_the_local_engine_takes_a_free_place_before_it_hands_out_a_result():
+def test_the_local_engine_fills_a_free_slot_before_it_yields_a_result():
     """A caller that takes its time for a result does not keep the next unit waiting."""
     started = []
 

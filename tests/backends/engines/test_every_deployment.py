@@ -236,7 +236,7 @@ def deployment(request, zygote, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_gives_the_same_on_every_deployment(deployment, kind):
+def test_a_run_has_the_same_result_on_every_deployment(deployment, kind):
     run, asked, expected = KINDS[kind]
     before = deployment.mark()
     assert run(deployment.client, asked) == expected
@@ -293,7 +293,7 @@ def test_an_evaluation_that_fails_is_an_error_and_its_counts_are_those_of_its_re
 
 
 @pytest.mark.parametrize("kind", ["eval", "workflow"])
-def test_a_bug_in_another_kind_of_run_fails_it_and_is_logged(deployment, kind):
+def test_an_internal_error_fails_a_run_and_is_logged(deployment, kind):
     before = deployment.mark()
     if kind == "eval":
         run = start_run(deployment.client, suite(golden(CANARY, "x", "x"), name="planted"), AGENT)

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.together("fleet")  # a second fleet would take as much 
         (("worker",), {"ASSAY_ENGINE": "dask"}, "ASSAY_ENGINE"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(command, tmp_path, verb, environ, words):
+def test_invalid_worker_settings_are_refused(command, tmp_path, verb, environ, words):
     done = command(*verb, folder=tmp_path, environ={**os.environ, **environ})
     assert (done.code, words in done.err) == (2, True), done.err
 

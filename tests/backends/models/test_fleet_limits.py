@@ -13,7 +13,7 @@ from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
 
 
 @given(slots=st.integers(1, 300), workers=st.integers(1, 40))
-def test_the_parts_of_all_workers_are_the_whole(slots, workers):
+def test_the_parts_of_all_workers_sum_to_the_limit(slots, workers):
     parts = [part(slots, workers, at) for at in range(workers)]
     assert sum(parts) == slots
     assert max(parts) - min(parts) <= 1
@@ -83,7 +83,7 @@ def exchange(workers, seconds=0.0):
 
 
 @pytest.mark.anyio
-async def test_a_limit_is_divided_and_comes_back_whole():
+async def test_a_limit_is_divided_and_returned():
     workers = fleet(3, RequestRate(8, 30.0))
     assert sorted(one.gate.ceiling.slots for one in workers.values()) == [2, 3, 3]
     assert sum(one.gate.ceiling.rate for one in workers.values()) == pytest.approx(30)

@@ -115,7 +115,7 @@ def ask(script="ok", **more: Any) -> CompletionRequest:
         ),  # less than none, and a word
     ],
 )
-async def test_a_reply_says_what_was_said(server, script, expected):
+async def test_a_reply_has_text_tokens_and_model(server, script, expected):
     async with model(server) as judge:
         reply = await judge.complete(ask(script))
     assert {name: getattr(reply, name) for name in expected} == expected
@@ -162,7 +162,7 @@ async def test_a_reply_says_what_was_said(server, script, expected):
         ("flood:500", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
     ],
 )
-async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
+async def test_a_failure_is_a_fault_that_is_transient_or_not(
     server, script, options, fault, recoverable, says, requests
 ):
     async with model(server, max_retries=2, max_concurrency=1, **options) as judge:
@@ -175,7 +175,7 @@ async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
     assert len(server.seen) == requests
 
 
-async def test_a_refused_connection_may_pass():
+async def test_a_refused_connection_is_transient():
     with ProviderServer() as gone:
         there = provider(gone, max_retries=1)
     judge = OpenAICompatibleModel(ProviderClient(there, backoff=Backoff(base=0.001)))
@@ -207,20 +207,20 @@ async def test_retry_after_is_waited_for(server):
         ("429:1", {"queue_timeout": 1.8, "max_retries": 9}, 2),
     ],
 )
-async def test_max_retries_and_the_time_in_line_hold_for_429_too(server, script, options, requests):
+async def test_max_retries_and_the_queue_timeout_hold_for_429(server, script, options, requests):
     async with model(server, **options) as judge:
         with pytest.raises(ForeignFault, match=r"answered (429|503)"):
             await judge.complete(ask(script))
     assert len(server.seen) == requests
 
 
-async def test_a_429_may_ask_for_more_than_the_deadline(server):
+async def test_a_retry_after_beyond_the_deadline_is_waited_for(server):
     async with model(server, deadline=1.5, timeout=1.5) as judge:
         await judge.complete(ask())
         assert (await judge.complete(ask("429:2,ok"))).attempts == 2
 
 
-async def test_a_call_that_gets_no_turn_says_so(server):
+async def test_a_call_that_gets_no_slot_times_out(server):
     async with model(server, max_concurrency=1, queue_timeout=0.1) as judge:
         first = asyncio.create_task(judge.complete(ask("slow:2")))
         await asyncio.sleep(0.02)
@@ -230,13 +230,13 @@ async def test_a_call_that_gets_no_turn_says_so(server):
 
 
 @pytest.mark.sample(2)
-async def test_a_half_open_connection_is_given_up_and_tried_again(server):
+async def test_a_half_open_connection_is_replaced(server):
     async with model(server, timeout=1.5) as judge:
         reply = await judge.complete(ask("hang,drip,ok"))
     assert reply.attempts == 3
 
 
-async def test_a_call_has_its_own_time(server):
+async def test_a_call_has_its_own_timeout(server):
     async with model(server) as judge:
         with pytest.raises(TimeFault):
             await judge.complete(ask("hang", timeout=0.05))
@@ -244,7 +244,7 @@ async def test_a_call_has_its_own_time(server):
             await judge.complete(ask("500:30,ok", timeout=10))
 
 
-async def test_giving_up_leaves_the_line_as_it_was(server):
+async def test_a_cancelled_call_leaves_the_queue_unchanged(server):
     async with model(server, max_concurrency=1) as judge:
         for _ in range(3):
             with pytest.raises(TimeoutError):
@@ -266,14 +266,14 @@ async def test_a_connection_the_server_closed_is_replaced(server):
             assert (await judge.complete(ask("stale"))).value == {"passed": True}
 
 
-async def test_what_nobody_asked_for_answers_nothing(server):
+async def test_unsolicited_bytes_answer_no_request(server):
     """A second answer behind the first, on a connection that is kept: the next request must not be given it."""
     async with model(server, max_concurrency=1) as judge:
         for script in ("twofold", "ok", "twofold", "twofold"):
             assert (await judge.complete(ask(script))).model == script
 
 
-async def test_a_long_request_arrives_whole(server):
+async def test_a_long_request_is_sent_whole(server):
     long = "word " * 1_000_000  # more than a socket takes at once
     async with model(server) as judge:
         reply = await judge.complete(ask(messages=(Message("user", long),)))
@@ -281,7 +281,7 @@ async def test_a_long_request_arrives_whole(server):
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch, name):
+async def test_the_certificate_of_a_provider_is_verified(tmp_path, monkeypatch, name):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -315,7 +315,7 @@ def test_each_event_loop_has_its_own_connections(server):
     assert len(line._states) == 0
 
 
-async def test_where_structured_output_is_refused_the_prompt_has_the_schema_and_that_is_remembered(server):
+async def test_refused_structured_output_puts_the_schema_into_the_prompt_from_then_on(server):
     async with model(server) as judge:
         first, second = await judge.complete(ask("plain")), await judge.complete(ask("plain"))
         other = await judge.complete(
@@ -332,7 +332,7 @@ async def test_where_structured_output_is_refused_the_prompt_has_the_schema_and_
     assert json.loads(sent["messages"][0]["content"].splitlines()[-1]) == SCHEMA
 
 
-async def test_a_provider_without_structured_output_is_never_asked_for_it(server):
+async def test_a_provider_without_structured_output_gets_the_schema_in_the_prompt(server):
     rules = (Message("system", "You are strict."), Message("user", "Is it good?"))
     async with model(server, structured=False) as judge:
         reply = await judge.complete(ask(messages=rules))
@@ -344,7 +344,7 @@ async def test_a_provider_without_structured_output_is_never_asked_for_it(server
     )
 
 
-async def test_parameters_are_sent_as_they_are_and_some_are_taken(server):
+async def test_parameters_are_sent_unchanged_and_reserved_ones_refused(server):
     async with model(server) as judge:
         await judge.complete(ask(schema=None, parameters={"temperature": 0, "seed": 7, "max_tokens": 9}))
         with pytest.raises(ValueFault, match="may not set n, stream"):
@@ -354,7 +354,7 @@ async def test_parameters_are_sent_as_they_are_and_some_are_taken(server):
     assert "response_format" not in sent
 
 
-async def test_half_a_surrogate_pair_is_no_reason_to_fail(server):
+async def test_a_lone_surrogate_is_sent(server):
     async with model(server) as judge:
         reply = await judge.complete(ask(messages=(Message("user", "\ud83d"),)))
     assert reply.value == {"passed": True}
@@ -365,23 +365,23 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail(server):
 
 
 @pytest.mark.sample(2)
-async def test_no_failure_gives_the_key_away(server, caplog):
+async def test_no_failure_contains_the_key(server, caplog):
     caplog.set_level(logging.DEBUG)
-    said: list[str] = []
+    texts: list[str] = []
     scripts = (STEPS.keys() - {"busy", "leak", "slow"}) | {"429", "500", "401"}
     scripts |= {f"leak:{status}" for status in (400, 401, 403, 404, 429, 500)}
     async with model(server, timeout=0.5, max_retries=1) as judge:
         for script in sorted(scripts):
             try:
                 reply = await judge.complete(ask(script))
-                said += [repr(reply), msgspec.json.encode(reply).decode()]
+                texts += [repr(reply), msgspec.json.encode(reply).decode()]
             except Fault as fault:
-                said += [repr(fault), "".join(traceback.format_exception(fault)), repr(vars(fault))]
-                said += [repr(fault.__cause__), repr(fault.__context__)]
+                texts += [repr(fault), "".join(traceback.format_exception(fault)), repr(vars(fault))]
+                texts += [repr(fault.__cause__), repr(fault.__context__)]
         line = judge._line
-        said += [repr(judge), repr(vars(judge)), repr(line.provider), f"{line.provider.api_key}"]
+        texts += [repr(judge), repr(vars(judge)), repr(line.provider), f"{line.provider.api_key}"]
     assert any(request.headers["authorization"] == f"Bearer {CANARY}" for request in server.seen)
-    assert [text for text in [*said, caplog.text] if CANARY[:12] in text] == []
+    assert [text for text in [*texts, caplog.text] if CANARY[:12] in text] == []
 
 
 async def test_without_a_key_none_is_sent(server, monkeypatch):
@@ -394,7 +394,7 @@ async def test_without_a_key_none_is_sent(server, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
-def test_a_key_no_header_can_carry_is_refused_without_being_said(server, key):
+def test_a_key_that_no_header_can_carry_is_refused_without_it(server, key):
     with pytest.raises(UsageError, match="the key of provider 'local'") as refused:
         ProviderClient(provider(server, api_key=Secret(key)))
     assert key not in str(refused.value)
@@ -440,11 +440,11 @@ def test_which_keys_are_searched_for_in_content(key, searched):
     "key", ["test", "1", "passed", "choices", "content", "true", "unit", "e", '"', "\\", "{"]
 )
 async def test_a_reply_is_parsed_as_it_came_whatever_the_key(key):
-    said = {"passed": True, "reason": "the unit test 1 is true"}
-    with ProviderServer(lambda _: said) as server:
+    answer = {"passed": True, "reason": "the unit test 1 is true"}
+    with ProviderServer(lambda _: answer) as server:
         async with model(server, api_key=Secret(key)) as judge:
             reply = await judge.complete(ask())
-    assert (reply.value, reply.problem) == (said, None)
+    assert (reply.value, reply.problem) == (answer, None)
 
 
 @pytest.mark.parametrize("key", ["response_format", "argument", "Unrecognized"])
@@ -453,9 +453,9 @@ async def test_a_refused_schema_is_understood_whatever_the_key(server, key):
         assert (await judge.complete(ask("plain"))).structured is False
 
 
-async def test_a_key_that_is_said_back_is_in_no_reply():
-    said = {"passed": True, "reason": f"you came with {CANARY}", CANARY: [CANARY]}
-    with ProviderServer(lambda _: said) as server:
+async def test_a_key_in_a_response_is_removed_from_the_reply():
+    answer = {"passed": True, "reason": f"you came with {CANARY}", CANARY: [CANARY]}
+    with ProviderServer(lambda _: answer) as server:
         async with model(server) as judge:
             reply = await judge.complete(ask())
     assert reply.value == {"passed": True, "reason": "you came with [REDACTED]", "[REDACTED]": ["[REDACTED]"]}
@@ -466,11 +466,11 @@ async def test_a_key_that_is_said_back_is_in_no_reply():
     ("text", "key"),
     [("unit test", "test"), ("a 1", "1"), ("localhost is gone", "localhost"), ("no-key here", "no-key-1")],
 )
-def test_a_message_keeps_its_words_where_the_key_is_one(text, key):
+def test_a_key_that_is_a_word_is_not_removed(text, key):
     assert scrub(text, key) == text
 
 
-def test_a_secret_is_only_said_when_asked():
+def test_a_secret_is_shown_only_on_request():
     secret = Secret(CANARY)
     assert [str(secret), repr(secret), f"{secret}", f"{secret!r}"] == ["[REDACTED]"] * 4
     assert secret.reveal() == CANARY
@@ -479,7 +479,7 @@ def test_a_secret_is_only_said_when_asked():
         msgspec.json.encode(Provider(name="local", api_key=secret))
 
 
-async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(server, monkeypatch):
+async def test_a_missing_extra_names_the_command_that_installs_it(server, monkeypatch):
     monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == "aiohttp" else True)
     judge = OpenAICompatibleModel(ProviderClient(provider(server)))
     with pytest.raises(UsageError, match=r"a model needs aiohttp: pip install 'openassay\[judges\]'"):
@@ -507,7 +507,7 @@ async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(serv
         (TooLargeReply(10), False, False),  # the next one would be as long
     ],
 )
-def test_what_may_pass_and_what_slows_everybody_down(outcome, passes, for_all):
+def test_transient_faults_and_faults_that_slow_the_provider(outcome, passes, for_all):
     assert (may_pass(outcome), throttles(outcome)) == (passes, for_all)
 
 
@@ -527,7 +527,7 @@ def test_what_may_pass_and_what_slows_everybody_down(outcome, passes, for_all):
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
     ],
 )
-def test_asked_pause(headers, seconds):
+def test_retry_after_header(headers, seconds):
     assert retry_after(headers, datetime(2025, 1, 1, tzinfo=UTC)) == seconds
 
 
@@ -590,7 +590,7 @@ def test_spacing(due, now, rate, wait):
     assert spacing(due, now, rate)[0] == pytest.approx(wait)
 
 
-async def test_the_line_keeps_its_order_and_a_retry_goes_before_who_came_later(server):
+async def test_the_queue_is_ordered_and_a_retry_goes_before_later_calls(server):
     async with model(server, max_concurrency=1) as judge:
         asks = [ask("429:0.02,ok", messages=(Message("user", str(number)),)) for number in range(4)]
         await asyncio.gather(*map(judge.complete, asks))
@@ -603,7 +603,7 @@ async def test_the_429s_of_one_burst_count_once(server):
         assert 4 <= judge._line._state(asyncio.get_running_loop()).gate.pace.slots < 8
 
 
-async def test_a_limit_nobody_told_us_is_found_and_costs_nobody_their_answer(server):
+async def test_an_unknown_limit_is_found_and_no_call_fails(server):
     async with model(server, max_concurrency=64) as judge:
         replies = await asyncio.gather(*(judge.complete(ask("busy:4")) for _ in range(64)))
         assert 2 <= judge._line._state(asyncio.get_running_loop()).gate.pace.slots <= 8
@@ -617,7 +617,7 @@ async def test_a_rate_is_kept(server):
     assert asyncio.get_running_loop().time() - started >= 0.3  # 20 at once, 6 more at 20 a second
 
 
-async def test_who_leaves_the_line_is_not_waited_for():
+async def test_a_call_that_left_the_queue_is_skipped():
     gate = AdaptiveLimiter(RequestRate(1))
     await gate.enter(0)
     waiting = [asyncio.create_task(gate.enter(ticket)) for ticket in (1, 2)]
@@ -627,7 +627,7 @@ async def test_who_leaves_the_line_is_not_waited_for():
     await asyncio.wait_for(waiting[1], PATIENCE)
 
 
-async def test_who_is_let_in_while_leaving_gives_the_slot_back():
+async def test_a_cancelled_call_releases_the_slot_it_got():
     gate = AdaptiveLimiter(RequestRate(1))
     await gate.enter(0)
     waiting = asyncio.create_task(gate.enter(1))
@@ -722,7 +722,7 @@ async def test_a_reply_has_its_price(server):
 # the script
 
 
-async def test_a_scripted_model_says_that_it_is_one():
+async def test_a_scripted_model_is_marked():
     judge = ScriptedModel([{"passed": True}, "well", TimeFault("too slow")])
     first, second = await judge.complete(ask()), await judge.complete(ask())
     assert (first.value, first.model, first.cost_usd) == ({"passed": True}, "scripted:ok", None)
@@ -739,10 +739,10 @@ async def test_a_script_may_be_a_table_or_a_function():
     assert (await table.complete(ask())).value == {"passed": True}
     with pytest.raises(ForeignFault, match="no phrase of the script is in the messages: good"):
         await table.complete(ask(messages=(Message("user", "bad"),)))
-    told = ScriptedModel(
+    model = ScriptedModel(
         lambda ask: Completion(text="", finish_reason="length", model=ask.model, provider="me")
     )
-    assert (await told.complete(ask())).finish_reason == "length"
+    assert (await model.complete(ask())).finish_reason == "length"
 
 
 # the cache
@@ -751,22 +751,22 @@ WHERE = Provider(name="local", api_key=Secret(CANARY), prices=Prices(input=1.0))
 
 
 def counting(cost_usd: float | None = 0.5):
-    said = iter(range(100))
+    numbers = iter(range(100))
     return ScriptedModel(
         lambda ask: Completion(
-            text=str(next(said)), finish_reason="stop", model="m", provider="p", cost_usd=cost_usd
+            text=str(next(numbers)), finish_reason="stop", model="m", provider="p", cost_usd=cost_usd
         )
     )
 
 
-async def test_a_hit_says_so_and_what_it_saved(tmp_path):
+async def test_a_cache_hit_is_marked_with_its_saved_cost(tmp_path):
     judge = CachedModel(counting(), DiskCache(tmp_path), WHERE)
     new, kept = await judge.complete(ask()), await judge.complete(ask(timeout=3.0))  # time changes no answer
     assert (new.text, new.cached, new.cost_usd, new.saved_usd) == ("0", False, 0.5, None)
     assert (kept.text, kept.cached, kept.cost_usd, kept.saved_usd) == ("0", True, 0.0, 0.5)
 
 
-async def test_an_unknown_price_stays_unknown_in_what_was_saved(tmp_path):
+async def test_the_saved_cost_of_an_unknown_price_is_unknown(tmp_path):
     judge = CachedModel(counting(None), DiskCache(tmp_path), WHERE)
     await judge.complete(ask())
     assert (await judge.complete(ask())).saved_usd is None
@@ -831,7 +831,7 @@ async def test_a_cache_that_cannot_write_loses_no_answer(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("script", ["length", "refusal", "filter", "prose", "twice"])
-async def test_what_is_no_whole_answer_is_not_kept(server, tmp_path, script):
+async def test_an_incomplete_answer_is_not_cached(server, tmp_path, script):
     async with model(server) as judge:
         cached = CachedModel(judge, DiskCache(tmp_path), provider(server))
         await cached.complete(ask(script))

@@ -73,13 +73,13 @@ MODELS = {"judge": "local:llama3:8b", "fast": "other:small"}
         ({"provider_name": "new", "base_url": "http://h/v1"}, {"model": "m"}, "new", "m"),
     ],
 )
-def test_whom_a_check_asks(provider_config, model_config, provider, model):
+def test_the_provider_and_model_of_a_check(provider_config, model_config, provider, model):
     found, name = chosen(providers(LOCAL, OTHER, models=MODELS), provider_config, model_config)
     assert (found.name, name) == (provider, model)
 
 
 @pytest.mark.parametrize(
-    ("known", "provider_config", "model_config", "place", "said"),
+    ("known", "provider_config", "model_config", "place", "message"),
     [
         ([], None, None, "provider_config", "there is no provider for a judgement: set OPENAI_API_KEY"),
         ([LOCAL], None, None, "model_config.model", "expected a model of 'local'; set it here, or judge under [models]"),
@@ -108,21 +108,23 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
         ([Provider(name="p", base_url="http://h", api_key=Secret("${NOT_SET}"))], None, {"model": "m"}, "provider_config", "[providers.p] api_key: ${NOT_SET}"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_is_refused_with_its_place(known, provider_config, model_config, place, said):
+def test_an_invalid_choice_of_a_provider_is_refused_with_its_place(
+    known, provider_config, model_config, place, message
+):
     with pytest.raises(InvalidRequest) as refusal:
         providers(*known).model(provider_config, model_config)
     (problem,) = refusal.value.problems
     assert problem.place == place
-    assert said in problem.message
+    assert message in problem.message
     assert "hunter2" not in str(refusal.value)
 
 
-def test_a_model_of_the_settings_that_leads_nowhere_is_told():
+def test_a_model_of_an_unknown_provider_is_refused():
     with pytest.raises(InvalidRequest, match="expected PROVIDER:MODEL of a provider that is configured"):
         providers(LOCAL, models={"judge": "vibes:m"}).model(None, None)
 
 
-def test_variables_are_the_users_own_and_described_parts_win():
+def test_parts_of_a_described_provider_win_over_the_configured_one():
     known = providers(LOCAL)
     found, _ = chosen(
         known, {"base_url": "${MY_HOST}", "api_key": "${MY_KEY}", "max_retries": 0}, {"model": "m"}
@@ -170,7 +172,7 @@ def test_a_request_to_a_server_may_only_name_a_provider(described):
         known.model({"provider_name": "${MY_KEY}"}, {"model": "m"})
 
 
-def test_one_line_however_often_it_is_chosen():
+def test_a_provider_has_one_queue():
     known = providers(LOCAL)
     assert not known.remote
     one, other = (known.model(None, {"model": "m"})[0] for _ in range(2))
@@ -228,7 +230,7 @@ def test_settings_read_providers_and_models(folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("providers = 1", "providers: expected a table"),
         ("[providers]\nlocal = 1", "providers.local: expected a table"),
@@ -239,11 +241,11 @@ def test_settings_read_providers_and_models(folder):
         ("[models]\njudge = 1", "models"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(folder, text, said):
+def test_invalid_provider_settings_are_refused(folder, text, message):
     (folder / "assay.toml").write_text(text)
     with pytest.raises(UsageError, match="settings: ") as refusal:
         settings.load({})
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 def test_a_provider_that_is_not_used_need_not_be_complete(folder):
@@ -261,20 +263,20 @@ def test_a_provider_that_is_not_used_need_not_be_complete(folder):
         ({"OPENAI_API_KEY": ""}, None),
     ],
 )
-def test_a_key_of_openais_alone_is_a_provider(environment, known):
+def test_an_openai_key_alone_is_a_provider(environment, known):
     found = parts.providers(settings.Settings(), ProviderPolicy(), environment=environment).known.get(
         "openai"
     )
     assert (found and (found.base_url, found.api_key and found.api_key.reveal())) == known
 
 
-def test_what_the_settings_say_of_openai_wins():
-    told = settings.Settings(providers={"openai": Provider(name="openai", base_url="http://mine/v1")})
-    found = parts.providers(told, ProviderPolicy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
+def test_settings_of_openai_win_over_its_variable():
+    values = settings.Settings(providers={"openai": Provider(name="openai", base_url="http://mine/v1")})
+    found = parts.providers(values, ProviderPolicy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
     assert (found.base_url, found.api_key) == ("http://mine/v1", None)
 
 
-def test_a_table_is_read_without_repeating_what_it_says():
+def test_an_error_of_a_table_does_not_repeat_its_values():
     with pytest.raises(InvalidProviderConfig) as wrong:
         provider_tables.read("p", {"timeout": CANARY})
     assert CANARY not in str(wrong.value)
@@ -301,7 +303,7 @@ def test_a_table_is_read_without_repeating_what_it_says():
         ({"provider_name": "openai", "base_url": "https://h/v1"}, {"provider_name": "openai", "base_url": "https://h/v1"}),
     ],
 )  # fmt: skip
-def test_secrets_are_told_by_their_names(config, shown):
+def test_secrets_are_found_by_their_names(config, shown):
     assert without_secrets(config) == shown
 
 
@@ -319,7 +321,7 @@ def test_resolved_arguments_hide_configuration_and_not_schemas(folder, server):
 # the command
 
 
-def test_every_model_is_asked_once(folder, server, command):
+def test_providers_check_calls_every_model_once(folder, server, command):
     configure(folder, server, {"embedding": "local:ok", "other": "local:plain"})
     done = command("providers", "check", folder=folder)
     assert done.code == 0, done.err
@@ -333,7 +335,7 @@ def test_every_model_is_asked_once(folder, server, command):
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("leak:401", "does not work: provider 'local' answered 401 (Unauthorized); check its api_key"),
         ("leak:404", "check its base_url and the model's name"),
@@ -342,18 +344,18 @@ def test_every_model_is_asked_once(folder, server, command):
         ("wrong", "the model answered, but not in the requested format"),
     ],
 )
-def test_what_does_not_work_says_why(folder, server, command, script, said):
+def test_providers_check_shows_why_a_model_failed(folder, server, command, script, message):
     configure(folder, server, {"judge": f"local:{script}"}, max_retries=0)
     done = command("providers", "check", folder=folder)
     assert done.code == 1
-    assert said in done.out
+    assert message in done.out
     assert CANARY[:12] not in done.out + done.err
     if script == "prose":
         (row, _) = json.loads(command("providers", "check", "--json", folder=folder).out)
         assert (row["provider"], row["model"], row["works"]) == ("local", script, False)
 
 
-def test_a_model_without_its_provider_says_what_is_wanted(folder, server, command):
+def test_a_model_without_its_provider_names_the_missing_setting(folder, server, command):
     configure(folder, server, {"judge": "plain"})
     done = command("providers", "check", folder=folder)
     assert done.code == 1
@@ -361,7 +363,7 @@ def test_a_model_without_its_provider_says_what_is_wanted(folder, server, comman
     assert not server.seen
 
 
-def test_a_provider_without_a_model_is_not_asked(folder, server, command):
+def test_a_provider_without_a_model_is_not_called(folder, server, command):
     configure(folder, server)
     (folder / "assay.toml").write_text((folder / "assay.toml").read_text().partition("[models]")[0])
     done = command("providers", "check", folder=folder)
@@ -370,17 +372,17 @@ def test_a_provider_without_a_model_is_not_asked(folder, server, command):
     assert not server.seen
 
 
-def test_a_key_is_listed_by_where_it_comes_from(folder, server, command):
+def test_a_key_is_listed_by_its_source(folder, server, command):
     configure(folder, server, {"embedding": "wordllama:wordllama"})
     with (folder / "assay.toml").open("a") as file:
         file.write('\n[providers.cloud]\nbase_url = "https://u:hunter2@h/v1"\napi_key = "${NOT_SET}"\n')
     done = command("providers", "list", folder=folder)
     assert done.code == 0
     rows = [line.split("  ") for line in done.out.splitlines()]
-    told = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
-    assert told["wordllama"] == ["offline", "–", "embedding = wordllama"]
-    assert told["local"] == [server.base_url, "in the settings", "judge = ok"]
-    assert told["cloud"] == ["https://h/v1", "${NOT_SET} (not set)", "–"]
+    listed = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
+    assert listed["wordllama"] == ["offline", "–", "embedding = wordllama"]
+    assert listed["local"] == [server.base_url, "in the settings", "judge = ok"]
+    assert listed["cloud"] == ["https://h/v1", "${NOT_SET} (not set)", "–"]
     asked = command("providers", "list", "--json", folder=folder).out
     assert [one["provider"] for one in json.loads(asked)] == ["wordllama", "local", "cloud"]
     assert CANARY not in done.out + asked

@@ -129,7 +129,7 @@ def test_an_answer_is_the_same_wherever_it_is_cut(raw, body, data):
          "length and chunks", "endless field", "endless head", "upgrade", "too long", "too long to the end", "bomb",
          "half packed", "not packed", "packed otherwise"],
 )  # fmt: skip
-def test_what_is_no_answer_is_an_outcome(raw, outcome):
+def test_an_invalid_http_response_is_an_outcome(raw, outcome):
     assert outcome_of([raw]) == outcome
 
 
@@ -207,7 +207,7 @@ def test_a_connection_that_sent_more_than_its_answer_is_not_used_again(first, la
         (f"http://{'x' * 70}.com/v1", "UnicodeError: "),
     ],
 )
-def test_an_address_without_a_provider_is_an_outcome(address, says):
+def test_an_unreachable_provider_is_an_outcome(address, says):
     async def send() -> Any:
         transport = load_transport()(Provider(name="local", base_url=address), LIMIT)
         try:

@@ -54,14 +54,14 @@ def test_a_run_of_a_server_that_stands_still_is_cancelled_at_another(zygote, tmp
             for _ in range(3):
                 assert other.post("/v1/evaluate", json=request_of(2)).status_code == 200
             took = [time.monotonic() - began]
-            said = cancelling.result()
+            response = cancelling.result()
             took.append(time.monotonic() - began)
-        assert said.status_code in (200, 503), said.text
+        assert response.status_code in (200, 503), response.text
         assert took[0] < BOUND
         assert took[1] < BOUND
         os.kill(paused.pid, signal.SIGCONT)
-        while said.status_code == 503:
-            said = other.post(f"/v1/evaluations/{run}:cancel", json={})
+        while response.status_code == 503:
+            response = other.post(f"/v1/evaluations/{run}:cancel", json={})
         until = time.monotonic() + PATIENCE
         while other.get(f"/v1/operations/{run}").json()["status"] != "cancelled":
             assert time.monotonic() < until

@@ -117,7 +117,7 @@ async def check(store, least, most):
     [("sqlite", None), ("sqlite", CIPHER), ("postgres", CIPHER)],
     ids=["sqlite", "sealed-sqlite", "sealed-postgres"],
 )
-async def test_what_was_acknowledged_before_a_backup_is_in_it(kind, cipher, tmp_path):
+async def test_a_backup_has_every_commit_before_it(kind, cipher, tmp_path):
     with ExitStack() as stack:
         file = tmp_path / "runs.db"
         address = f"sqlite:///{file}" if kind == "sqlite" else stack.enter_context(server().store_database())

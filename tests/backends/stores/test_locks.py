@@ -54,7 +54,7 @@ def hurried(monkeypatch):
 
 
 @pytest.mark.usefixtures("hurried")
-def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
+def test_a_locked_run_is_refused_in_time_and_delays_no_other():
     async def main(address):
         async with opened(address) as store:
             for run in ("r", "s"):
@@ -88,7 +88,7 @@ def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
+def test_a_document_that_another_process_writes_delays_no_other():
     """It is not there yet, so no row is locked: the database itself waits for the other's end."""
 
     async def main(address):
@@ -111,7 +111,7 @@ def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
         asyncio.run(main(address))
 
 
-def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later(zygote):
+def test_a_paused_process_loses_its_transaction_and_continues(zygote):
     async def main(address):
         async with opened(address) as store:
             await store.commit(opening("s"))
@@ -133,11 +133,11 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
                             )
                             break
                 os.kill(process.pid, signal.SIGCONT)
-                told, trouble = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+                stdout, trouble = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
             finally:
                 process.close()
             assert process.returncode == 0, trouble
-            assert sorted(map(int, told.split())) == list(range(20))
+            assert sorted(map(int, stdout.split())) == list(range(20))
             assert [event.data for event in await store.events("r")] == [b"%d" % n for n in range(20)]
 
     with server().store_database() as address:
@@ -149,18 +149,18 @@ def until_stopped(pid):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("said", ["", "?options=-c%20statement_timeout%3D7777"])
-def test_the_timeouts_of_a_connection_are_ours_where_the_operator_said_nothing(said):
+@pytest.mark.parametrize("options", ["", "?options=-c%20statement_timeout%3D7777"])
+def test_the_timeouts_of_a_connection_have_defaults(options):
     with server().store_database() as address:
-        engine = open_engine(address + ("&" + said[1:] if said and "?" in address else said))
+        engine = open_engine(address + ("&" + options[1:] if options and "?" in address else options))
         with engine.connect() as connection:
             names = ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout")
-            told = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+            values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
         engine.dispose()
-        assert told == ["500ms", "2s", "7777ms" if said else "30s"]
+        assert values == ["500ms", "2s", "7777ms" if options else "30s"]
 
 
-def test_a_file_that_another_process_writes_is_waited_for_and_then_refused(tmp_path):
+def test_a_locked_file_is_waited_for_and_then_refused(tmp_path):
     assert STORE_SECONDS + writer.RETRY_SECONDS + BUSY_SECONDS < 3  # seconds, as docs/rest.md says
     file = tmp_path / "runs.db"
 

@@ -83,8 +83,8 @@ def fill(client, agent):
     }
     made = client.post("/v1/runs", json=flow)
     assert made.status_code == 201, made.text
-    told = log_of(client, made.json()["runId"])
-    assert told[-1]["type"] == "run.completed", told[-1]
+    events = log_of(client, made.json()["runId"])
+    assert events[-1]["type"] == "run.completed", events[-1]
     waiting = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
     client.post(f"/v1/runs/{waiting}/cancel", json={"reason": word("cancelreason")})
 
@@ -104,7 +104,7 @@ def hosted(disk, cipher):
 
 
 @pytest.mark.parametrize("cipher", [CIPHER, None], ids=["sealed", "clear"])
-def test_with_a_key_names_are_in_clear_and_no_other_word(disk, cipher):
+def test_with_a_key_only_names_are_in_clear(disk, cipher):
     server, agent = hosted(disk, cipher)
     with server, server.client() as client:
         fill(client, agent)
@@ -114,5 +114,7 @@ def test_with_a_key_names_are_in_clear_and_no_other_word(disk, cipher):
 
 
 def test_the_page_lists_every_name_that_is_in_clear():
-    (said,) = re.findall(r"\*\*Not promised\.\*\*\n\n- Ids, .*?(?=\n\n|\Z)", DOCS.read_text(), re.DOTALL)
-    assert [name for name in CLEAR.values() if not re.search(rf"\b{name}\b", said)] == []
+    (documented,) = re.findall(
+        r"\*\*Not promised\.\*\*\n\n- Ids, .*?(?=\n\n|\Z)", DOCS.read_text(), re.DOTALL
+    )
+    assert [name for name in CLEAR.values() if not re.search(rf"\b{name}\b", documented)] == []

@@ -47,7 +47,7 @@ def disk(request, tmp_path):
 
 
 @given(data=st.binary(max_size=300), place=st.binary(max_size=40))
-def test_what_is_sealed_is_opened_where_it_was_sealed(data, place):
+def test_an_encrypted_value_is_decrypted_in_its_place(data, place):
     sealed = OLD.seal(data, place)
     assert BOTH.open("a", sealed, place) == data
     assert data not in sealed or len(data) < 4
@@ -55,7 +55,7 @@ def test_what_is_sealed_is_opened_where_it_was_sealed(data, place):
 
 @settings(max_examples=60)
 @given(data=st.binary(min_size=1, max_size=40), place=st.binary(max_size=20), draw=st.data())
-def test_what_was_changed_moved_or_sealed_by_another_key_is_refused(data, place, draw):
+def test_a_changed_or_moved_ciphertext_or_one_of_another_key_is_refused(data, place, draw):
     sealed = OLD.seal(data, place)
     bit = draw.draw(st.integers(0, len(sealed) * 8 - 1))
     flipped = bytearray(sealed)
@@ -101,7 +101,7 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("hunter2", "key 1: expected ID:KEY"),
         (text_of(A), "key 1: expected ID:KEY"),
@@ -113,10 +113,10 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
         ("file:/nowhere/at/all", "/nowhere/at/all cannot be read: No such file"),
     ],
 )
-def test_what_is_no_key_is_refused_and_not_repeated(text, said):
+def test_an_invalid_key_is_refused_and_not_repeated(text, message):
     with pytest.raises(UsageError) as refusal:
         read_keys(Secret(text))
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
     assert text_of(A)[:8] not in str(refusal.value)
 
@@ -124,8 +124,8 @@ def test_what_is_no_key_is_refused_and_not_repeated(text, said):
 def test_keys_come_from_the_text_or_a_file(tmp_path):
     text = f"b:{text_of(B)},a:{base64.urlsafe_b64encode(A).decode().rstrip('=')}"
     (tmp_path / "keys").write_text(text.replace(",", "\n") + "\n")
-    for said in (text, f"file:{tmp_path}/keys"):
-        assert list(read_keys(Secret(said)).items()) == [("b", B), ("a", A)]
+    for text_or_file in (text, f"file:{tmp_path}/keys"):
+        assert list(read_keys(Secret(text_or_file)).items()) == [("b", B), ("a", A)]
 
 
 # A store
@@ -214,7 +214,7 @@ async def test_keys_are_turned_on_changed_and_turned_off(disk):
 
 
 @pytest.mark.anyio
-async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
+async def test_reencryption_can_be_interrupted_after_any_step(disk):
     async with opened(disk, OLD) as store:
         await fill(store)
     steps = 0
@@ -240,7 +240,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("cipher", "said"),
+    ("cipher", "message"),
     [
         (None, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY"),
         (NEW, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY; it has only b"),
@@ -248,15 +248,15 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
     ],
     ids=["none", "another", "wrong"],
 )
-async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
+async def test_a_store_is_not_opened_without_its_key(disk, cipher, message):
     async with opened(disk, OLD) as store:
         await fill(store)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         await open_store(disk, cipher=cipher)
 
 
 @pytest.mark.anyio
-async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_firsts(disk):
+async def test_of_two_first_keys_at_once_the_second_is_refused(disk):
     async with opened(disk, OLD) as store:
         markers._mark(store._engine, RecordCodec(OLD))  # the same key: both were right
         with pytest.raises(UsageError, match="it is not the 'a' that encrypted this store"):
@@ -264,7 +264,7 @@ async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_fi
 
 
 @pytest.mark.anyio
-async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
+async def test_reencryption_does_not_overwrite_a_later_write():
     """A run goes on while its row is in the hands of `assay rekey`: the commit comes back for a row that is locked."""
     with postgres().store_database() as address:
         async with opened(address, OLD) as store:
@@ -289,7 +289,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
 
 
 @pytest.mark.anyio
-async def test_a_database_file_that_is_made_here_is_for_its_owner_alone(tmp_path):
+async def test_a_new_database_file_is_readable_by_its_owner_only(tmp_path):
     async with opened(sqlite(tmp_path)) as store:
         await fill(store)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -303,7 +303,7 @@ async def test_a_database_file_that_is_made_here_is_for_its_owner_alone(tmp_path
 
 
 @pytest.mark.anyio
-async def test_a_thing_in_anothers_place_is_refused(tmp_path):
+async def test_a_row_in_the_place_of_another_is_refused(tmp_path):
     async with opened(sqlite(tmp_path), OLD) as store:
         await fill(store, "one")
         await fill(store, "two")
@@ -388,14 +388,14 @@ def test_with_a_key_nothing_of_a_run_is_in_clear(disk):
         assert b"Idempotency" not in thief
 
 
-def test_the_same_without_a_key_is_found(disk):
+def test_without_a_key_the_content_is_in_clear(disk):
     """The test above can fail."""
     with Server(disk, checks=[Boom]) as server, server.client() as client:
         client.post("/v1/evaluate", json=planted(1, []))
     assert dump_of(disk).count(CANARY.encode()) > 5
 
 
-def test_a_server_goes_on_while_everything_is_sealed_anew(disk):
+def test_a_server_serves_during_reencryption(disk):
     with Server(disk, cipher=OLD) as server, server.client() as client:
         before = [client.post("/v1/evaluate", json=request_of(2)).json()["evaluation_id"] for _ in range(5)]
     with Server(disk, cipher=BOTH) as server, server.client() as client:
@@ -416,8 +416,8 @@ def test_a_server_goes_on_while_everything_is_sealed_anew(disk):
             assert len(client.get(f"/v1/evaluations/{id}").json()["results"]) == 2
 
 
-def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
-    def told(text, *arguments):
+def test_the_command_encrypts_and_names_the_missing_key(command, tmp_path):
+    def run_command(text, *arguments):
         (tmp_path / "assay.toml").write_text(f'evidence_key = "{text}"\n' if text else "")
         ended = command(*arguments, folder=tmp_path)
         return ended.code, ended.out, ended.err.strip()
@@ -429,16 +429,20 @@ def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
     save = ("evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
     old, both, new = f"a:{text_of(A)}", f"b:{text_of(B)},a:{text_of(A)}", f"b:{text_of(B)}"
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
-    assert told(old, *save)[0] == 0
+    assert run_command(old, *save)[0] == 0
     assert CANARY.encode() not in dump_of(address)
     wanted = (
         "assay: this store has records encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
     )
-    assert told("", "list") == (2, "", wanted)
-    assert told("", "serve", "--port", "0") == (2, "", wanted)
-    code, out, _ = told(both, "rekey", "--json")
+    assert run_command("", "list") == (2, "", wanted)
+    assert run_command("", "serve", "--port", "0") == (2, "", wanted)
+    code, out, _ = run_command(both, "rekey", "--json")
     assert (code, json.loads(out)["key"]) == (0, "b")
     assert (json.loads(out)["resealed"], json.loads(out)["rewrapped"]) == (0, 2)
-    assert CANARY in told(new, "show", "latest")[1]
-    assert told(new, "rekey", "--clear")[1].endswith("; ASSAY_EVIDENCE_KEY is no longer needed\n")
-    assert told("", "rekey") == (2, "", "assay: there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+    assert CANARY in run_command(new, "show", "latest")[1]
+    assert run_command(new, "rekey", "--clear")[1].endswith("; ASSAY_EVIDENCE_KEY is no longer needed\n")
+    assert run_command("", "rekey") == (
+        2,
+        "",
+        "assay: there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY",
+    )

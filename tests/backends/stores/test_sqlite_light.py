@@ -61,7 +61,7 @@ async def unexpected():
     raise AssertionError("the whole store is not needed")
 
 
-async def test_lines_of_both_forms_are_one_chain(file):
+async def test_audit_lines_of_both_stores_are_one_chain(file):
     for number in range(3):
         whole, light = await open_store(f"sqlite:///{file}"), open_light(f"sqlite:///{file}", unexpected)
         assert light is not None
@@ -91,7 +91,7 @@ def empty(file):
 
 
 @pytest.mark.parametrize("change", [of_another_version, damaged, empty])
-async def test_what_only_the_whole_store_opens(file, change):
+async def test_addresses_that_only_the_whole_store_opens(file, change):
     change(file)
     assert open_light(f"sqlite:///{file}", unexpected) is None
 

@@ -114,7 +114,7 @@ def put(key="k", data=b"{}", version: int | None = 0, *, tenant="t", kind="suite
         min_size=1,
     )
 )
-def test_names_are_judged_together_as_they_are_one_by_one(names):
+def test_names_are_validated_together_as_one_by_one(names):
     def bad(batch):
         try:
             rules.check(batch)
@@ -130,7 +130,7 @@ def test_names_are_judged_together_as_they_are_one_by_one(names):
 # Runs and events
 
 
-async def test_a_run_is_what_was_committed_of_it(store):
+async def test_a_run_reads_as_committed(store):
     assert await store.commit(opening(name="exp", metadata={"cases": 3}, events=[event()])) == (1,)
     await store.commit(entry(status="running"))
     running = await store.run("r")
@@ -158,7 +158,7 @@ async def test_a_whole_run_can_be_one_commit(store):
     assert (await store.run("r")).status == "completed"
 
 
-async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
+async def test_events_are_read_in_order_from_any_sequence(store):
     await store.commit(opening())
     for n in range(0, 30, 3):
         await store.commit(entry(expected=n, events=[event(n), event(n + 1), event(n + 2)]))
@@ -218,7 +218,7 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
         ),
     ],
 )
-async def test_what_does_not_fit_is_refused_whole(store, batch, reason):
+async def test_a_conflicting_transaction_is_refused_whole(store, batch, reason):
     await store.commit(opening("open", holder="me", status="running", events=[event(), event()],
                                evidence=[EvidenceChunk(kind="request", data=b"first")]))  # fmt: skip
     await store.commit(opening("free"))
@@ -260,7 +260,7 @@ async def test_preconditions_that_hold_change_nothing(store):
     assert await store.run("done") == before
 
 
-async def test_several_runs_can_move_in_one_batch(store):
+async def test_one_transaction_updates_several_runs(store):
     await store.commit(opening("parent"))
     child = RunUpdate(
         run="child",
@@ -281,7 +281,7 @@ async def test_several_runs_can_move_in_one_batch(store):
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 513, "é" * 300, "\ud800"])
-async def test_a_name_no_database_could_keep_is_refused(store, name):
+async def test_a_name_that_no_database_can_store_is_refused(store, name):
     for batch in (
         opening(name),
         Transaction(documents=[put(name)]),
@@ -497,7 +497,7 @@ async def test_probes_at_the_same_time_share_answers(store):
     assert await asyncio.gather(*[probe() for _ in range(8)]) == [None] * 8
 
 
-async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
+async def test_evidence_is_stored_by_kind_key_and_ordinal_until_erased(store):
     places = [("judge", "b", 0), ("judge", "a", 1), ("judge", "a", 0), ("request", "", 0)]
     pieces = [
         EvidenceChunk(kind=kind, key=key, first=first, last=first, data=key.encode())
@@ -557,14 +557,14 @@ async def test_documents_are_listed_in_one_order_everywhere(store):
     assert await found(after="ab", limit=2) == ["é", "\ud7ff"]
 
 
-async def test_what_no_database_could_keep_is_not_there(store):
+async def test_a_key_that_no_database_can_store_is_not_found(store):
     await store.commit(Transaction(documents=[put(key) for key in ("a", "a/1", "b")]))
     assert (await store.document("t", "suite", "a\0"), await store.run("a\0")) == (None, None)
     assert await store.documents("t", "suite", prefix="a\0") == []
     assert [one.key for one in await store.documents("t", "suite", after="a\0b")] == ["a/1", "b"]
 
 
-async def test_what_lies_beside_many_events_is_read_at_once(store):
+async def test_the_content_of_many_events_is_read_at_once(store):
     pieces = [EvidenceChunk(kind="content", key=f"k{at}", data=b"%d" % at) for at in range(1200)]
     more = [
         EvidenceChunk(kind="content", key="k7", first=1, last=1, data=b"more"),
@@ -591,7 +591,7 @@ async def test_old_documents_are_swept(store):
 # Leases
 
 
-async def test_one_process_holds_a_run_until_it_lets_go_or_is_gone(store):
+async def test_a_lease_is_held_until_released_or_expired(store):
     await store.commit(opening(holder="a"))
     assert await store.claim("r", "b", seconds=30) is None
     assert (await store.claim("r", "a", seconds=0.05)).holder == "a"
@@ -656,12 +656,12 @@ class Forgetful:
 
 
 @pytest.mark.parametrize("method", ["claim", "renew", "release"])
-async def test_a_store_that_forgets_a_lease_does_not_pass(store, method):
+async def test_a_store_that_forgets_a_lease_fails_the_lease_test(store, method):
     with pytest.raises(AssertionError):
         await leases_are_written(Forgetful(store, method))
 
 
-async def test_a_run_that_waits_for_a_person_is_nobodys_to_adopt(store):
+async def test_a_run_that_waits_for_a_person_is_not_adopted(store):
     await store.commit(opening("waits", holder="a", status="waiting-approval"))
     await store.commit(opening("queued"))
     assert (await store.run("waits")).holder is None
@@ -669,7 +669,7 @@ async def test_a_run_that_waits_for_a_person_is_nobodys_to_adopt(store):
     assert await store.claim("waits", "b", seconds=30) is None
 
 
-async def test_a_lost_run_is_adopted_once_however_many_want_it(store):
+async def test_a_lost_run_is_adopted_once(store):
     for n in range(20):
         await store.commit(opening(f"r{n}"))
     taken = await asyncio.gather(*(store.adopt(f"p{n}", seconds=30, limit=4) for n in range(8)))
@@ -680,7 +680,7 @@ async def test_a_lost_run_is_adopted_once_however_many_want_it(store):
 # Following
 
 
-async def test_following_waits_for_what_is_not_there_yet(store):
+async def test_a_follower_waits_for_the_next_event(store):
     await store.commit(opening(events=[event()]))
     assert await store.wait_for_events("r", after=-1, timeout=PATIENCE)
     assert not await store.wait_for_events("r", after=0, timeout=0.05)
@@ -697,7 +697,7 @@ async def test_following_waits_for_what_is_not_there_yet(store):
     assert await store.wait_for_events("unknown", after=-1, timeout=PATIENCE)
 
 
-async def test_followers_miss_nothing_and_see_nothing_twice(store):
+async def test_followers_get_every_event_once(store):
     await store.commit(opening())
 
     async def follow():
@@ -744,7 +744,7 @@ async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store, 
         )
 
 
-async def test_of_many_that_want_the_same_one_gets_it(store):
+async def test_of_concurrent_writers_of_one_version_one_wins(store):
     answers = await asyncio.gather(
         *(store.commit(Transaction(documents=[put("key", b"%d" % n)])) for n in range(20)),
         *(store.commit(opening("same", tenant=f"t{n}")) for n in range(20)),
@@ -824,7 +824,7 @@ class Model:
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-async def test_any_batches_leave_what_a_plain_model_has(store, groups):
+async def test_any_transactions_leave_the_state_of_a_plain_model(store, groups):
     model, prefix = Model(), uuid.uuid4().hex  # an example finds nothing of the one before
 
     def placed(batch):
@@ -854,6 +854,6 @@ async def test_any_batches_leave_what_a_plain_model_has(store, groups):
 @pytest.mark.parametrize(
     "address", ["mysql://x", "no address", "sqlite://", "sqlite:///:memory:"], indirect=False
 )
-async def test_an_address_that_is_no_store_is_refused(address):
+async def test_an_invalid_store_address_is_refused(address):
     with pytest.raises(UsageError):
         await open_store(address)

@@ -104,7 +104,7 @@ def worker(zygote, address):
     return partial(start_worker, zygote, address)
 
 
-async def check_after_crash(address, told):
+async def check_after_crash(address, stdout):
     """Nothing that was told is lost; nothing is half there."""
     async with opened(address) as store:
         run = await store.run("r")
@@ -112,7 +112,7 @@ async def check_after_crash(address, told):
         events = await store.events("r", limit=1_000_000)
         slots = await store.chunk_infos("r", "result", limit=1_000_000)
         document = await store.document("t", "k", "steps")
-    assert max(told, default=-1) < count
+    assert max(stdout, default=-1) < count
     assert [(event.sequence, event.data) for event in events] == [(n, b"%d" % n) for n in range(count)]
     assert [slot.first for slot in slots] == list(range(count))
     assert (document.version if document else 0) == count
@@ -124,36 +124,36 @@ async def check_after_crash(address, told):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
-async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, worker, point):
+async def test_a_kill_around_a_commit_loses_no_acknowledged_commit(address, worker, point):
     process = worker(failpoint=point)
-    told, _ = process.communicate()
+    stdout, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
-    count = await check_after_crash(address, map(int, told.split()))
-    told, _ = worker("20").communicate()
-    assert sorted(map(int, told.split())) == list(range(count, count + 20))
+    count = await check_after_crash(address, map(int, stdout.split()))
+    stdout, _ = worker("20").communicate()
+    assert sorted(map(int, stdout.split())) == list(range(count, count + 20))
 
 
-async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_there(address, worker):
+async def test_a_kill_at_any_instant_loses_no_acknowledged_commit(address, worker):
     for _ in range(8):
         process = worker()
         first = process.stdout.readline()  # it is at work
         await asyncio.sleep(random.uniform(0, 0.1))
         process.kill()
-        told, _ = process.communicate()
-        assert await check_after_crash(address, map(int, (first + told).split())) > 0
+        stdout, _ = process.communicate()
+        assert await check_after_crash(address, map(int, (first + stdout).split())) > 0
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4", ""]
 )
-async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_all(address, worker, point):
+async def test_a_kill_during_writes_of_whole_runs_leaves_each_whole_or_absent(address, worker, point):
     process = worker("whole", failpoint=point)
     first = process.stdout.readline()  # it is at work
     if not point:
         await asyncio.sleep(random.uniform(0, 0.1))
         process.kill()
-    told, _ = process.communicate()
+    stdout, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
     async with opened(address) as store:
         there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
@@ -161,12 +161,14 @@ async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_a
             ((event,), (piece,)) = await store.events(id), await store.chunks(id, "result")
             assert id == f"r{event.data.decode()}" == f"r{piece.data.decode()}"
         lines = await store.audit(limit=100_000)
-    assert {f"r{n}" for n in (first + told).split()} <= set(there)
+    assert {f"r{n}" for n in (first + stdout).split()} <= set(there)
     assert sorted(msgspec.json.decode(one.data)["what"] for one in lines) == sorted(there)
 
 
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
-async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(empty_address, zygote, point):
+async def test_after_a_kill_during_the_creation_of_tables_the_next_start_creates_them(
+    empty_address, zygote, point
+):
     process = start_worker(zygote, empty_address, failpoint=point)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -174,7 +176,7 @@ async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(empty_
         await store.commit(OPENED)
 
 
-async def test_what_was_committed_is_there_when_opened_again(address):
+async def test_committed_data_is_there_after_a_reopen(address):
     async with opened(address) as store:
         await store.commit(OPENED)
         steps = [asyncio.ensure_future(store.commit(STEP)) for _ in range(10)]
@@ -189,7 +191,7 @@ async def test_what_was_committed_is_there_when_opened_again(address):
 # Other processes
 
 
-async def test_several_processes_write_one_database_and_hear_of_each_other(address):
+async def test_processes_that_write_one_database_notify_each_other(address):
     async with opened(address) as here, opened(address) as there:
         await here.commit(OPENED)
         waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=PATIENCE))
@@ -209,14 +211,14 @@ async def test_several_processes_write_one_database_and_hear_of_each_other(addre
         assert sum(isinstance(answer, Conflict) for answer in answers) == 20
 
 
-async def test_processes_that_start_at_once_make_the_tables_once(worker):
+async def test_processes_that_start_together_create_the_tables_once(worker):
     workers = [worker("0") for _ in range(3)]
     assert [process.wait() for process in workers] == [0, 0, 0]
     for process in workers:
         process.communicate()
 
 
-async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
+async def test_a_cancelled_commit_is_written_whole_or_not_at_all(address):
     async with opened(address) as store:
         await store.commit(OPENED)
         calls = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
@@ -238,7 +240,7 @@ def opening(run, **more):
     return Transaction(entries=[entry], lines=[audit_entry("t", "run.start", run)])
 
 
-async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
+async def test_the_event_loop_goes_on_while_another_process_has_the_lock(tmp_path):
     address = f"sqlite:///{tmp_path}/runs.db"
     async with opened(address) as store:
         await store.commit(opening("first"))
@@ -252,7 +254,7 @@ async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
         assert len(await store.runs(RunQuery())) == 4
 
 
-async def test_what_is_given_together_is_written_in_that_order(address):
+async def test_concurrent_commits_are_written_in_their_order(address):
     async with opened(address) as store:
         await store.commit(opening("first"))
         for many in range(1, 4):
@@ -356,23 +358,23 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_addres
         assert sa.inspect(engine).get_table_names() == []
 
 
-def test_nothing_heavy_is_loaded_before_it_is_needed(tmp_path):
+def test_heavy_modules_are_loaded_when_used(tmp_path):
     program = (
         "import asyncio, sys\nfrom assay.backends.stores.open import open_store\n"
         "assert 'sqlalchemy' not in sys.modules\n"
         f"asyncio.run(open_store('sqlite:///{tmp_path}/x.db'))\n"
         "print({'alembic', 'sqlalchemy.dialects.postgresql', 'psycopg'} & set(sys.modules))"
     )
-    said = subprocess.check_output(
+    stdout = subprocess.check_output(
         [sys.executable, "-c", program], text=True, env=os.environ | {"PYTHONPATH": "src"}
     )
-    assert said == "set()\n"
+    assert stdout == "set()\n"
 
 
 # A world that refuses
 
 
-async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_address):
+async def test_an_outage_of_the_database_loses_no_commit(postgres_address):
     async with opened(postgres_address, patience=PATIENCE) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
@@ -384,14 +386,14 @@ async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_a
         assert (await read).id == "r"
 
 
-async def test_a_database_that_stays_away_is_an_error_that_says_so(postgres_address):
+async def test_a_database_that_stays_away_is_a_clear_error(postgres_address):
     async with opened(postgres_address, patience=3) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
             verbs = (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9))
-            for told in await asyncio.gather(*verbs, return_exceptions=True):
+            for outcome in await asyncio.gather(*verbs, return_exceptions=True):
                 with pytest.raises(EnvironmentFailure, match="the database does not answer"):
-                    raise told
+                    raise outcome
         await store.commit(STEP)
         assert (await store.run("r")).events == 1
 
@@ -414,7 +416,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_addr
         assert len(await store.events("r")) == 1
 
 
-async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(address):
+async def test_a_full_disk_is_a_clear_error_and_leaves_no_partial_commit(address):
     async with opened(address) as store:
         await store.commit(OPENED)
         await (fill if address.startswith("sqlite") else refuse_as_full)(store)
@@ -449,7 +451,7 @@ async def refuse_as_full(store):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: f"sqlite:///{path}/no/such/folder/runs.db", "unable to open"),
         (
@@ -459,8 +461,8 @@ async def refuse_as_full(store):
         (lambda path: "postgresql://nobody@127.0.0.1:1/none", "does not answer"),
     ],
 )
-async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path, make, said):
-    with pytest.raises(EnvironmentFailure, match=said):
+async def test_a_database_that_cannot_be_opened_is_a_clear_error(tmp_path, make, message):
+    with pytest.raises(EnvironmentFailure, match=message):
         await SqlStore.open(make(tmp_path), patience=0.2)
 
 
@@ -468,7 +470,7 @@ async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_pat
 
 
 @pytest.mark.parametrize("many", [3, 64, 200])
-async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, many):
+async def test_the_rows_of_a_large_transaction_are_in_order(address, many):
     events = [Event(f"e{at}", b"%d" % at, NOW) for at in range(many)]
     pieces = [EvidenceChunk(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
     async with opened(address) as store:
@@ -516,7 +518,7 @@ def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_mean
     engine.dispose()
 
 
-async def test_what_is_erased_is_gone_from_the_file(tmp_path):
+async def test_erased_content_is_gone_from_the_file(tmp_path):
     address, piece = f"sqlite:///{tmp_path}/runs.db", EvidenceChunk(kind="e", data=b"canary" * 5000)
     async with opened(address) as store:
         await store.commit(
@@ -551,7 +553,7 @@ class Mask:
         return data
 
 
-async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
+async def test_compressible_evidence_is_compressed_and_read_back(address):
     given = {"short": b"x" * 100, "words": b"again and again " * 1000, "noise": os.urandom(20_000)}
     pieces = [EvidenceChunk(kind=kind, data=data) for kind, data in given.items()]
     put = PutDocument(tenant="t", kind="k", key="d", data=given["words"])

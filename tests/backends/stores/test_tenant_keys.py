@@ -211,12 +211,12 @@ async def test_a_copy_from_before_cannot_be_read_without_the_key_row(tmp_path):
                 )
         async with opened(f"sqlite:///{copy}", OLD) as store:
             await whole(store, "other")
-            said = "lacks that key" if name == "lacking" else "the content of its tenant was deleted on 20"
+            message = "lacks that key" if name == "lacking" else "the content of its tenant was deleted on 20"
             for reading in (store.chunks("acme-1", "results", key="k1"), store.documents("acme", "suite")):
-                with pytest.raises(EnvironmentFailure, match=said):
+                with pytest.raises(EnvironmentFailure, match=message):
                     await reading
             if name == "lacking":
-                with pytest.raises(EnvironmentFailure, match=said):
+                with pytest.raises(EnvironmentFailure, match=message):
                     await store.run("acme-1")
                 continue
             run = await store.run("acme-1")

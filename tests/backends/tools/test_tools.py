@@ -30,7 +30,7 @@ KINDS = ("python", "waiting", "http", "get", "stdio", "mcp-http")
 
 
 async def endpoint(request):
-    told = dict(request.query) if request.method == "GET" else await request.json()
+    arguments = dict(request.query) if request.method == "GET" else await request.json()
     name = request.match_info["name"]
     if name == "slow":
         await asyncio.sleep(3600)
@@ -46,10 +46,10 @@ async def endpoint(request):
         return web.json_response({"result": f"a unit test with {key}", key: [key]}, status=status)
     if name == "text":
         return web.Response(text="plain words")
-    customer = int(told["customer"])
+    customer = int(arguments["customer"])
     if request.headers.get("X-Key") != "k-1":
         return web.Response(status=403)
-    return web.json_response([{"customer": customer, "state": told.get("state", "sent")}])
+    return web.json_response([{"customer": customer, "state": arguments.get("state", "sent")}])
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def box_of(kind, address, mcp_url):
             servers["shop"] = McpServer(**where, timeout=PATIENCE)
             tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
     quick = {"slow": {"timeout": 0.05}}
-    declared = {f"shop:{name}": ToolConfig(**told, **quick.get(name, {})) for name, told in tools.items()}
+    declared = {f"shop:{name}": ToolConfig(**tool, **quick.get(name, {})) for name, tool in tools.items()}
     return ConfiguredTools(declared, servers, {"SHOP_KEY": "k-1"})
 
 
@@ -159,7 +159,7 @@ async def code(call):
     return caught.value.code
 
 
-async def test_a_tool_answers_fails_and_is_late_in_the_same_words(box):
+async def test_every_kind_of_tool_has_the_same_outcomes(box):
     """One test a kind: a session of MCP is opened once and serves all of it."""
     assert await box.call("shop:orders", {"customer": 17}) == [{"customer": 17, "state": "sent"}]
     assert await code(box.call("shop:broken", {"customer": 17})) == "tool_error"
@@ -182,7 +182,7 @@ async def python():
     await box.close()
 
 
-async def test_a_function_says_itself_what_it_takes(python):
+async def test_the_schema_of_a_function_is_its_signature(python):
     (spec,) = python.static_specs(["shop:orders"])
     assert spec.description == "The orders of a customer."
     assert spec.input_schema == {
@@ -201,7 +201,7 @@ async def test_a_function_says_itself_what_it_takes(python):
     ],
     ids=["missing", "unknown", "no-json"],
 )
-async def test_a_function_is_called_by_its_names_and_answers_with_json(python, tool, arguments, wanted):
+async def test_a_function_is_called_with_keywords_and_returns_json(python, tool, arguments, wanted):
     assert await code(python.call(tool, arguments)) == wanted
 
 
@@ -219,13 +219,13 @@ async def test_a_function_is_called_by_its_names_and_answers_with_json(python, t
         ("503", "tool_error"),
     ],
 )
-async def test_what_an_endpoint_means(address, at, wanted):
+async def test_the_outcome_of_each_http_status_of_a_tool(address, at, wanted):
     box = ConfiguredTools({"a:b": ToolConfig(kind="http", target=f"{address}/{at}")}, {}, {})
     assert await code(box.call("a:b", {"customer": 1})) == wanted
     await box.close()
 
 
-async def test_an_endpoint_may_answer_in_words_or_not_at_all(address):
+async def test_an_endpoint_may_return_text_or_nothing(address):
     tools = {
         "a:text": ToolConfig(kind="http", target=f"{address}/text"),
         "a:gone": ToolConfig(kind="http", target="http://127.0.0.1:9/"),
@@ -239,7 +239,7 @@ async def test_an_endpoint_may_answer_in_words_or_not_at_all(address):
 # MCP
 
 
-async def test_a_server_that_dies_is_started_again(address, mcp_url):
+async def test_a_dead_mcp_server_is_restarted(address, mcp_url):
     box = box_of("stdio", address, mcp_url)
     (spec,) = await box.specs(["shop:orders"])
     assert (spec.transport, spec.description) == ("mcp", "The orders of a customer.")
@@ -259,7 +259,7 @@ async def test_a_server_that_dies_is_started_again(address, mcp_url):
     ],
     ids=["command", "url", "silent"],
 )
-async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_call(server):
+async def test_a_missing_mcp_server_is_a_fault_at_the_start_and_a_failure_in_a_call(server):
     box = ConfiguredTools({}, {"shop": server}, {})
     stage = Invocation(AgentCard(agent_id="local.a.b", tools=("shop:orders",)), box, live=True)
     with pytest.raises(ForeignFault, match="the MCP server could not be used"):
@@ -268,14 +268,14 @@ async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_c
     await box.close()
 
 
-async def test_what_is_known_of_an_mcp_tool_starts_nothing():
+async def test_a_described_mcp_tool_starts_no_server():
     box = ConfiguredTools({}, {"shop": McpServer(command="/no/such/thing")}, {})
     assert [spec.id for spec in box.static_specs(["shop:orders", "other:x"])] == ["shop:orders"]
     await box.close()
 
 
 @pytest.mark.parametrize(
-    ("tools", "servers", "told"),
+    ("tools", "servers", "message"),
     [
         (
             {"a:b": {"kind": "mcp", "target": "x", "server": "none"}},
@@ -296,21 +296,21 @@ async def test_what_is_known_of_an_mcp_tool_starts_nothing():
     ],
     ids=["server", "module", "variable", "empty"],
 )
-async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, told):
+async def test_an_invalid_tool_is_refused_with_its_place(tools, servers, message):
     box = ConfiguredTools(
         {id: ToolConfig(**table) for id, table in tools.items()},
         {name: McpServer(**table) for name, table in servers.items()},
         {},
     )
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         box.static_specs(["a:b"])
 
 
 KEY = "q7f1c9b3e5a2d8x4"
 
 
-@pytest.mark.parametrize(("key", "said"), [(KEY, "[REDACTED]"), ("test", "test"), ("1", "1")])
-async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, key, said):
+@pytest.mark.parametrize(("key", "expected"), [(KEY, "[REDACTED]"), ("test", "test"), ("1", "1")])
+async def test_a_key_in_the_answer_of_a_tool_is_removed(address, key, expected):
     """Of a tool, an agent behind an address and a command; a key that is a word changes nothing."""
     headers = {"Authorization": f"Bearer {key}"}
     tools = {
@@ -318,11 +318,11 @@ async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, 
         for name in ("echo", "echo500")
     }
     box = ConfiguredTools(tools, {}, {})
-    whole = {"result": f"a unit test with {said}", said: [said]}
+    whole = {"result": f"a unit test with {expected}", expected: [expected]}
     assert await box.call("shop:echo", {}) == whole
     with pytest.raises(ToolFailure) as failed:
         await box.call("shop:echo500", {})
-    assert said in str(failed.value)
+    assert expected in str(failed.value)
     assert KEY not in str(failed.value)
     await box.close()
     code = "import json, os; print(json.dumps({'type': 'result', 'result': 'a unit test with ' + os.environ['SHOP_KEY']}))"
@@ -332,11 +332,11 @@ async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, 
         CommandAgent(plain, shlex.join([sys.executable, "-I", "-S", "-c", text]), env={"SHOP_KEY": key})
         for text in (code, crash)
     ]
-    told = [await invoke(agent, {}, Invocation(plain)) for agent in command]
-    assert told[0].result == f"a unit test with {said}"
-    assert f"no: {said}" in (told[1].error or "")
+    finishes = [await invoke(agent, {}, Invocation(plain)) for agent in command]
+    assert finishes[0].result == f"a unit test with {expected}"
+    assert f"no: {expected}" in (finishes[1].error or "")
     agent = HttpAgent(plain, f"{address}/echo500", headers=headers, wait=0.001)
     answered = await invoke(agent, {}, Invocation(plain))
     await agent.close()
-    assert said in (answered.error or "")
-    assert KEY not in repr([told, answered])
+    assert expected in (answered.error or "")
+    assert KEY not in repr([finishes, answered])

@@ -59,7 +59,7 @@ def ended(client, id):
         (3, [{"type": "regex", "arguments": {"text": "$.output.value", "pattern": "(P+)+x"}}]),  # in a thread
     ],
 )
-def test_an_evaluation_is_answered_with_its_result_and_kept(client, many, checks):
+def test_evaluate_returns_the_result_and_stores_it(client, many, checks):
     answer = client.post("/v1/evaluate", json=request_of(many, checks, experiment_metadata={"name": "x"}))
     assert answer.status_code == 200, answer.text
     result = wire.decode(answer.content, type=EvaluationRunResult)
@@ -107,7 +107,7 @@ def test_two_evaluations_are_compared(client):
         assert (refused.status_code, message in refused.text) == (status, True), refused.text
 
 
-def test_an_evaluation_can_be_tried_without_a_trace(client):
+def test_an_evaluation_with_store_false_is_not_stored(client):
     def stored():
         return [one["operation_id"] for one in client.get("/v1/evaluations?page_size=1").json()["operations"]]
 
@@ -197,7 +197,7 @@ def test_each_case_may_have_a_list_of_its_own(client):
     assert [len(case["check_results"]) for case in result["results"]] == [1, 2]
 
 
-def test_members_nobody_knows_and_numbers_come_back_as_they_came(client):
+def test_unknown_members_and_numbers_are_returned_unchanged(client):
     body = (
         b'{"test_cases":[{"id":"a","input":1e2,"colour":"blue"}],\n "outputs":[ {"value":1.0,\n"confidence":0.50} ],'
         b'"checks":[{"type":"threshold","arguments":{"value":"$.output.confidence","min_value":0.5}}]}'
@@ -209,7 +209,7 @@ def test_members_nobody_knows_and_numbers_come_back_as_they_came(client):
     assert client.get(answer.headers["content-location"]).content == answer.content
 
 
-def test_a_faulty_check_is_an_answer_not_a_failure(client):
+def test_an_invalid_check_is_an_error_result(client):
     checks = [{"type": "contains", "arguments": {"text": "$.output.nothing", "phrases": ["x"]}}]
     result = client.post("/v1/evaluate", json=request_of(2, checks)).json()
     assert result["status"] == "error"
@@ -218,7 +218,7 @@ def test_a_faulty_check_is_an_answer_not_a_failure(client):
     }
 
 
-def test_lines_in_and_lines_out(client):
+def test_jsonl_in_and_jsonl_out(client):
     request = request_of(700, experiment_metadata={"name": "lines"})
     media = {"content-type": "application/x-ndjson", "accept": "application/x-ndjson"}
     answer = client.post("/v1/evaluate", content=lines_of(request), headers=media)
@@ -270,7 +270,7 @@ def test_gzip_in_and_out(client, lines):
         ("*/*", False),
     ],
 )
-def test_lines_come_to_who_would_rather_have_them(client, accept, lines):
+def test_accept_of_jsonl_returns_jsonl(client, accept, lines):
     answer = client.post("/v1/evaluate", json=request_of(1), headers={"accept": accept})
     assert answer.headers["content-type"] == ("application/x-ndjson" if lines else "application/json")
 
@@ -288,7 +288,7 @@ def test_lines_come_to_who_would_rather_have_them(client, accept, lines):
         ("", False),
     ],
 )
-def test_gzip_comes_to_who_takes_it(client, accept, packed):
+def test_accept_encoding_of_gzip_returns_gzip(client, accept, packed):
     id = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
     answer = client.get(f"/v1/evaluations/{id}", headers={"accept-encoding": accept})
     assert ("content-encoding" in answer.headers) == packed
@@ -356,14 +356,14 @@ def test_the_summary_of_a_cancelled_evaluation_counts_every_check(client, reques
         assert result["summary"][count] == sum(case["summary"][count] for case in result["results"])
 
 
-def test_what_has_ended_cannot_be_cancelled(client):
+def test_cancel_of_a_finished_evaluation_is_409(client):
     id = client.post("/v1/evaluate", json=request_of()).json()["evaluation_id"]
     answer = client.post(f"/v1/evaluations/{id}:cancel")
     assert (answer.status_code, answer.json()["error"]) == (409, "run_terminal")
     assert answer.json()["details"] == {"status": "completed"}
 
 
-def test_operations_are_listed_by_what_is_asked_newest_first(host):
+def test_operations_are_listed_by_filter_newest_first(host):
     with host.client(tenant="lister") as client:
         ids = [
             client.post(
@@ -452,7 +452,7 @@ def test_a_follower_has_every_event_once_and_in_order(client):
     assert (over.status_code, over.content) == (204, b"")
 
 
-def test_many_followers_come_late_and_go_early_and_miss_nothing(host, series):
+def test_followers_that_come_late_or_leave_early_miss_no_event(host, series):
     many = series(5, 12)
     with host.client() as client:
         id = started(client, request_of(30, [slow(0.1)]))
@@ -512,7 +512,7 @@ def test_a_large_run_is_followed_in_pieces(client):
 # Batches
 
 
-def test_a_bad_evaluation_does_not_sink_the_others(client):
+def test_an_invalid_evaluation_of_a_batch_does_not_fail_the_others(client):
     evaluations = [
         request_of(2),
         {"test_cases": []},
@@ -538,7 +538,7 @@ def test_a_bad_evaluation_does_not_sink_the_others(client):
         assert client.get(f"/v1/evaluations/{result.evaluation_id}").status_code == 200
 
 
-def test_fail_fast_begins_nothing_after_a_failure(client):
+def test_fail_fast_starts_nothing_after_a_failure(client):
     body = {
         "evaluations": [{}, request_of(1), request_of(1)],
         "options": {"max_concurrent": 1, "fail_fast": True},
@@ -548,7 +548,7 @@ def test_fail_fast_begins_nothing_after_a_failure(client):
     assert [one["details"].get("reason") for one in batch["errors"]] == [None, "fail_fast", "fail_fast"]
 
 
-def test_a_batch_has_a_time(client):
+def test_a_batch_ends_at_its_timeout(client):
     body = {
         "evaluations": [request_of(1), request_of(60, [slow(600)]), request_of(1, [slow(600)])],
         "options": {"timeout_ms": 3_000},
@@ -579,7 +579,7 @@ def test_a_batch_has_a_time(client):
         ),
     ],
 )
-def test_the_same_key_gives_the_same_run(client, path, body, other, request):
+def test_the_same_idempotency_key_returns_the_same_run(client, path, body, other, request):
     key = {"Idempotency-Key": request.node.name}
     first = client.post(path, json=body, headers=key)
     turned = json.dumps(dict(reversed(list(body.items()))), indent=2)  # the same, written another way
@@ -598,7 +598,7 @@ def test_the_same_key_gives_the_same_run(client, path, body, other, request):
     assert free.status_code == first.status_code
 
 
-def test_lines_have_keys_too(client):
+def test_jsonl_requests_have_idempotency_keys(client):
     headers = {"Idempotency-Key": "of lines", "content-type": "application/x-ndjson"}
     first, again = (
         client.post("/v1/evaluate", content=lines_of(request_of(5)), headers=headers) for _ in range(2)
@@ -608,7 +608,7 @@ def test_lines_have_keys_too(client):
     assert client.post("/v1/evaluate", content=lines_of(request_of(6)), headers=headers).status_code == 409
 
 
-def test_a_key_is_of_its_tenant_and_its_operation(host):
+def test_an_idempotency_key_belongs_to_its_tenant_and_operation(host):
     key = {"Idempotency-Key": "shared"}
     with host.client(tenant="one") as one, host.client(tenant="two") as two:
         ids = {
@@ -637,13 +637,13 @@ def test_ten_at_once_with_one_key_are_one_run(host, body):
     assert sum("openwop-idempotent-replay" in answer.headers for answer in answers) == 9
 
 
-def test_a_refusal_is_not_kept(client):
+def test_a_refused_request_does_not_use_its_idempotency_key(client):
     key = {"Idempotency-Key": "first wrong"}
     assert client.post("/v1/evaluate", json={}, headers=key).status_code == 400
     assert client.post("/v1/evaluate", json=request_of(1), headers=key).status_code == 200
 
 
-def test_a_cancel_is_answered_again(client):
+def test_a_repeated_cancel_returns_the_first_response(client):
     id = started(client, request_of(9, [slow(1)]))
     key = {"Idempotency-Key": "stop it"}
     first = client.post(f"/v1/evaluations/{id}:cancel", headers=key)
@@ -670,7 +670,7 @@ def test_the_catalogue_has_schemas(client):
     } in (contains["arguments"]["properties"]["phrases"]["anyOf"])
 
 
-def test_health_is_open_and_says_the_protocol(host):
+def test_health_needs_no_key_and_names_the_protocol(host):
     with host.client(key="") as client:
         assert client.get("/v1/health").json() == {
             "status": "healthy",
@@ -681,7 +681,7 @@ def test_health_is_open_and_says_the_protocol(host):
         assert client.get("/v1/live").json() == {"status": "alive"}
 
 
-def test_every_answer_has_a_number(client):
+def test_every_response_has_a_request_id(client):
     assert client.get("/v1/health").headers["x-request-id"].startswith("req_")
     assert client.get("/v1/nowhere", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
     assert (
@@ -691,7 +691,7 @@ def test_every_answer_has_a_number(client):
     )
 
 
-def test_a_host_that_stops_sends_everybody_home_and_goes_on_later(tmp_path):
+def test_a_stopping_server_ends_its_streams_and_resumes_its_runs_later(tmp_path):
     with Server(sqlite(tmp_path)) as host, host.client() as client, host.client() as other:
         id = started(client, request_of(3, [slow(4)]))
         answers: list = []
@@ -716,7 +716,7 @@ def test_a_host_that_stops_sends_everybody_home_and_goes_on_later(tmp_path):
         assert len(client.get("/v1/evaluations").json()["operations"]) == 2
 
 
-def test_trouble_with_the_database_is_503_and_not_told(tmp_path):
+def test_a_database_error_is_503_without_its_message(tmp_path):
     with Server(sqlite(tmp_path)) as host, host.client() as client:
 
         async def away(*_, **__):

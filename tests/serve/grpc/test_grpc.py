@@ -82,7 +82,7 @@ def ended(client, run):
     ],
     ids=["small", "none", "no checks", "lists", "slow", "many"],
 )
-def test_run_evaluation_is_answered_and_kept(host, client, many, checks):
+def test_run_evaluation_returns_the_result_and_stores_it(host, client, many, checks):
     request = request_of(many, checks, experiment_metadata={"name": "x", "metadata": {"a": [1, None]}})
     answer = client.RunEvaluation(message_of(request))
     shown = result_of(answer)
@@ -113,12 +113,12 @@ def test_get_evaluation_of_one_that_was_started_over_rest(host, client):
         assert timeless(result_of(get(client, run))) == timeless(rest.get(f"/v1/evaluations/{run}").json())
 
 
-def test_health_check_says_the_versions_of_the_protocol_and_of_assay(client):
+def test_health_check_returns_both_versions(client):
     versions = {"version": "0.0.1", "assayVersion": assay.__version__}
     assert MessageToDict(client.HealthCheck()) == {"status": "healthy", **versions}
 
 
-def test_health_over_grpc_tells_the_truth_about_the_database_too(tmp_path):
+def test_grpc_health_is_not_serving_while_the_database_is_away(tmp_path):
     with RestAndGrpcServer(sqlite(tmp_path), keys_known_for=60) as host, connect(host) as client:
         file = tmp_path / "runs.db"
         with grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel:
@@ -134,7 +134,7 @@ def test_health_over_grpc_tells_the_truth_about_the_database_too(tmp_path):
             assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_stream_evaluation_tells_its_progress_and_then_its_result(client):
+def test_stream_evaluation_sends_progress_and_then_the_result(client):
     *progress, last = client.StreamEvaluation(message_of(request_of(4, [slow(0.05)])))
     assert {one.status for one in progress} == {"running"}
     done = [one.completed_test_cases for one in progress]
@@ -146,7 +146,7 @@ def test_stream_evaluation_tells_its_progress_and_then_its_result(client):
     assert get(client, last.evaluation_id) == last.final_result
 
 
-def test_run_batch_keeps_the_good_ones(host, client):
+def test_run_batch_stores_the_valid_evaluations(host, client):
     good, bad = message_of(request_of(2)), message_of(request_of(2))
     bad.outputs.pop()
     answer = client.RunBatch(
@@ -164,7 +164,7 @@ def test_run_batch_keeps_the_good_ones(host, client):
     assert get(client, answer.results[1].evaluation_id) == answer.results[1]
 
 
-def test_run_batch_is_over_in_time(client):
+def test_run_batch_ends_at_its_timeout(client):
     options = fep.BatchOptions(timeout_ms=300, max_concurrent=2)
     request = fep.BatchEvaluationRequest(evaluations=[message_of(request_of(1, [slow(30)]))], options=options)
     (error,) = client.RunBatch(request).errors
@@ -211,7 +211,7 @@ def test_list_operations_in_pages_and_by_filter(host):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ({"filter": "status"}, "expected NAME = VALUE"),
         (
@@ -228,14 +228,14 @@ def test_list_operations_in_pages_and_by_filter(host):
         ({"page_token": "nonsense"}, "expected a token"),
     ],
 )
-def test_a_list_that_cannot_be_is_refused(lite, asked, said):
+def test_an_invalid_list_request_is_refused(lite, asked, message):
     with connect(lite) as client:
         code, body = refusal_of(client.ListOperations, fep.ListOperationsRequest(**asked))
         assert (code, body["error"]) == (StatusCode.INVALID_ARGUMENT, "validation_error")
-        assert said in body["message"]
+        assert message in body["message"]
 
 
-def test_cancel_operation_leaves_skips(client):
+def test_cancel_operation_reports_the_rest_as_skip(client):
     run = client.StartEvaluation(message_of(request_of(40, [slow(0.3)]))).operation_id
     asked = fep.CancelOperationRequest(operation_id=run)
     assert client.CancelOperation(asked).cancelled
@@ -278,7 +278,7 @@ LONG = request_of(50, [slow(600)])
 
 
 @pytest.mark.parametrize("name", ["RunEvaluation", "StreamEvaluation", "RunBatch"])
-def test_a_call_that_is_cancelled_cancels_what_it_alone_waits_for(host, name):
+def test_a_cancelled_call_cancels_its_run(host, name):
     with connect(host, tenant=f"cancel {name}") as client:
         message = message_of(LONG)
         sent = fep.BatchEvaluationRequest(evaluations=[message]) if name == "RunBatch" else message
@@ -286,7 +286,7 @@ def test_a_call_that_is_cancelled_cancels_what_it_alone_waits_for(host, name):
         assert ended(client, run).status == "cancelled"
 
 
-def test_a_deadline_cancels_too(host):
+def test_an_exceeded_deadline_cancels_the_run(host):
     with connect(host, tenant="deadline") as client:
         with pytest.raises(grpc.RpcError) as error:
             client.RunEvaluation(message_of(LONG), timeout=4)
@@ -294,7 +294,7 @@ def test_a_deadline_cancels_too(host):
         assert ended(client, latest(client)).status == "cancelled"
 
 
-def test_with_an_idempotency_key_the_run_goes_on_and_is_found_again(host):
+def test_a_run_with_an_idempotency_key_survives_its_cancelled_call(host):
     with connect(host, tenant="again") as client:
         key = (("idempotency-key", "k1"),)
         message = message_of(request_of(3, [slow(2)]))
@@ -321,15 +321,15 @@ def test_a_cancelled_call_leaves_no_load(lite):
 # Large results
 
 
-def test_a_result_over_the_limit_is_kept_and_says_how_to_have_it(lite):
+def test_a_result_over_the_limit_is_stored_and_the_error_names_the_ways_to_read_it(lite):
     request = message_of(request_of(300))
     with connect(lite) as client:
         code, body = refusal_of(client.RunEvaluation, request)
         assert (code, body["error"]) == (StatusCode.RESOURCE_EXHAUSTED, "payload_too_large")
         assert body["details"] | {"how": ""} == {"limit": 40_000, "setting": "max_message_bytes", "how": ""}
         run = re.search(r"eval_\w+", body["details"]["how"])[0]
-        for said in ("page-size", "StreamEvaluation", "application/x-ndjson"):
-            assert said in body["message"]
+        for text in ("page-size", "StreamEvaluation", "application/x-ndjson"):
+            assert text in body["message"]
         assert not operation(client, run).HasField("result")  # it would not fit
         whole, token = fep.EvaluationRunResult(), ""
         while True:
@@ -393,7 +393,7 @@ def test_a_request_over_the_limit_is_not_read(tmp_path):
         ({"a": [{"b": 2**60}]}, False),
     ],
 )
-def test_an_int_that_no_double_has_refuses_the_read(lite, value, sayable):
+def test_an_integer_beyond_a_double_fails_the_read(lite, value, sayable):
     request = request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}])
     request["outputs"] = [{"value": value}]
     with lite.client() as rest, connect(lite) as client:
@@ -415,7 +415,7 @@ def nested(deep):
 
 
 @pytest.mark.parametrize(("deep", "taken"), [(28, True), (31, False)])
-def test_what_is_too_deep_is_refused_on_its_way_in_and_out(lite, deep, taken):
+def test_too_deep_values_are_refused_in_requests_and_results(lite, deep, taken):
     request = request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}])
     request["outputs"] = [{"value": nested(deep)}]
     with lite.client() as rest, connect(lite) as client:
@@ -430,7 +430,7 @@ def test_what_is_too_deep_is_refused_on_its_way_in_and_out(lite, deep, taken):
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("where", ["case", "check", "experiment"])
-def test_a_number_that_json_has_not_is_refused_with_its_place(lite, number, where):
+def test_nan_and_infinity_are_refused_with_their_place(lite, number, where):
     message = message_of(request_of(2, experiment_metadata={"name": "x", "metadata": {"a": 1}}))
     field, place = {
         "case": (message.outputs[1].value.object_value.fields["a"], "outputs[1].value"),
@@ -462,7 +462,7 @@ def rewritten(data):
     )
 
 
-def test_what_nobody_writes_is_read_all_the_same(lite):
+def test_unusual_but_valid_encodings_are_read(lite):
     message = message_of(request_of(1, [{"type": "exists", "arguments": {"path": "$.output.value"}}]))
     with connect(lite) as client:
         answer = client.RunEvaluation(rewritten(message.SerializeToString()))
@@ -481,14 +481,14 @@ def test_what_nobody_writes_is_read_all_the_same(lite):
         b"\x0a" * 1000,
     ],
 )
-def test_bytes_that_are_no_request_are_refused(lite, data):
+def test_bytes_that_are_not_a_message_are_refused(lite, data):
     with connect(lite) as client:
         code, body = refusal_of(client.RunEvaluation, data)
         assert (code, body["error"]) == (StatusCode.INVALID_ARGUMENT, "validation_error")
         assert refusal_of(client.RunBatch, b"\x0a" + data)[0] == StatusCode.INVALID_ARGUMENT
 
 
-def test_json_value_may_say_what_has_a_field_of_its_own(lite):
+def test_json_value_may_hold_a_value_that_has_its_own_field(lite):
     message = fep.EvaluationRequest()
     message.test_cases.add(id="a").input.json_value.string_value = "text"
     message.test_cases[0].expected.SetInParent()  # nothing in it: none
@@ -517,7 +517,7 @@ def test_json_value_may_say_what_has_a_field_of_its_own(lite):
         (lambda one: one.checks.per_test_case_checks.check_lists.add(), ["checks"]),
     ],
 )  # fmt: skip
-def test_a_request_that_makes_no_sense_is_refused_with_every_place_as_over_rest(lite, change, places):
+def test_an_invalid_request_has_the_problems_that_rest_reports(lite, change, places):
     message = message_of(request_of(2))
     change(message)
     with connect(lite) as client:
@@ -532,15 +532,15 @@ def test_more_problems_than_metadata_can_hold_are_counted(lite):
         case.ClearField("input")
     with connect(lite) as client:
         _, body = refusal_of(client.RunEvaluation, message)
-        told = body["details"]
-        assert len(told["problems"]) + told["more"] == 500
-        assert told["problems"]
+        details = body["details"]
+        assert len(details["problems"]) + details["more"] == 500
+        assert details["problems"]
 
 
 # Statuses
 
 
-def told(error) -> Any:
+def metadata_of(error) -> Any:
     return error.trailing_metadata()
 
 
@@ -555,15 +555,15 @@ REFUSALS = [
 ]
 
 
-def test_one_table_says_what_each_status_is_over_rest_and_grpc():
+def test_the_documented_statuses_are_those_of_rest_and_grpc():
     rows = table((DOCS / "grpc.md").read_text("utf-8"), "REST", "gRPC", "codes")
-    told = {(int(rest), code.strip("`")) for rest, code, _ in rows}
+    documented = {(int(rest), code.strip("`")) for rest, code, _ in rows}
     known = {(by_ancestry(REST_STATUS, kind), by_ancestry(STATUS, kind).name) for kind in REFUSALS}
-    assert told == known
+    assert documented == known
     codes = {
         code: (int(rest), status)
-        for rest, status, said in rows
-        for code in re.findall(r"`(\w+)`", said.partition(":")[0])
+        for rest, status, codes_text in rows
+        for code in re.findall(r"`(\w+)`", codes_text.partition(":")[0])
     }
     for kind in (
         errors.Forbidden,
@@ -595,7 +595,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("what", SAME)
-def test_the_details_are_the_body_that_rest_sends(lite, what):
+def test_error_details_equal_the_rest_error_body(lite, what):
     over_rest, over_grpc = SAME[what]
     with lite.client() as rest, connect(lite) as client:
         answer = over_rest(rest)
@@ -604,7 +604,7 @@ def test_the_details_are_the_body_that_rest_sends(lite, what):
         assert code == {404: StatusCode.NOT_FOUND, 400: StatusCode.INVALID_ARGUMENT}[answer.status_code]
 
 
-def test_a_bug_of_ours_is_a_number_and_no_traceback(lite):
+def test_an_internal_error_has_a_correlation_id_and_no_traceback(lite):
     lite.service.store, kept = None, lite.service.store
     try:
         with connect(lite) as client:
@@ -618,18 +618,18 @@ def test_a_bug_of_ours_is_a_number_and_no_traceback(lite):
     assert "NoneType" not in body["message"]
 
 
-def test_too_much_at_once_says_when_to_come_again(tmp_path):
+def test_a_rate_limited_call_has_a_retry_delay(tmp_path):
     serving = ServerLimits(max_tenant_runs=1)
     with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host) as client:
         run = client.StartEvaluation(message_of(LONG)).operation_id
         with pytest.raises(grpc.RpcError) as error:
             client.StartEvaluation(message_of(LONG))
         assert error.value.code() == StatusCode.RESOURCE_EXHAUSTED
-        assert int(dict(told(error.value))["retry-after"]) >= 1
+        assert int(dict(metadata_of(error.value))["retry-after"]) >= 1
         client.CancelOperation(fep.CancelOperationRequest(operation_id=run))
 
 
-def test_an_answer_has_the_number_of_its_request(client):
+def test_a_response_has_the_id_of_its_request(client):
     client.HealthCheck(metadata=(("x-request-id", "mine-1"),))
     assert client.last["x-request-id"] == "mine-1"
     client.HealthCheck()
@@ -639,7 +639,7 @@ def test_an_answer_has_the_number_of_its_request(client):
 # Health and reflection
 
 
-def test_grpc_health_is_open_to_everybody_and_ends_with_the_host(tmp_path):
+def test_grpc_health_needs_no_key_and_ends_with_the_server(tmp_path):
     with (
         RestAndGrpcServer(sqlite(tmp_path)) as host,
         grpc.insecure_channel(f"127.0.0.1:{host.grpc_port}") as channel,
@@ -654,14 +654,14 @@ def test_grpc_health_is_open_to_everybody_and_ends_with_the_host(tmp_path):
         assert next(watching).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-def test_reflection_v1_tells_what_v1alpha_tells(lite):
+def test_reflection_v1_equals_v1alpha(lite):
     ask = [
         reflection_pb2.ServerReflectionRequest(list_services=""),
         reflection_pb2.ServerReflectionRequest(file_containing_symbol="fep.v1.EvaluationService"),
         reflection_pb2.ServerReflectionRequest(file_containing_symbol="grpc.reflection.v1.ServerReflection"),
     ]
     with grpc.insecure_channel(f"127.0.0.1:{lite.grpc_port}") as channel:
-        told = [
+        answers = [
             list(
                 channel.stream_stream(
                     f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
@@ -671,13 +671,13 @@ def test_reflection_v1_tells_what_v1alpha_tells(lite):
             )
             for version in ("v1", "v1alpha")
         ]
-    assert told[0] == told[1]
-    names = {one.name for one in told[0][0].list_services_response.service}
+    assert answers[0] == answers[1]
+    names = {one.name for one in answers[0][0].list_services_response.service}
     assert {"fep.v1.EvaluationService", "grpc.reflection.v1.ServerReflection"} <= names
-    assert not any(one.HasField("error_response") for one in told[0])
+    assert not any(one.HasField("error_response") for one in answers[0])
 
 
-def test_a_client_that_knows_nothing_learns_all_by_reflection(lite):
+def test_a_client_without_a_proto_learns_the_service_by_reflection(lite):
     """What grpcurl does: list the services, read the messages, and ask with JSON."""
     from google.protobuf import descriptor_pool, message_factory
 
@@ -725,7 +725,7 @@ ODD: Any = {
 
 
 @pytest.mark.parametrize("lines", [False, True])
-def test_null_is_as_if_absent_over_rest(lite, lines):
+def test_null_over_rest_means_absent(lite, lines):
     content = b"\xef\xbb\xbf" + (lines_of(ODD) if lines else json.dumps(ODD, indent=1).encode())
     media = {"Content-Type": "application/x-ndjson" if lines else "application/json"}
     with lite.client() as rest:

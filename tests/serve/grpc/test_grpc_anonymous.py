@@ -55,7 +55,7 @@ def begun(channel, path, message, key="", timeout=PATIENCE):
     [("", "UNAUTHENTICATED"), ("assay_abcdefgh_" + "x" * 43, "UNAUTHENTICATED"), (None, "PERMISSION_DENIED")],
     ids=["nobody", "a wrong key", "without the scope"],
 )
-def test_nobody_is_listened_to_who_may_not_come_in(host, channel, key, code):
+def test_a_message_of_an_unknown_caller_is_not_read(host, channel, key, code):
     message = Dawdling()
     key = host.key(scopes={"evaluations:read"}) if key is None else key
     try:
@@ -65,7 +65,7 @@ def test_nobody_is_listened_to_who_may_not_come_in(host, channel, key, code):
         message.go.set()
 
 
-def test_what_is_open_to_everybody_is_answered_without_listening(channel):
+def test_public_methods_are_answered_without_reading_the_message(channel):
     message = Dawdling()
     try:
         assert begun(channel, "/fep.v1.EvaluationService/HealthCheck", message).code().name == "OK"
@@ -73,7 +73,7 @@ def test_what_is_open_to_everybody_is_answered_without_listening(channel):
         message.go.set()
 
 
-def test_of_a_tenant_no_more_messages_come_at_once_than_may_be_held(host, channel):
+def test_the_messages_in_flight_of_a_tenant_are_bounded(host, channel):
     key, other = host.key(tenant="slow"), host.key(tenant="other")
     lists = "/fep.v1.AsyncEvaluationService/ListOperations"
     held = [Dawdling() for _ in range(TIGHT.max_held_bytes // TIGHT.max_body_bytes)]
@@ -92,7 +92,7 @@ def test_of_a_tenant_no_more_messages_come_at_once_than_may_be_held(host, channe
     assert [call.code().name for call in calls] == ["OK"] * len(held)
 
 
-def test_a_message_that_does_not_come_is_not_waited_for(tmp_path):
+def test_a_message_that_does_not_arrive_times_out(tmp_path):
     serving = ServerLimits(body_seconds=0.2, max_body_bytes=10_000)
     message = Dawdling()
     with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host, key="") as client:
@@ -103,7 +103,7 @@ def test_a_message_that_does_not_come_is_not_waited_for(tmp_path):
             message.go.set()
 
 
-def test_no_number_of_watchers_keeps_others_out(host, channel):
+def test_health_watchers_do_not_block_other_callers(host, channel):
     watch = health_pb2_grpc.HealthStub(channel).Watch
     watching = [
         watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE) for _ in range(bounded.MAX_STREAMS + 20)
@@ -123,7 +123,7 @@ def test_no_number_of_watchers_keeps_others_out(host, channel):
             one.cancel()
 
 
-def test_a_question_of_health_or_reflection_is_small(channel):
+def test_a_large_health_or_reflection_request_is_refused(channel):
     long = "x" * (bounded.LARGEST + 1)
     health: Any = health_pb2_grpc.HealthStub(channel)
     reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
@@ -138,7 +138,7 @@ def test_a_question_of_health_or_reflection_is_small(channel):
     assert len(list(reflection.ServerReflectionInfo(iter([ASKED(list_services="")])))) == 1
 
 
-def test_reflection_does_not_wait_for_a_question_that_does_not_come(tmp_path):
+def test_a_reflection_stream_without_a_request_times_out(tmp_path):
     silent = threading.Event()
 
     def never():

@@ -67,10 +67,10 @@ def alike(draw):
     return contexts | {"checks": []}
 
 
-def number(said):
-    if said != said or said in (float("inf"), -float("inf")):
+def number(field):
+    if field != field or field in (float("inf"), -float("inf")):
         raise unpacked.NotJSON
-    return int(said) if said.is_integer() and abs(said) <= 2**53 else said
+    return int(field) if field.is_integer() and abs(field) <= 2**53 else field
 
 
 def plain(value):
@@ -120,8 +120,8 @@ def exactly(documents):
 
 def echoed(echo):
     case, output, about = echo
-    told = fep.TestCase.FromString(case), fep.Output.FromString(output)
-    return *told, fep.CheckResultMetadata.FromString(about)
+    expected = fep.TestCase.FromString(case), fep.Output.FromString(output)
+    return *expected, fep.CheckResultMetadata.FromString(about)
 
 
 @given(request=alike())
@@ -135,8 +135,8 @@ def test_a_request_is_read_as_protobuf_reads_it(request):
     for echo, case, output in zip(
         converted.encoded_contexts, message.test_cases, message.outputs, strict=True
     ):
-        told, given, about = echoed(echo)
-        assert next(documents(SimpleNamespace(test_cases=[told], outputs=[given]))) == next(
+        echoed_case, given, about = echoed(echo)
+        assert next(documents(SimpleNamespace(test_cases=[echoed_case], outputs=[given]))) == next(
             documents(SimpleNamespace(test_cases=[case], outputs=[output]))
         )
         assert (about.test_case_id, about.test_case_metadata, about.output_metadata) == (
@@ -157,7 +157,7 @@ WRITTEN = message_of(USUAL).SerializeToString(deterministic=True)
 
 @given(at=st.integers(min_value=0), new=st.binary(max_size=3), gone=st.integers(0, 2))
 @settings(max_examples=150, deadline=None)
-def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, gone):
+def test_mutated_bytes_are_read_as_protobuf_reads_them(at, new, gone):
     at %= len(WRITTEN)
     data = WRITTEN[:at] + new + WRITTEN[at + gone :]
     try:
@@ -191,7 +191,7 @@ def request_with(value: bytes) -> bytes:
 @pytest.mark.parametrize(
     "number", [b"\x00", b"\x02", b"\x7f", b"\x80\x01", b"\xff" * 9 + b"\x01", b"\x80\x00"]
 )
-def test_a_null_of_any_number_is_null(number):
+def test_a_null_value_of_any_number_is_null(number):
     data = request_with(b"\x08" + number)
     message = fep.EvaluationRequest.FromString(data)
     (read,) = decode_message(data, PLANS, LIMITS).request.contexts
@@ -200,12 +200,12 @@ def test_a_null_of_any_number_is_null(number):
 
 
 @pytest.mark.parametrize("number", [b"", b"\x80", b"\x80" * 11 + b"\x00"])
-def test_a_null_whose_number_does_not_end_is_no_message(number):
+def test_an_unterminated_null_value_is_not_a_message(number):
     with pytest.raises(InvalidRequest, match=r"expected a fep\.v1\.EvaluationRequest"):
         decode_message(request_with(b"\x08" + number), PLANS, LIMITS)
 
 
-def test_a_number_that_is_cut_off_is_no_message():
+def test_a_truncated_number_is_not_a_message():
     number = length_delimited(
         b"\x0a", length_delimited(b"\x0a", b"n") + length_delimited(b"\x12", b"\x11" + bytes(8))
     )

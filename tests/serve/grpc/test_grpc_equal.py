@@ -133,7 +133,7 @@ def apart(found):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_library_rest_and_grpc_find_the_same(both, request):
+def test_library_rest_and_grpc_return_the_same_result(both, request):
     registry, rest, client = both
     library = by_library(registry, request)
     over_rest, over_grpc = by_rest(rest, request), by_grpc(client, request)
@@ -186,7 +186,7 @@ def texts_own_proto():
 
 
 @needs_shared
-def test_a_client_made_from_the_texts_own_proto_is_served(tmp_path):
+def test_a_client_of_the_published_proto_is_served(tmp_path):
     from grpc_tools import protoc  # pyright: ignore[reportMissingTypeStubs]
 
     (tmp_path / "fep.proto").write_text(texts_own_proto(), "utf-8")
@@ -212,7 +212,7 @@ def test_a_client_made_from_the_texts_own_proto_is_served(tmp_path):
 
 
 @needs_shared
-def test_nothing_of_the_texts_proto_is_missing_or_changed_and_only_what_was_decided_is_added():
+def test_our_proto_contains_the_published_one_and_only_the_decided_additions():
     ours = (Path(__file__).parents[3] / "proto" / "fep" / "v1" / "fep.proto").read_text("utf-8")
 
     def statements(text):

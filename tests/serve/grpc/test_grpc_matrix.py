@@ -73,7 +73,7 @@ def test_every_method_has_a_row_and_every_row_a_method():
     assert {(method.service, method.name) for method in METHODS} == served
 
 
-def test_every_method_asks_for_what_its_twin_over_rest_asks_for():
+def test_every_method_needs_the_scope_of_its_rest_route():
     scopes = {route.id: route.scope for route in ROUTES}
     assert {name: scopes[row[1]] for name, row in ROWS.items()} == {
         name: row[0] for name, row in ROWS.items()
@@ -92,7 +92,7 @@ def test_every_method_asks_for_what_its_twin_over_rest_asks_for():
         ("revoked", "key_revoked"),
     ],
 )
-def test_nobody_comes_in_without_a_good_key(host, keys, ours, name, key, code):
+def test_a_request_without_a_valid_key_is_401(host, keys, ours, name, key, code):
     with connect(host, key=keys[key]) as client:
         for run in (ours, "eval_unknown"):  # whether there is one is not told
             status, body = refusal_of(ask, client, name, run)
@@ -116,14 +116,14 @@ def test_a_key_without_the_scope_is_forbidden_and_the_scope_alone_is_enough(host
             ask(client, name, ours)
 
 
-def test_what_is_open_is_open(host, keys):
+def test_public_routes_need_no_key(host, keys):
     for key in keys.values():
         with connect(host, key=key) as client:
             assert ask(client, "HealthCheck").status == "healthy"
 
 
 @pytest.mark.parametrize("name", NAMING)
-def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, name):
+def test_a_run_of_another_tenant_is_not_found_like_an_unknown_one(host, ours, name):
     with connect(host, tenant="other") as client:
         unknown = "eval_" + "0" * (len(ours) - 5)
         theirs, none = refusal_of(ask, client, name, ours), refusal_of(ask, client, name, unknown)
@@ -131,7 +131,7 @@ def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, o
     assert str(theirs).replace(ours, unknown) == str(none)
 
 
-def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
+def test_a_running_run_is_not_cancelled_listed_or_read_by_another_tenant(host):
     with connect(host) as client, connect(host, tenant="other") as other:
         run = client.StartEvaluation(message_of(request_of(3, [slow(0.5)]))).operation_id
         for name in NAMING:
@@ -153,14 +153,14 @@ def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
         ((("x-api-key", "{key}"), ("x-api-key", "{other}")), False),
     ],
 )
-def test_a_key_comes_in_the_metadata_as_in_the_headers(host, metadata, good):
+def test_a_key_is_read_from_the_metadata(host, metadata, good):
     key = host.key()
-    told = tuple((name, value.format(key=key, other=host.key(tenant="other"))) for name, value in metadata)
+    sent = tuple((name, value.format(key=key, other=host.key(tenant="other"))) for name, value in metadata)
     with connect(host, key="") as client:
         if good:
-            client.ListOperations(fep.ListOperationsRequest(), metadata=told)
+            client.ListOperations(fep.ListOperationsRequest(), metadata=sent)
         else:
             assert (
-                refusal_of(client.ListOperations, fep.ListOperationsRequest(), metadata=told)[0]
+                refusal_of(client.ListOperations, fep.ListOperationsRequest(), metadata=sent)[0]
                 == StatusCode.UNAUTHENTICATED
             )

@@ -74,7 +74,7 @@ def test_every_payload_has_its_event():
     assert set(EVENTS.values()) == payloads()
 
 
-def test_the_document_is_the_catalogue_both_ways():
+def test_the_document_has_exactly_the_events_of_the_catalogue():
     messages = DOCUMENT["components"]["messages"]
     aside = {"progress", "run.annotated", "state.snapshot", "batch"}
     ours = {"evaluation.progress", "evaluation.result"}
@@ -84,7 +84,7 @@ def test_the_document_is_the_catalogue_both_ways():
         assert ({"name": "updates"} in messages[type]["tags"]) == is_update(type)
 
 
-def test_it_is_asyncapi_3_and_every_reference_leads_somewhere():
+def test_the_document_is_asyncapi_3_and_every_reference_resolves():
     assert DOCUMENT["asyncapi"] == "3.0.0"
     for place in _references(DOCUMENT):
         found: Any = DOCUMENT
@@ -120,7 +120,7 @@ def host(tmp_path_factory):
         yield host
 
 
-def test_what_a_run_says_fits_the_document(host):
+def test_the_events_of_a_run_match_the_document(host):
     document = suite(golden("a", "x", {"wait": 0.1, "say": "x"}), rubric("b", ("kind", 1), input="x"), modes=("golden", "rubric"))  # fmt: skip
     with host.client() as client, host.client(key="") as nobody:
         assert nobody.get("/v1/asyncapi.json").json() == msgspec.json.decode(msgspec.json.encode(DOCUMENT))
@@ -135,7 +135,7 @@ def test_what_a_run_says_fits_the_document(host):
         jsonschema_rs.validator_for(schema).validate(frame.data)
 
 
-def test_what_an_evaluation_sends_fits_its_channel(tmp_path):
+def test_the_events_of_an_evaluation_match_their_channel(tmp_path):
     channel = DOCUMENT["channels"]["evaluationEvents"]["messages"]
     with Server(sqlite(tmp_path)) as host, host.client() as client:
         id = client.post("/v1/evaluate", json=request_of(3)).json()["evaluation_id"]

@@ -570,7 +570,7 @@ def _change(client, run, change):
 
 
 @pytest.mark.parametrize("to_state", ["test", UNSET], ids=["to test", "to the next state"])
-def test_of_promoters_at_once_one_wins_and_the_others_meet_the_new_state(
+def test_of_concurrent_promotions_one_wins_and_the_others_see_the_new_state(
     server, client, monkeypatch, to_state
 ):
     id = agent("free", client)
@@ -598,7 +598,7 @@ def test_of_promoters_at_once_one_wins_and_the_others_meet_the_new_state(
     assert records(client, id)["1.0.0"]["state"] == "test"
 
 
-def test_the_same_key_has_one_transition(client):
+def test_one_idempotency_key_has_one_transition(client):
     id = agent("free", client)
     headers = {"Idempotency-Key": f"key-{next(numbers)}-{id}"}
     body = {"version": "1.0.0", "transition": "promote"}
@@ -621,7 +621,7 @@ def test_another_tenant_has_deployments_of_its_own(server, client):
         assert respond(other, run).status_code == 404
 
 
-def test_a_record_that_is_changed_behind_the_host_is_found(server, client):
+def test_a_record_changed_in_the_database_is_detected(server, client):
     id = agent("free", client)
     active(client, id)
 
@@ -674,7 +674,7 @@ def seam(client, scenario, **members):
     return answer.json(), log
 
 
-def test_the_seam_plays_all_four_scenarios(server):
+def test_the_seam_runs_all_four_scenarios(server):
     with server.client(tenant="conformance") as client:
         for version in ("1.0.0", "1.0.1"):
             answer, log = seam(client, "promote", agentId="core.conformance.channel-agent", channel="stable")

@@ -55,29 +55,29 @@ def refused(answer, status, code):
     return answer.json().get("details", {})
 
 
-def test_3_3_a_run_that_is_what_you_have_is_not_sent_again(client, over, going):
+def test_3_3_an_unchanged_snapshot_is_304(client, over, going):
     for run in (over, going):
         answer = client.get(f"/v1/runs/{run}")
         fits("run-snapshot", answer.json())
         tag = answer.headers["etag"]
-        for said in (tag, f"W/{tag}", f'"x", {tag}', "*"):
-            again = client.get(f"/v1/runs/{run}", headers={"if-none-match": said})
+        for header in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+            again = client.get(f"/v1/runs/{run}", headers={"if-none-match": header})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
         assert client.get(f"/v1/runs/{run}", headers={"if-none-match": '"x"'}).status_code == 200
 
 
-def test_3_3_what_a_snapshot_says_of_a_run_under_way(client, going):
+def test_3_3_the_snapshot_of_a_running_run(client, going):
     shown = client.get(f"/v1/runs/{going}").json()
     assert (shown["status"], shown["workflowId"], shown["mode"]) == ("running", SLOW["suiteId"], "eval")
     assert not {"outputs", "error", "completedAt"} & shown.keys()
 
 
-def test_3_4_a_summary_is_not_there_before_the_run_has_ended(client, going):
+def test_3_4_the_summary_of_a_running_run_is_409(client, going):
     details = refused(client.get(f"/v1/runs/{going}/eval-summary"), 409, "conflict")
     assert details["runStatus"] == "running"
 
 
-def test_3_4_what_has_no_summary(client):
+def test_3_4_runs_without_a_summary_are_404(client):
     other = client.post("/v1/runs", json={"workflowId": "conformance-noop"}).json()["runId"]
     evaluation = client.post("/v1/evaluate", json=request_of(1, [CONTAINS])).json()["evaluation_id"]
     for run in (other, evaluation, "run-unknown", "..", "a:b"):
@@ -87,8 +87,8 @@ def test_3_4_what_has_no_summary(client):
 
 def test_3_5_a_cancelled_task_is_closed_without_a_score(client):
     run = start_run(client, SLOW)
-    told = client.post(f"/v1/runs/{run}:cancel").json()
-    assert told == {"runId": run, "status": "cancelled"}
+    body = client.post(f"/v1/runs/{run}:cancel").json()
+    assert body == {"runId": run, "status": "cancelled"}
     log = log_of(client, run)
     payloads = [event["payload"] for event in log]
     ended = [one["outcome"] for one in payloads if "outcome" in one]
@@ -104,12 +104,12 @@ def test_3_5_a_cancelled_task_is_closed_without_a_score(client):
 
 
 @pytest.mark.parametrize("body", [{"why": "x"}, [], {"reason": 1}], ids=str)
-def test_3_5_a_cancel_that_is_none(client, going, body):
+def test_3_5_an_invalid_cancel_is_400(client, going, body):
     refused(client.post(f"/v1/runs/{going}/cancel", json=body), 400, "validation_error")
 
 
 @pytest.mark.parametrize("body", [{}, {"runIds": []}, {"runIds": ["a"], "more": 1}, {"runIds": "a"}], ids=str)
-def test_3_5_a_bulk_cancel_that_is_none(client, body):
+def test_3_5_an_invalid_bulk_cancel_is_400(client, body):
     refused(client.post("/v1/runs:bulk-cancel", json=body), 400, "validation_error")
 
 
@@ -149,7 +149,7 @@ def test_3_5_runs_are_listed_filtered_and_paged(host, client, over, going):
         refused(client.get("/v1/host/assay/runs", params=query), 400, "validation_error")
 
 
-def test_3_6_a_key_is_the_tenants_and_the_operations(host, client, over):
+def test_3_6_an_idempotency_key_belongs_to_its_tenant_and_operation(host, client, over):
     headers = {"Idempotency-Key": "one for all"}
     body = run_request(store_suite(client, PLAIN))
     first = client.post("/v1/runs", json=body, headers=headers).json()["runId"]
@@ -160,8 +160,8 @@ def test_3_6_a_key_is_the_tenants_and_the_operations(host, client, over):
         assert theirs.json()["runId"] != first
     fork = client.post(f"/v1/runs/{over}:fork", json={"mode": "replay"}, headers=headers)
     assert (fork.status_code, fork.headers.get("openwop-idempotent-replay")) == (201, None)
-    said = {"signal": {"kind": "flag"}}
-    made = [client.post(f"/v1/runs/{over}/annotations", json=said, headers=headers) for _ in range(2)]
+    annotation = {"signal": {"kind": "flag"}}
+    made = [client.post(f"/v1/runs/{over}/annotations", json=annotation, headers=headers) for _ in range(2)]
     assert made[0].json() == made[1].json()
     assert made[1].headers["openwop-idempotent-replay"] == "true"
 
@@ -173,7 +173,7 @@ def test_3_7_a_fork_needs_to_create_and_to_read(host, over, lacking):
         assert details == {"scopeRequired": lacking}
 
 
-def test_4_3_a_poll_waits_for_news_and_gives_up_in_time(client, going):
+def test_4_3_a_poll_waits_for_an_event_until_its_timeout(client, going):
     events = client.get(f"/v1/runs/{going}/events/poll").json()["events"]
     last = events[-1]["sequence"]
     page = client.get(f"/v1/runs/{going}/events/poll?lastSequence={last}&timeout=1").json()
@@ -208,7 +208,7 @@ def test_4_4_and_9_2_a_batch_holds_events_and_nothing_else(client):
     assert named[-1].data[-1]["type"] == "run.cancelled"
 
 
-def test_5_invocations_say_nothing_of_what_they_are_about(client, over):
+def test_5_invocation_events_have_no_content(client, over):
     for event in log_of(client, over):
         if event["type"].startswith("agent.invocation."):
             assert not INVOCATION & event["payload"].keys()
@@ -223,7 +223,7 @@ def test_7_4_a_suite_without_a_version_is_the_highest_and_is_pinned(client):
     assert client.get(f"/v1/runs/{run}").json()["evalSuiteRef"] == "local.tests.evals.versions@1.10.0"
 
 
-def test_9_1_a_run_under_way_is_compared_as_far_as_it_is(client, over, going):
+def test_9_1_a_running_run_is_compared_by_its_events_so_far(client, over, going):
     for one, two in ((going, over), (over, going), (going, going)):
         found = client.get(f"/v1/runs/{one}:diff", params={"against": two}).json()
         fits("run-diff-response", found)
@@ -231,7 +231,7 @@ def test_9_1_a_run_under_way_is_compared_as_far_as_it_is(client, over, going):
         assert (found["divergedAtSeq"] is None) is (one == two)
 
 
-def test_9_1_both_runs_must_be_ones_that_may_be_read(host, over, going):
+def test_9_1_a_comparison_needs_two_readable_runs(host, over, going):
     with host.client(scopes=DEFAULT - {"runs:read"}) as blind:
         refused(blind.get(f"/v1/runs/{over}:diff", params={"against": going}), 403, "forbidden")
     with host.client(tenant="other") as other:

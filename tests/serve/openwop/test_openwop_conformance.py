@@ -104,14 +104,14 @@ def test_agent_eval_suite_shape(client):
 def test_agent_eval_run(client, prefix):
     assert seen(client, "__probe__", prefix) == []
     answer = client.post(f"{prefix}/agents/eval-run", json={"modes": ["golden"]})
-    told = answer.json()
+    body = answer.json()
     assert answer.status_code == 200, answer.text
-    assert told | {"runId": ""} == {
+    assert body | {"runId": ""} == {
         "runId": "", "suiteId": "local.assay.evals.sample", "suiteVersion": "1.0.0", "taskCount": 2, "passed": True,
         "aggregateScore": 1,
     }  # fmt: skip
     started, scored, completed = (
-        seen(client, told["runId"], prefix, type=type)
+        seen(client, body["runId"], prefix, type=type)
         for type in ("eval.started", "eval.scored", "eval.completed")
     )
     assert (len(started), len(completed)) == (1, 1)
@@ -124,16 +124,16 @@ def test_agent_eval_run(client, prefix):
     for event in scored:
         assert 0 <= event["payload"]["score"] <= 1
         assert isinstance(event["payload"]["passed"], bool)
-    summary = client.get(f"/v1/runs/{told['runId']}/eval-summary")
+    summary = client.get(f"/v1/runs/{body['runId']}/eval-summary")
     assert summary.status_code == 200
     fits("eval-summary", summary.json())
     assert summary.json()["passedCount"] <= summary.json()["taskCount"]
     assert not any(FORBIDDEN & task.keys() for task in summary.json()["tasks"])
     assert client.post(f"{prefix}/test/reset", json={}).status_code == 200
-    assert client.get(f"/v1/runs/{told['runId']}").status_code == 200  # real runs stay
+    assert client.get(f"/v1/runs/{body['runId']}").status_code == 200  # real runs stay
 
 
-def test_agent_eval_run_refuses_what_a_create_would(client):
+def test_agent_eval_run_refuses_as_a_create_does(client):
     envelope(client.post(f"{SAMPLE}/agents/eval-run", json={"modes": ["adversarial"]}), 400)
     envelope(client.post(f"{SAMPLE}/agents/eval-run", json={"agentId": "local.tests.nobody"}), 400)
     assert client.post(f"{SAMPLE}/agents/eval-run", json={"taskCount": 5}).json()["taskCount"] == 5
@@ -143,9 +143,9 @@ def test_agent_eval_run_refuses_what_a_create_would(client):
 
 
 def test_agent_live_runtime_shape(client, tmp_path):
-    told = client.get("/.well-known/openwop").json()["agents"]
-    assert told["manifestRuntime"]["supported"] is True
-    assert told["liveRuntime"] == {
+    agents = client.get("/.well-known/openwop").json()["agents"]
+    assert agents["manifestRuntime"]["supported"] is True
+    assert agents["liveRuntime"] == {
         "supported": True,
         "structuredOutput": True,
         "confidenceEscalation": True,
@@ -166,14 +166,14 @@ def test_agent_live_runtime_shape(client, tmp_path):
 
 @pytest.mark.parametrize("source", ["run-api", "workflow-node"])
 def test_agent_live_invocation_bracket(client, source):
-    told = client.post(f"{SAMPLE}/agents/live-invoke", json={"source": source}).json()
-    agent = [event for event in seen(client, told["runId"]) if event["type"].startswith("agent.")]
+    invoked = client.post(f"{SAMPLE}/agents/live-invoke", json={"source": source}).json()
+    agent = [event for event in seen(client, invoked["runId"]) if event["type"].startswith("agent.")]
     assert agent[0]["type"] == "agent.invocation.started"
     assert agent[-1]["type"] == "agent.invocation.completed"
     ids = {one["payload"]["invocationId"] for one in (agent[0], agent[-1])}
-    assert ids == {told["invocationId"]}
+    assert ids == {invoked["invocationId"]}
     assert agent[0]["payload"]["source"] == source
-    assert agent[-1]["payload"]["outcome"] == told["outcome"] == "completed"
+    assert agent[-1]["payload"]["outcome"] == invoked["outcome"] == "completed"
     for event in (agent[0], agent[-1]):
         assert not {"prompt", "result", "body", "input", "output"} & event["payload"].keys()
 
@@ -181,21 +181,23 @@ def test_agent_live_invocation_bracket(client, source):
 @pytest.mark.parametrize("source", ["run-api", "workflow-node"])
 def test_agent_live_structured_output(client, source):
     body = {"returnSchemaRef": "conformance-strict-handoff", "forceInvalidResult": True, "source": source}
-    told = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
-    (last,) = seen(client, told["runId"], type="agent.invocation.completed")
+    invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
+    (last,) = seen(client, invoked["runId"], type="agent.invocation.completed")
     assert last["payload"]["outcome"] == "failed"
     assert last["payload"].get("schemaValidated") is not True
-    told = client.post(f"{SAMPLE}/agents/live-invoke", json=body | {"forceInvalidResult": False}).json()
-    (last,) = seen(client, told["runId"], type="agent.invocation.completed")
+    invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body | {"forceInvalidResult": False}).json()
+    (last,) = seen(client, invoked["runId"], type="agent.invocation.completed")
     assert last["payload"]["schemaValidated"] is True
 
 
 @pytest.mark.parametrize("source", ["run-api", "workflow-node"])
 def test_agent_live_allowlist_enforced(client, source):
     body = {"attemptTool": "conformance-disallowed-tool", "source": source}
-    told = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
-    assert seen(client, told["runId"], type="agent.toolCalled") == []
-    assert "conformance-disallowed-tool" not in json.dumps(seen(client, told["runId"], type="agent.reasoned"))
+    invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
+    assert seen(client, invoked["runId"], type="agent.toolCalled") == []
+    assert "conformance-disallowed-tool" not in json.dumps(
+        seen(client, invoked["runId"], type="agent.reasoned")
+    )
 
 
 # provider-usage
@@ -227,15 +229,15 @@ def test_provider_usage(client):
 
 
 def test_feedback_capability_shape(client):
-    told = client.get("/.well-known/openwop").json()["feedback"]
-    assert told.keys() <= {"supported", "targets", "signals"}
-    assert set(told["targets"]) <= {"run", "event", "node"}
-    assert set(told["signals"]) <= {"rating", "correction", "label", "flag"}
+    feedback = client.get("/.well-known/openwop").json()["feedback"]
+    assert feedback.keys() <= {"supported", "targets", "signals"}
+    assert set(feedback["targets"]) <= {"run", "event", "node"}
+    assert set(feedback["signals"]) <= {"rating", "correction", "label", "flag"}
 
 
 def test_feedback_record_and_list_and_on_terminal_run(client, run):
-    said = {"signal": {"kind": "rating", "rating": 5}, "target": {"nodeId": "task:a"}, "note": "good"}
-    made = client.post(f"/v1/runs/{run}/annotations", json=said)
+    annotation = {"signal": {"kind": "rating", "rating": 5}, "target": {"nodeId": "task:a"}, "note": "good"}
+    made = client.post(f"/v1/runs/{run}/annotations", json=annotation)
     assert made.status_code == 201
     fits("annotation", made.json())
     other = finish_run(client, suite(golden("a", "x", "x"), name="another"))
@@ -250,8 +252,11 @@ def test_feedback_cross_tenant_isolation(host, client, run):
 
 
 def test_feedback_correction_redaction(client, run):
-    said = {"signal": {"kind": "correction", "correction": f"use {CANARY}"}, "note": f"it said {CANARY}"}
-    made = client.post(f"/v1/runs/{run}/annotations", json=said)
+    annotation = {
+        "signal": {"kind": "correction", "correction": f"use {CANARY}"},
+        "note": f"it said {CANARY}",
+    }
+    made = client.post(f"/v1/runs/{run}/annotations", json=annotation)
     assert made.status_code == 201
     assert CANARY not in made.text
     assert CANARY not in client.get(f"/v1/runs/{run}/annotations").text
@@ -297,11 +302,11 @@ def test_run_diff(client, run):
 def test_discovery(host):
     with host.client(key="") as nobody:
         answer = nobody.get("/.well-known/openwop")
-        told = answer.json()
+        body = answer.json()
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["cache-control"]
-        assert told["protocolVersion"].startswith("1.")
-        fits("capabilities", told)
+        assert body["protocolVersion"].startswith("1.")
+        fits("capabilities", body)
         tag = answer.headers["etag"]
         again = nobody.get("/.well-known/openwop", headers={"if-none-match": tag})
         assert (again.status_code, again.content) == (304, b"")
@@ -310,8 +315,8 @@ def test_discovery(host):
             == nobody.get("/.well-known/openwop").headers["capabilities-etag"]
         )
         assert re.match(r"^3\.[1-9]", nobody.get("/v1/openapi.json").json()["openapi"])
-        assert {name: told[name] for name in told["capabilities"]} == told["capabilities"]
-        assert "multiAgent" not in told["capabilities"]
+        assert {name: body[name] for name in body["capabilities"]} == body["capabilities"]
+        assert "multiAgent" not in body["capabilities"]
 
 
 @pytest.mark.parametrize("key", ["", "hk_test_invented"])
@@ -372,7 +377,7 @@ def test_cancellation(client):
 # the seams themselves
 
 
-def test_seams_are_not_there_unless_they_are_mounted(tmp_path):
+def test_seams_are_404_unless_they_are_mounted(tmp_path):
     with Server(sqlite(tmp_path)) as host, host.client() as client:
         for seam in SEAMS:
             answer = client.request(seam.method, seam.path.replace("{run_id}", "__probe__"), json={})

@@ -83,11 +83,11 @@ def refused(client, body, status=400, code="validation_error"):
     return answer.json()
 
 
-def test_3_2_step_1_a_key_first_and_then_its_scope(host):
+def test_3_2_step_1_the_key_is_checked_before_its_scope(host):
     with host.client(key="") as nobody, host.client(scopes=DEFAULT - {"runs:create"}) as reader:
         refused(nobody, {"more": 1}, 401, "unauthenticated")
-        told = refused(reader, {"more": 1}, 403, "forbidden")
-        assert told["details"] == {"scopeRequired": "runs:create"}
+        refusal = refused(reader, {"more": 1}, 403, "forbidden")
+        assert refusal["details"] == {"scopeRequired": "runs:create"}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_3_2_step_1_a_key_first_and_then_its_scope(host):
     [b"", b"nothing", b"[]", b'"eval"', b'{"mode":1}', b'{"mode":"eval","what":1}', b'{"inputs":[]}',
      b'{"configurable":[]}', b'{"tags":[""]}', b'{"tags":["' + b"x" * 257 + b'"]}', b'{"tags":' + b'["x"' + b',"x"' * 100 + b"]}"],
 )  # fmt: skip
-def test_3_2_step_2_a_body_that_is_none(client, body):
+def test_3_2_step_2_an_invalid_body(client, body):
     answer = client.post("/v1/runs", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
     fits("error-envelope", answer.json())
@@ -107,13 +107,13 @@ def test_3_2_step_3_a_mode_that_is_not_eval(client):
     assert "workflowId" in refused(client, {"workflowId": "no-such-workflow"})["message"]
 
 
-def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_path):
+def test_3_2_step_4_without_evals_none_is_created_or_read(tmp_path):
     address = sqlite(tmp_path)
     with Server(address) as host, host.client() as client:
         run = finish_run(client, PLAIN, evalModes=["golden"])
     with Server(address, offer=OpenWopFeatures(offer_evals=False)) as host, host.client() as client:
-        told = refused(client, {"mode": "eval"}, 501, "capability_not_provided")
-        assert told["details"] == {"capability": "agents.evalSuite"}
+        refusal = refused(client, {"mode": "eval"}, 501, "capability_not_provided")
+        assert refusal["details"] == {"capability": "agents.evalSuite"}
         for path in (f"/v1/runs/{run}/eval-summary", f"/v1/host/assay/runs/{run}/eval-report"):
             assert client.get(path).status_code == 404
         known = client.get("/.well-known/openwop").json()
@@ -145,13 +145,13 @@ def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_pat
     ],
     ids=str,
 )
-def test_3_2_step_5_what_an_eval_needs(client, body, field):
+def test_3_2_step_5_a_missing_member_of_an_eval(client, body, field):
     assert refused(client, body)["details"]["field"] == field
 
 
-def test_3_2_step_6_an_agent_that_is_not_here_before_a_suite_that_is_not(client):
-    told = refused(client, run_request("local.tests.evals.nothing", "local.tests.nobody"))
-    assert told["details"]["field"] == "agentId"
+def test_3_2_step_6_an_unknown_agent_is_refused_before_an_unknown_suite(client):
+    refusal = refused(client, run_request("local.tests.evals.nothing", "local.tests.nobody"))
+    assert refusal["details"]["field"] == "agentId"
 
 
 @pytest.mark.parametrize(
@@ -159,18 +159,18 @@ def test_3_2_step_6_an_agent_that_is_not_here_before_a_suite_that_is_not(client)
     ["local.tests.evals.nothing", "local.tests.evals.plain@9.9.9", "http://127.0.0.1/x.json", "file:///etc/passwd",
      "inline:{}", "pack:a.b@1.0.0/evals/x.json", "evals/x.json", "\u0000"],
 )  # fmt: skip
-def test_3_2_step_7_a_suite_that_cannot_be_had(client, wanted):
+def test_3_2_step_7_an_unknown_suite(client, wanted):
     assert refused(client, run_request(wanted))["details"]["field"] == "evalSuiteRef"
 
 
-def test_3_2_step_7_another_tenants_suite_is_as_unknown_as_none(host, client):
+def test_3_2_step_7_a_suite_of_another_tenant_is_unknown(host, client):
     with host.client(tenant="other") as other:
         theirs = refused(other, run_request(ref("plain")))
         none = refused(other, run_request("local.tests.evals.plaim@1.0.0"))
     assert theirs["message"].replace("plain", "plaim") == none["message"]
 
 
-def test_3_2_step_7_a_suite_that_is_none_is_not_shelved(client):
+def test_3_2_step_7_an_invalid_suite_is_not_stored(client):
     bad = suite(golden("a", "x"), golden("a", "hidden"), name="twice")  # step 11: an id stands for one task
     answer = client.post("/v1/host/assay/suites", json=bad)
     assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
@@ -195,26 +195,26 @@ def test_3_2_step_9_a_suite_for_other_models(client):
      ("none", ["rubric"]), ("plain", ["nothing"])],
     ids=str,
 )  # fmt: skip
-def test_3_2_step_10_modes_that_the_suite_or_this_host_has_not(client, name, modes):
-    told = refused(client, run_request(ref(name), evalModes=modes))
-    assert told["details"]["field"] == "configurable.evalModes"
+def test_3_2_step_10_modes_that_suite_or_host_do_not_have(client, name, modes):
+    refusal = refused(client, run_request(ref(name), evalModes=modes))
+    assert refusal["details"]["field"] == "configurable.evalModes"
     if modes and name != "none":  # that one has the mode, and no task for it
-        assert told["details"]["unsupported"] == modes
-        assert told["details"]["advertised"] == ["golden", "adversarial", "regression", "live-shadow"]
+        assert refusal["details"]["unsupported"] == modes
+        assert refusal["details"]["advertised"] == ["golden", "adversarial", "regression", "live-shadow"]
 
 
-def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):
+def test_3_2_step_11_too_many_tasks(tmp_path):
     document = suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="three")
     with Server(sqlite(tmp_path), host=EvalLimits(max_tasks=2)) as host, host.client() as client:
         known = client.get("/.well-known/openwop").json()
         assert known["agents"]["evalSuite"]["maxTasksPerSuite"] == 2
-        told = refused(client, run_request(store_suite(client, document)))
-        assert told["details"]["field"] == "evalSuiteRef"
+        refusal = refused(client, run_request(store_suite(client, document)))
+        assert refusal["details"]["field"] == "evalSuiteRef"
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("which", ["none", "unknown", "foreign", "cancelled", "an evaluation"])
-def test_3_2_step_12_a_baseline_that_is_none(host, client, which):
+def test_3_2_step_12_an_invalid_baseline(host, client, which):
     runs = {"none": None, "unknown": "run-unknown"}
     if which == "foreign":
         with host.client(tenant="other") as other:
@@ -226,9 +226,9 @@ def test_3_2_step_12_a_baseline_that_is_none(host, client, which):
     elif which == "an evaluation":
         body = {"test_cases": [], "outputs": [], "checks": []}
         runs[which] = client.post("/v1/evaluate", json=body).json().get("evaluation_id", "eval_x")
-    said = {} if runs[which] is None else {"baselineRunId": runs[which]}
-    told = refused(client, run_request(ref("plain"), evalModes=["regression"], **said))
-    assert told["details"]["field"] == "configurable.baselineRunId"
+    baseline = {} if runs[which] is None else {"baselineRunId": runs[which]}
+    refusal = refused(client, run_request(ref("plain"), evalModes=["regression"], **baseline))
+    assert refusal["details"]["field"] == "configurable.baselineRunId"
 
 
 def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client, baseline):
@@ -239,8 +239,8 @@ def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client,
     assert refused(client, body("other"))["details"]["field"] == field
     assert refused(client, body("later"))["details"]["field"] == field
     assert client.post("/v1/runs", json=body("later", allowSuiteVersionDrift=True)).status_code == 201
-    told = refused(client, body("fewer", allowSuiteVersionDrift=True))
-    assert (told["details"]["field"], told["details"]["taskIds"]) == (field, ["b"])
+    refusal = refused(client, body("fewer", allowSuiteVersionDrift=True))
+    assert (refusal["details"]["field"], refusal["details"]["taskIds"]) == (field, ["b"])
 
 
 @pytest.mark.parametrize(
@@ -252,23 +252,23 @@ def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client,
         ("plain", PICKY, ["golden"], ["a", "b"]),  # its hand-off schema
     ],
 )
-def test_3_2_step_13_tasks_that_cannot_be_scored_given_or_taken(client, name, agent, modes, tasks):
-    told = refused(client, run_request(ref(name), agent, evalModes=modes))
-    assert told["details"]["taskIds"] == tasks
+def test_3_2_step_13_tasks_that_cannot_be_scored_or_executed(client, name, agent, modes, tasks):
+    refusal = refused(client, run_request(ref(name), agent, evalModes=modes))
+    assert refusal["details"]["taskIds"] == tasks
 
 
-def test_3_1_a_run_may_want_another_model_of_an_agent_whose_model_is_chosen_here(client):
-    said = {"model": "p:other", "temperature": 0.5, "maxTokens": 7}
+def test_3_1_a_run_may_override_the_model_of_an_agent(client):
+    overrides = {"model": "p:other", "temperature": 0.5, "maxTokens": 7}
     document = suite(golden("a", "p:other 0.5 7", "x"), name="tuned")
-    run = finish_run(client, document, TUNED, **said)
+    run = finish_run(client, document, TUNED, **overrides)
     shown = wait_for_run(client, run)
-    assert (shown["outputs"]["passed"], shown["configurable"]) == (True, said)
-    told = refused(client, run_request(store_suite(client, document), TUNED, model="nowhere:none"))
-    assert told["details"]["field"] == "configurable.model"
-    assert finish_run(client, document, **said)  # another agent's model is its own
+    assert (shown["outputs"]["passed"], shown["configurable"]) == (True, overrides)
+    refusal = refused(client, run_request(store_suite(client, document), TUNED, model="nowhere:none"))
+    assert refusal["details"]["field"] == "configurable.model"
+    assert finish_run(client, document, **overrides)  # another agent's model is its own
 
 
-def test_3_1_a_run_may_want_to_be_over_by_a_time(client):
+def test_3_1_a_run_may_have_a_timeout(client):
     run = finish_run(client, suite(golden("a", "x", {"wait": 60}), name="late"), runTimeoutMs=200)
     log = log_of(client, run)
     assert [event["type"] for event in log[-2:]] == ["cap.breached", "run.failed"]
@@ -277,7 +277,7 @@ def test_3_1_a_run_may_want_to_be_over_by_a_time(client):
     assert wait_for_run(client, run)["error"]["code"] == "run_timeout"
 
 
-def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
+def test_3_2_step_14_an_accepted_run_shows_its_request(client):
     body = run_request(ref("plain"), trials=2, evalModes=["golden"], temperature=0.2, mine={"x": 1}) | {
         "tags": ["nightly"],
         "metadata": {"build": 7},
@@ -305,10 +305,10 @@ def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
         fits("run-event", event)
 
 
-def test_2_2_a_tenant_in_the_body_is_the_callers_or_refused(client):
+def test_2_2_a_tenant_in_the_body_must_be_the_callers(client):
     body = run_request(ref("plain"), evalModes=["golden"])
-    told = refused(client, body | {"tenantId": "other"}, 403, "forbidden")
-    assert told["details"] == {"field": "tenantId"}
+    refusal = refused(client, body | {"tenantId": "other"}, 403, "forbidden")
+    assert refusal["details"] == {"field": "tenantId"}
     assert client.post("/v1/runs", json=body | {"tenantId": "acme"}).status_code == 201
 
 
@@ -319,7 +319,7 @@ def test_1_1_test_doubles_are_not_offered(client):
     assert (answer.status_code, answer.json()["error"]) == (403, "force_engine_version_forbidden")
 
 
-def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
+def test_7_7_without_agents_the_inventory_is_not_provided(tmp_path):
     with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_agents=False)) as host, host.client() as client:
         assert "manifestRuntime" not in client.get("/.well-known/openwop").json()["agents"]
         assert client.get("/v1/agents").status_code == client.get(f"/v1/agents/{AGENT}").status_code == 404

@@ -91,7 +91,7 @@ def test_3_7_a_replay_copies_every_event_and_mints_only_ids(client, source):
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else None,
 )
-def test_3_7_what_cannot_be_forked(client, source, body, status, code, place):
+def test_3_7_an_invalid_fork_is_refused(client, source, body, status, code, place):
     answer = forked(client, source, **body)
     assert (answer.status_code, answer.json()["error"]) == (status, code)
     assert place in answer.json()["message"]
@@ -106,7 +106,7 @@ def test_3_7_a_branch_of_an_eval_changes_no_option(client, source):
     assert (answer.status_code, answer.json()["details"]["field"]) == (400, "runOptionsOverlay")
 
 
-def test_3_7_a_fork_may_be_asked_for_twice_and_happens_once(client, source):
+def test_3_7_a_fork_with_an_idempotency_key_happens_once(client, source):
     headers = {"Idempotency-Key": f"fork-{source}"}
     one, two = (
         client.post(f"/v1/runs/{source}:fork", json={"mode": "replay"}, headers=headers) for _ in range(2)
@@ -124,7 +124,7 @@ def test_the_report_of_a_run_without_a_measured_task_has_no_score(tmp_path):
         assert report["unmeasured"] == ["judged"]
 
 
-def test_3_7_a_branch_keeps_what_has_a_score_and_does_the_rest(tmp_path):
+def test_3_7_a_branch_keeps_scored_tasks_and_executes_the_rest(tmp_path):
     judge = Moody()
     document = suite(
         golden("sure", "x", "x"), rubric("judged", ("it is kind", 1), input="x"), modes=("golden", "rubric")
@@ -198,7 +198,7 @@ def test_3_5_cancel_stops_a_run_and_keeps_why_beside_its_last_event(host, client
     assert log_of(client, copy["runId"])[-1]["payload"] == last["payload"]
 
 
-def test_3_5_a_run_that_has_ended_stays_as_it_is(client, source):
+def test_3_5_cancel_of_a_finished_run_changes_nothing(client, source):
     log = log_of(client, source)
     for path, again in (("/cancel", {}), (":cancel", {}), ("/cancel", {"Idempotency-Key": "stop"})):
         for _ in range(2):
@@ -245,7 +245,7 @@ def test_3_6_ten_requests_at_once_with_one_key_are_one_run(client):
     assert "runId" not in other.text
 
 
-def test_3_6_what_was_refused_is_not_remembered(client):
+def test_3_6_a_refused_request_does_not_use_its_idempotency_key(client):
     headers = {"Idempotency-Key": "refused first"}
     body = run_request("local.tests.evals.later@1.0.0")
     assert client.post("/v1/runs", json=body, headers=headers).status_code == 400
@@ -254,12 +254,12 @@ def test_3_6_what_was_refused_is_not_remembered(client):
     assert (answer.status_code, answer.headers.get("openwop-idempotent-replay")) == (201, None)
 
 
-def test_where_replay_is_off_a_fork_is_not_provided(tmp_path):
+def test_without_replay_a_fork_is_501(tmp_path):
     with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_replay=False)) as host, host.client() as client:
         run = finish_run(client, PLAIN)
         answer = forked(client, run, mode="replay")
         assert (answer.status_code, answer.json()["details"]) == (501, {"capability": "replay"})
-        told = client.get("/.well-known/openwop").json()
-        model = told["multiAgent"]["executionModel"]
+        discovery = client.get("/.well-known/openwop").json()
+        model = discovery["multiAgent"]["executionModel"]
         assert (model["version"], model["verifier"]["supported"]) == (3, True)
-        assert not {"replay", "replayDeterminism"} & {*told, *told["capabilities"], *model}
+        assert not {"replay", "replayDeterminism"} & {*discovery, *discovery["capabilities"], *model}

@@ -95,14 +95,14 @@ def test_4_4_a_query_is_refused_before_anything_is_negotiated(client, over, acce
         "streamMode=debug",
     ],
 )
-def test_4_3_a_poll_that_is_none(client, over, query):
+def test_4_3_an_invalid_poll_is_400(client, over, query):
     assert client.get(f"/v1/runs/{over}/events/poll?{query}").status_code == 400
 
 
 # a run that has ended
 
 
-def test_4_3_a_poll_gives_what_came_after(client, over):
+def test_4_3_a_poll_returns_later_events(client, over):
     log = log_of(client, over)
     last = log[-1]["sequence"]
     for query, wanted in (
@@ -118,7 +118,7 @@ def test_4_3_a_poll_gives_what_came_after(client, over):
         assert (page["runId"], page["lastEventSeq"]) == (over, last)
 
 
-def test_4_4_json_is_the_same_at_once(client, over):
+def test_4_4_json_returns_the_events_of_the_stream(client, over):
     headers = {"accept": "application/json"}
     page = client.get(f"/v1/runs/{over}/events", headers=headers).json()
     assert page == client.get(f"/v1/runs/{over}/events/poll").json()
@@ -150,7 +150,7 @@ def test_4_4_last_event_id_resumes_strictly_after_it(client, over):
         assert ids(frames) == list(range(after + 1, last + 1))
 
 
-def test_4_4_values_are_the_run_as_it_is(client, over):
+def test_4_4_mode_values_sends_the_snapshot(client, over):
     frames = stream_events(client, over, streamMode="values")
     assert {frame.name for frame in frames} == {"state.snapshot"}
     for frame in frames:
@@ -161,7 +161,7 @@ def test_4_4_values_are_the_run_as_it_is(client, over):
 
 
 @pytest.mark.parametrize("buffer", [1, 5000])
-def test_4_4_batches_hold_what_came_together_and_the_end_at_once(client, over, buffer):
+def test_4_4_a_batch_has_the_buffered_events_and_the_last_event_flushes_it(client, over, buffer):
     log = log_of(client, over)
     frames = stream_events(client, over, bufferMs=buffer, streamMode="debug")
     assert {frame.name for frame in frames} == {"batch"}
@@ -177,22 +177,22 @@ def test_4_4_batches_hold_what_came_together_and_the_end_at_once(client, over, b
 def test_5_1_progress_is_sent_while_tasks_run_without_an_id_and_without_content(host, client):
     run = start_run(client, gated("progress", say=SECRET))
     frames = stream_events(client, run)
-    told = [frame for frame in frames if frame.name == "progress"]
-    assert told
-    assert {frame.id for frame in told} == {None}
-    for frame in told:
+    progress = [frame for frame in frames if frame.name == "progress"]
+    assert progress
+    assert {frame.id for frame in progress} == {None}
+    for frame in progress:
         assert frame.data.keys() == {"runId", "taskId", "trial", "state"}
-    assert "ended" in {frame.data["state"] for frame in told}
-    assert SECRET not in json.dumps([frame.data for frame in told])
+    assert "ended" in {frame.data["state"] for frame in progress}
+    assert SECRET not in json.dumps([frame.data for frame in progress])
     assert "progress" not in {event["type"] for event in log_of(client, run)}
 
 
-def test_5_1_progress_keeps_its_place_and_nothing_is_told_behind_the_last_event(client):
+def test_5_1_progress_stays_in_order_and_ends_before_the_last_event(client):
     run = start_run(client, gated("placed", many=1), trials=2)
     frames = [frame for frame in stream_events(client, run, streamMode="debug") if frame.name != "comment"]
     assert frames[-1].name == "run.completed"
-    told = [(frame.data["taskId"], frame.data["trial"]) for frame in frames if _came_back(frame)]
-    assert sorted(told) == [("t0", 0), ("t0", 1)]
+    trials = [(frame.data["taskId"], frame.data["trial"]) for frame in frames if _came_back(frame)]
+    assert sorted(trials) == [("t0", 0), ("t0", 1)]
     for at, frame in enumerate(frames):
         if _came_back(frame):
             assert frames[at - 1].name == "assay.trial.ended"
@@ -202,7 +202,7 @@ def _came_back(frame):
     return frame.name == "progress" and frame.data["state"] == "ended"
 
 
-def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, beside):
+def test_5_1_and_9_2_a_follower_at_another_process_gets_progress_and_annotations(client, beside):
     """A task that came back is read off the record; what is said there is heard here."""
     document = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600}), name="beside")
     with beside.client() as other:
@@ -210,11 +210,11 @@ def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, b
         headers = {"accept": "text/event-stream"}
         with other.stream("GET", f"/v1/runs/{run}/events", headers=headers) as answer:
             frames = frames_of(answer.iter_lines())
-            told = next(frame for frame in frames if frame.name in ("progress", "eval.scored"))
-            if told.name == "eval.scored":  # it was not there to see before
-                assert told.data["payload"]["taskId"] == "quick"
+            first = next(frame for frame in frames if frame.name in ("progress", "eval.scored"))
+            if first.name == "eval.scored":  # it was not there to see before
+                assert first.data["payload"]["taskId"] == "quick"
             else:
-                assert told.data == {"runId": run, "taskId": "quick", "trial": 0, "state": "ended"}
+                assert first.data == {"runId": run, "taskId": "quick", "trial": 0, "state": "ended"}
             made = [
                 client.post(f"/v1/runs/{run}/annotations", json={"signal": {"kind": "label", "label": label}})
                 for label in ("one", "two")
@@ -232,19 +232,19 @@ def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, b
     assert [one.data for one in rest if one.name == "run.annotated"] == [last.json()]
 
 
-def test_4_4_a_sign_of_life_while_nothing_happens(client):
+def test_4_4_an_idle_stream_sends_heartbeats(client):
     run = start_run(client, gated("alive", many=1))
     comments = [frame.data for frame in stream_events(client, run, comments=True) if frame.name == "comment"]
     assert set(comments) == {":keepalive"}
 
 
-def test_4_4_a_buffer_is_emptied_at_the_end_and_not_when_its_time_is_up(client):
+def test_4_4_the_end_of_a_run_flushes_the_buffer(client):
     run = start_run(client, gated("buffered", many=1))
     frames = [frame for frame in stream_events(client, run, bufferMs=5000) if frame.name == "batch"]
     assert frames[-1].data[-1]["type"] == "run.completed"  # long before five seconds are over
 
 
-def test_4_4_many_follow_one_run_and_miss_and_repeat_nothing(host, client, series):
+def test_4_4_followers_of_one_run_get_every_event_once(host, client, series):
     key = host.key()
     document = suite(
         *[golden(f"t{at}", "x", {"wait": 0.02 * at, "say": "x"}) for at in range(30)], name="crowd"
@@ -307,7 +307,7 @@ def serving(zygote, folder):
         process.close()
 
 
-def test_4_4_a_follower_whose_server_was_killed_goes_on_at_the_next(zygote, tmp_path):
+def test_4_4_a_follower_of_a_killed_server_resumes_at_another(zygote, tmp_path):
     (tmp_path / "assay.toml").write_text(TOML)
     (tmp_path / "who.py").write_text(WHO)
     document = suite(

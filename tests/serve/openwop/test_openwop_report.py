@@ -49,26 +49,29 @@ def report(client, run, **query):
     return answer.json()
 
 
-def said(client, run, event=None, **body):
+def annotate(client, run, event=None, **body):
     target = {"target": {"eventId": event}} if event else {}
     return client.post(f"/v1/runs/{run}/annotations", json={**target, **body})
 
 
 def correction(client, run, event, **what):
-    return said(client, run, event, signal={"kind": "correction", "correction": json.dumps(what)})
+    return annotate(client, run, event, signal={"kind": "correction", "correction": json.dumps(what)})
 
 
 def test_6_4_the_report_has_what_the_summary_may_not(client):
     run = finish_run(client, MIXED, trials=2)
-    told = report(client, run)
-    assert (told["runId"], told["status"], told["report"]["trials"]) == (run, "completed", 2)
-    assert told["judges"] == [{"provider": "scripted", "model": "scripted:scripted"}]
-    assert (told["judgeCostUsd"], told["modelClass"]) == (None, "general")  # nobody knows what it cost
-    assert told["report"]["modes"] == ["golden", "rubric"]
-    assert isinstance(told["report"]["p95LatencyMs"], int)
+    document = report(client, run)
+    assert (document["runId"], document["status"], document["report"]["trials"]) == (run, "completed", 2)
+    assert document["judges"] == [{"provider": "scripted", "model": "scripted:scripted"}]
+    assert (document["judgeCostUsd"], document["modelClass"]) == (
+        None,
+        "general",
+    )  # nobody knows what it cost
+    assert document["report"]["modes"] == ["golden", "rubric"]
+    assert isinstance(document["report"]["p95LatencyMs"], int)
     shelf = client.get("/v1/host/assay/suites").json()["suites"]
-    assert told["suiteDigest"] in [one["digest"] for one in shelf if one["suiteId"] == MIXED["suiteId"]]
-    exact, kind = told["tasks"]
+    assert document["suiteDigest"] in [one["digest"] for one in shelf if one["suiteId"] == MIXED["suiteId"]]
+    exact, kind = document["tasks"]
     assert [trial.get("trial", 0) for trial in exact["trials"]] == [0, 1]
     assert [(trial["output"], trial["score"]) for trial in exact["trials"]] == [("Paris", 1), ("Paris", 1)]
     assert kind["trials"][0]["criteria"] == [
@@ -76,13 +79,13 @@ def test_6_4_the_report_has_what_the_summary_may_not(client):
         {"criterion": "names a step", "weight": 0.25, "met": False, "reason": "no step at all"},
     ]
     assert kind["trials"][0]["checks"][0]["check_type"] == "llm_judge"
-    assert told["reasons"][0]["why"] == "not met: names a step (no step at all)"
+    assert document["reasons"][0]["why"] == "not met: names a step (no step at all)"
     summary = client.get(f"/v1/runs/{run}/eval-summary").json()
     fits("eval-summary", summary)
     assert "no step at all" not in json.dumps(summary)
 
 
-def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client):
+def test_6_5_secrets_are_scored_and_stored_nowhere(host, client):
     key = "sk-0123456789abcdefghij"
     document = suite(golden("leaks", f"it is {key}", f"it is {key}"), name="leaks")
     body = run_request(store_suite(client, document), mine={"note": key}) | {
@@ -97,10 +100,10 @@ def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client)
         {"api_key": "[REDACTED:api_key]"},
         {"mine": {"note": "[REDACTED:openai-key]"}},
     )
-    told = report(client, run)
-    assert told["tasks"][0]["trials"][0]["output"] == "it is [REDACTED:openai-key]"
+    read = report(client, run)
+    assert read["tasks"][0]["trials"][0]["output"] == "it is [REDACTED:openai-key]"
     listed = client.get("/v1/host/assay/runs").json()
-    assert key not in json.dumps([log, shown, told, listed])
+    assert key not in json.dumps([log, shown, read, listed])
     lines = host.do(host.store.chunks(run, "results"))
     assert lines
     assert not [piece for piece in lines if key.encode() in piece.data]
@@ -154,19 +157,19 @@ def test_2_2_the_owner_is_in_the_snapshot_and_in_the_first_event(client):
     assert shown["owner"]["tenant"] == "acme"
 
 
-def test_6_4_a_run_that_did_not_complete_has_no_verdict_whatever_was_scored(client):
+def test_6_4_a_run_that_did_not_complete_has_no_verdict(client):
     cut = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600, "say": "x"}), name="cut")
     run = start_run(client, cut)
     after = -1
-    while (told := report(client, run))["report"]["passedCount"] == 0:
+    while (document := report(client, run))["report"]["passedCount"] == 0:
         page = client.get(f"/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20").json()["events"]
         after = page[-1]["sequence"] if page else after
-    assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)  # so far
+    assert (document["report"]["score"], document["report"]["verdict"]) == (1, None)  # so far
     assert client.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
     assert wait_for_run(client, run)["status"] == "cancelled"
-    told = report(client, run)
-    assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)
-    assert correction(client, run, told["tasks"][0]["eventId"], score=1).status_code == 201
+    document = report(client, run)
+    assert (document["report"]["score"], document["report"]["verdict"]) == (1, None)
+    assert correction(client, run, document["tasks"][0]["eventId"], score=1).status_code == 201
     assert report(client, run)["effective"]["verdict"] is None
 
 
@@ -180,13 +183,13 @@ def test_9_2_a_correction_gives_an_effective_score_beside_the_recorded_one(clien
     assert answer.status_code == 201
     fits("annotation", answer.json())
     assert answer.json()["target"] == {"runId": run, "eventId": event}
-    told = report(client, run)
-    assert (told["tasks"][1]["score"], told["tasks"][1]["effectiveScore"]) == (0, 0.5)
-    assert (told["tasks"][1]["passed"], told["tasks"][1]["effectivePassed"]) == (False, False)
-    assert (told["report"]["score"], told["effective"]["score"]) == (0.5, 0.75)
+    document = report(client, run)
+    assert (document["tasks"][1]["score"], document["tasks"][1]["effectiveScore"]) == (0, 0.5)
+    assert (document["tasks"][1]["passed"], document["tasks"][1]["effectivePassed"]) == (False, False)
+    assert (document["report"]["score"], document["effective"]["score"]) == (0.5, 0.75)
     assert correction(client, run, event, passed=True).status_code == 201
-    told = report(client, run)
-    assert told["effective"] == {
+    document = report(client, run)
+    assert document["effective"] == {
         "score": 0.5,
         "verdict": {"passed": False, "failed": ["passScore"]},
         "passedCount": 2,
@@ -212,7 +215,7 @@ def test_9_2_a_correction_gives_an_effective_score_beside_the_recorded_one(clien
     ],
     ids=str,
 )
-def test_9_2_what_is_no_annotation(client, body, place):
+def test_9_2_an_invalid_annotation_is_400(client, body, place):
     run = finish_run(client, WRONG)
     answer = client.post(f"/v1/runs/{run}/annotations", json=body)
     assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
@@ -223,7 +226,7 @@ def test_9_2_what_is_no_annotation(client, body, place):
 def test_9_2_annotations_are_audited_and_any_key_of_the_tenant_may_make_one(host, client):
     run = finish_run(client, WRONG)
     with host.client(scopes=DEFAULT - {"runs:read"}) as other:
-        assert said(other, run, signal={"kind": "flag"}).status_code == 201
+        assert annotate(other, run, signal={"kind": "flag"}).status_code == 201
         assert other.get(f"/v1/runs/{run}/annotations").status_code == 403
     (made,) = client.get(f"/v1/runs/{run}/annotations").json()["annotations"]
     lines = [json.loads(one.data) for one in host.do(host.store.audit("acme"))]
@@ -232,16 +235,16 @@ def test_9_2_annotations_are_audited_and_any_key_of_the_tenant_may_make_one(host
     ]
 
 
-def test_9_2_an_annotation_is_told_to_those_who_follow(client):
+def test_9_2_followers_get_an_annotation(client):
     run = start_run(client, suite(golden("slow", "x", {"wait": 1.5, "say": "x"}), name="told"))
-    made = said(client, run, signal={"kind": "rating", "rating": 4}).json()
+    made = annotate(client, run, signal={"kind": "rating", "rating": 4}).json()
     with contextlib.ExitStack() as stack:
         stack.callback(client.post, f"/v1/runs/{run}/cancel")
         frames = iter(_live(client, run, stack))
         assert next(frame for frame in frames if frame.id).name == "run.started"
-        other = said(client, run, signal={"kind": "label", "label": "good"}).json()
-        told = next(frame for frame in frames if frame.name == "run.annotated")
-    assert (told.id, told.data) == (None, other)
+        other = annotate(client, run, signal={"kind": "label", "label": "good"}).json()
+        annotated = next(frame for frame in frames if frame.name == "run.annotated")
+    assert (annotated.id, annotated.data) == (None, other)
     assert [one["annotationId"] for one in (made, other)] == [
         one["annotationId"] for one in client.get(f"/v1/runs/{run}/annotations").json()["annotations"]
     ]
@@ -254,13 +257,16 @@ def _live(client, run, stack):
     return frames_of(answer.iter_lines())
 
 
-def test_9_2_where_feedback_is_off_it_is_not_provided(tmp_path):
+def test_9_2_without_feedback_annotations_are_501(tmp_path):
     with (
         Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_feedback=False)) as host,
         host.client() as client,
     ):
         run = finish_run(client, WRONG)
-        for answer in (said(client, run, signal={"kind": "flag"}), client.get(f"/v1/runs/{run}/annotations")):
+        for answer in (
+            annotate(client, run, signal={"kind": "flag"}),
+            client.get(f"/v1/runs/{run}/annotations"),
+        ):
             assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")
             assert answer.json()["details"] == {"capability": "feedback"}
         assert "feedback" not in client.get("/.well-known/openwop").json()

@@ -83,7 +83,7 @@ def test_a_buffer_beyond_its_bound_is_refused_and_not_clamped(text, milliseconds
         ("messages", "run.completed", False),
     ],
 )
-def test_what_a_mode_carries(mode, type, goes):
+def test_the_events_of_each_stream_mode(mode, type, goes):
     assert carries([mode], type) is goes
 
 
@@ -95,7 +95,7 @@ LOGS = st.lists(st.builds(event, st.sampled_from(["a", "b"]), x=st.integers(0, 2
 
 
 @given(one=LOGS, two=LOGS)
-def test_a_diff_says_where_two_logs_part_and_nothing_more(one, two):
+def test_a_diff_names_the_first_difference_of_two_logs_only(one, two):
     found = diff("r1", "r2", one, two, ({}, {}), in_flight=False)
     back = diff("r2", "r1", two, one, ({}, {}), in_flight=False)
     seqs = [entry["seq"] for entry in found["eventDiffs"]]
@@ -108,7 +108,7 @@ def test_a_diff_says_where_two_logs_part_and_nothing_more(one, two):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "said"),
+    ("a", "b", "diff"),
     [
         ({"status": "completed"}, {"status": "completed"}, {}),
         ({"x": 1}, {"x": 1.0}, {}),  # one number
@@ -117,8 +117,8 @@ def test_a_diff_says_where_two_logs_part_and_nothing_more(one, two):
         ({"o": {"k": 1}}, {"o": [1]}, {"o": {"a": {"k": 1}, "b": [1]}}),
     ],
 )
-def test_what_came_out_different(a, b, said):
-    assert state_diff(a, b) == said
+def test_the_difference_of_two_states(a, b, diff):
+    assert state_diff(a, b) == diff
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ async def recorded(store):
     return await store.run("run-1"), decided, scored
 
 
-async def test_the_owner_reads_events_with_what_lies_beside_them(store):
+async def test_the_owner_reads_events_with_their_content(store):
     run, decided, _ = await recorded(store)
     first, second = [one async for one in all_events(store, run.id)]
     assert first["payload"] == {"agentId": "local.a.b", "decision": "yes"}
@@ -165,7 +165,7 @@ async def test_the_owner_reads_events_with_what_lies_beside_them(store):
     assert b"yes" not in raw.data
 
 
-def said(event=None, **signal):
+def annotation(event=None, **signal):
     target = {"target": {"eventId": event}} if event else {}
     return msgspec.convert(
         {"signal": signal, **target, "note": "seen sk-0123456789abcdefghij"}, AnnotationCreate
@@ -177,7 +177,7 @@ async def test_a_correction_gives_an_effective_score_and_changes_nothing(store):
     for at, score in enumerate((0.5, 1)):
         correction = msgspec.json.encode({"score": score, "passed": score == 1}).decode()
         made = await annotate(
-            store, run, said(scored.id, kind="correction", correction=correction), "key-1",
+            store, run, annotation(scored.id, kind="correction", correction=correction), "key-1",
             NOW + timedelta(seconds=at), redact_text,
         )  # fmt: skip
         fits("annotation", msgspec.json.decode(msgspec.json.encode(made)))
@@ -198,10 +198,12 @@ async def test_a_correction_gives_an_effective_score_and_changes_nothing(store):
         ("scored", {"kind": "correction", "correction": '{"score": 2}'}, "signal.correction"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_and_not_kept(store, event, signal, place):
+async def test_an_invalid_annotation_is_refused_and_not_stored(store, event, signal, place):
     run, _, scored = await recorded(store)
     with pytest.raises(InvalidRequest) as refused:
-        await annotate(store, run, said(scored.id if event == "scored" else event, **signal), "k", NOW, str)
+        await annotate(
+            store, run, annotation(scored.id if event == "scored" else event, **signal), "k", NOW, str
+        )
     assert [problem.place for problem in refused.value.problems] == [place]
     assert await annotations(store, run) == []
 
@@ -230,7 +232,7 @@ async def test_a_version_of_a_suite_is_immutable(store):
     assert found.suite.tasks[0].expected.match.value == "Paris"
 
 
-async def test_a_suite_without_a_version_is_the_highest(store):
+async def test_a_reference_without_a_version_names_the_highest(store):
     shelf = SuiteStore(store)
     for version in ("1.9.0", "1.10.0", "1.2.0"):
         await shelf.put("acme", suite(version))
@@ -250,7 +252,7 @@ async def test_a_suite_without_a_version_is_the_highest(store):
         "evals/x.json",
     ],
 )
-async def test_what_a_reference_may_not_be(store, ref):
+async def test_an_invalid_reference_is_refused(store, ref):
     shelf = SuiteStore(store)
     await shelf.put("other", suite())
     with pytest.raises(InvalidRequest, match="evalSuiteRef"):

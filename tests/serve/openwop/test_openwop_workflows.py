@@ -27,8 +27,8 @@ CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases
 
 def works(task, scene):
     """The first word of the task in its first turn, the second in its second …"""
-    said = (task["task"] if isinstance(task, dict) else task).split()
-    return said[min(len(said), task["turn"] if isinstance(task, dict) else 1) - 1]
+    words = (task["task"] if isinstance(task, dict) else task).split()
+    return words[min(len(words), task["turn"] if isinstance(task, dict) else 1) - 1]
 
 
 def judges(about, scene):
@@ -40,10 +40,10 @@ def sure(at):
 
     def says(task, scene):
         result = task["result"] if at else task["task"] if isinstance(task, dict) else task
-        said = result.split("/")
+        parts = result.split("/")
         if at:
-            return {"verdict": [*said, "pass"][2], "confidence": float(said[1])}
-        return InvocationResult(outcome="completed", result=result, confidence=float(said[0]))
+            return {"verdict": [*parts, "pass"][2], "confidence": float(parts[1])}
+        return InvocationResult(outcome="completed", result=result, confidence=float(parts[0]))
 
     return says
 
@@ -236,14 +236,14 @@ def respond(client, run, node, value):
         ("pair", "pass/fail", "waiting-approval", False, False, ["pass", "fail"]),
     ],
 )
-def test_what_a_verdict_does(client, workflow, task, status, committed, satisfied, verdicts):
+def test_the_outcome_of_each_verdict(client, workflow, task, status, committed, satisfied, verdicts):
     shown = ran(client, workflow, {"task": task})
     assert shown["status"] == status
-    told = report(client, shown["runId"])
-    assert (told["committed"], told["goalSatisfied"]) == (committed, satisfied)
-    assert [one["verdict"] for one in told["verdicts"]] == verdicts
+    document = report(client, shown["runId"])
+    assert (document["committed"], document["goalSatisfied"]) == (committed, satisfied)
+    assert [one["verdict"] for one in document["verdicts"]] == verdicts
     turns = [1] * len(verdicts) if workflow == "pair" else list(range(1, len(verdicts) + 1))
-    assert [one["iteration"] for one in told["verdicts"]] == turns
+    assert [one["iteration"] for one in document["verdicts"]] == turns
     if status == "failed":
         assert shown["error"]["code"] == "loop_limit_exceeded"
         assert events(client, shown["runId"], "cap.breached")[0]["payload"]["kind"] == "loop-iterations"
@@ -252,7 +252,7 @@ def test_what_a_verdict_does(client, workflow, task, status, committed, satisfie
     assert mine.get("goalSatisfied", False) is satisfied
 
 
-def test_an_approval_is_answered_once_by_who_may(server, client):
+def test_an_approval_is_answered_once_by_a_key_with_the_scope(server, client):
     run = ran(client, "judged", {"task": "bad good"})["runId"]
     with server.client(tenant="acme", scopes={"runs:read"}) as reader:
         refused = respond(reader, run, "actor", {"action": "accept"})
@@ -273,7 +273,7 @@ def test_an_approval_is_answered_once_by_who_may(server, client):
 @pytest.mark.parametrize(
     ("task", "unsure"), [("0.4/0.9", "test.sure"), ("0.9/0.4", "test.sure-critic"), ("0.9/0.9", None)]
 )
-def test_either_below_its_floor_escalates(client, task, unsure):
+def test_a_confidence_below_its_floor_escalates(client, task, unsure):
     shown = ran(client, "sure", {"task": task})
     run = shown["runId"]
     if unsure is not None:
@@ -308,13 +308,13 @@ def test_an_unsure_critic_that_asks_for_another_turn_escalates_too(client):
         ("0.4/1", "completed", {"escalationThreshold": 0.1}, "completed"),
     ],
 )
-def test_what_escalates_is_told_so_by_its_bracket(client, task, outcome, threshold, status):
+def test_an_escalation_is_in_the_bracket_of_its_agent(client, task, outcome, threshold, status):
     shown = ran(client, "sure", {"task": task}, configurable=threshold)
     ends = events(client, shown["runId"], "agent.invocation.completed")
     assert (shown["status"], ends[0]["payload"]["outcome"]) == (status, outcome)
 
 
-def test_who_asks_for_a_person_gets_one(client):
+def test_a_request_for_a_person_suspends_the_run(client):
     run = ran(client, "helpless", {"task": "x"})["runId"]
     assert rested(client, run)["status"] == "waiting-approval"
     assert not report(client, run)["committed"]
@@ -339,7 +339,7 @@ def test_an_approval_expires_into_a_refusal(server, client, finds_out):
     assert not report(client, run)["committed"]
 
 
-def test_a_person_who_says_no_ends_it(client):
+def test_a_rejected_approval_fails_the_run(client):
     run = ran(client, "judged", {"task": "bad good"})["runId"]
     assert respond(client, run, "actor", {"action": "reject"}).status_code == 200
     shown = rested(client, run)
@@ -376,9 +376,9 @@ def test_a_tool_call_is_verified_before_its_answer_is_used(client):
     shown = ran(client, "shopping", {"task": "the price of tea"})
     assert (shown["status"], shown["variables"]["result"]) == ("completed", "good")
     returned = events(client, shown["runId"], "agent.toolReturned")
-    told = events(client, shown["runId"], "agent.verified")
-    assert [one["payload"]["verdict"] for one in told] == ["fail", "pass", "pass"]
-    for verdict, call in zip(told, returned, strict=False):  # the last is about the decision
+    verified = events(client, shown["runId"], "agent.verified")
+    assert [one["payload"]["verdict"] for one in verified] == ["fail", "pass", "pass"]
+    for verdict, call in zip(verified, returned, strict=False):  # the last is about the decision
         assert verdict["payload"]["target"] == call["payload"]["callId"]
         assert verdict["causationId"] == call["eventId"]
 
@@ -422,7 +422,7 @@ def test_a_child_run_that_is_not_approved_is_not_merged_whatever_a_verdict_says(
 @pytest.mark.parametrize(
     ("task", "phase"), [("bad", "child.cancelled"), ("so so so", "child.failed")], ids=["cancelled", "failed"]
 )
-def test_a_child_run_that_does_not_end_well_is_no_work(client, task, phase):
+def test_a_failed_child_run_is_not_merged(client, task, phase):
     run = start(client, "around", {"task": task})
     if phase == "child.cancelled":
         while not (dispatched := events(client, run, "node.dispatched")):
@@ -446,7 +446,7 @@ def test_a_child_run_has_another_turn_with_the_critics_notes(client):
     assert second["inputs"]["task"] == {"task": "so good", "notes": [CANARY], "turn": 2}
 
 
-def test_a_child_run_that_gave_up_is_no_work(client):
+def test_a_child_run_that_gave_up_is_not_merged(client):
     """It is completed, and its goal is not reached: whoever waits for it takes nothing from it."""
     shown = ran(client, "hopeful", {"task": "bad"})
     run = shown["runId"]
@@ -465,7 +465,7 @@ def test_a_child_run_that_gave_up_is_no_work(client):
         ({"action": "edit-accept", "outputs": {"other": 1}}, "resumeValue.outputs"),
     ],
 )
-def test_what_is_given_instead_must_fit_or_nothing_changes(client, value, place):
+def test_an_edited_output_must_match_the_schema_or_changes_nothing(client, value, place):
     run = ran(client, "outer", {"task": "good"})["runId"]
     refused = respond(client, run, "actor", value)
     assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
@@ -476,7 +476,7 @@ def test_what_is_given_instead_must_fit_or_nothing_changes(client, value, place)
     assert rested(client, run)["variables"]["result"] == "mended"
 
 
-def test_an_owner_is_told_why_somebody_failed_and_nobody_else(server, client):
+def test_only_the_owner_reads_why_an_agent_failed(server, client):
     shown = ran(client, "crashing", {"task": "x"})
     run = shown["runId"]
     assert (shown["status"], shown["error"]["code"]) == ("failed", "loop_limit_exceeded")
@@ -485,12 +485,14 @@ def test_an_owner_is_told_why_somebody_failed_and_nobody_else(server, client):
         for one in events(client, run, "node.completed")
         if "outputs" in one["payload"]
     ]
-    told = [failure for one in ends if one.get("outcome") == "failed" for failure in one["failures"]]
-    assert [(one["iteration"], one["agentId"], one["role"]) for one in told] == [
+    failures = [failure for one in ends if one.get("outcome") == "failed" for failure in one["failures"]]
+    assert [(one["iteration"], one["agentId"], one["role"]) for one in failures] == [
         (turn, "test.crashing", "actor") for turn in (1, 2)
     ]
-    assert {one["why"].partition(" (")[0] for one in told} == {f"RuntimeError: {CANARY} is full"}
-    assert all(re.search(r"\(\S*test_openwop_workflows\.py:\d+ in crashes\)$", one["why"]) for one in told)
+    assert {one["why"].partition(" (")[0] for one in failures} == {f"RuntimeError: {CANARY} is full"}
+    assert all(
+        re.search(r"\(\S*test_openwop_workflows\.py:\d+ in crashes\)$", one["why"]) for one in failures
+    )
     moody = ran(client, "moody", {"task": "crash"})["runId"]
     raw = [event.data for one in (run, moody) for event in server.do(server.store.events(one))]
     assert not [data for data in raw if CANARY.encode() in data]
@@ -501,7 +503,7 @@ def test_an_owner_is_told_why_somebody_failed_and_nobody_else(server, client):
 @pytest.mark.parametrize(
     ("task", "code"), [("nonsense", "validation_error"), ("nobody", "unknown_child_workflow")]
 )
-def test_what_a_supervisor_said_is_not_told_by_the_error(server, client, task, code):
+def test_the_error_of_a_run_does_not_quote_its_supervisor(server, client, task, code):
     shown = ran(client, "bossy", {"task": task})
     assert (shown["status"], shown["error"]["code"]) == ("failed", code)
     raw = server.do(server.store.events(shown["runId"]))
@@ -516,7 +518,7 @@ def test_no_success_is_claimed_on_a_verdict_that_is_only_recorded(client):
     assert ran(client, "bossy", {"task": "good"})["goalSatisfied"] is True
 
 
-def test_a_list_has_verdicts_and_who_is_waited_for(client):
+def test_a_list_has_verdicts_and_pending_interrupts(client):
     own = ran(client, "itself", {"task": "x"})["runId"]
     waits = ran(client, "hurried", {"task": "bad"})["runId"]
     listed = client.get("/v1/host/assay/runs", params={"mode": "workflow"}).json()["runs"]
@@ -564,7 +566,7 @@ def test_verifier_no_content_leak(server, client):
         ({"workflowId": "judged", "inputs": {"task": "x"}, "configurable": {"temperature": 3}}, "configurable.temperature"),
     ],
 )  # fmt: skip
-def test_a_run_that_makes_no_sense_is_400(client, body, field):
+def test_an_invalid_run_is_400(client, body, field):
     refused = client.post("/v1/runs", json=body)
     assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
     assert field in [problem["place"] for problem in refused.json()["details"]["problems"]]
@@ -607,9 +609,9 @@ def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, clien
     ]
     ids = [event["eventId"] for event in logs[0]]
     beside = b"".join(server.do(server.store.contents(runs[0]["runId"], "content", ids)).values())
-    told = json.dumps([compared, logs, runs, frames]).encode() + beside + kept
+    text = json.dumps([compared, logs, runs, frames]).encode() + beside + kept
     assert b"REDACTED" in beside
-    assert not [secret for secret in (one, two) if secret.encode() in told]
+    assert not [secret for secret in (one, two) if secret.encode() in text]
 
 
 def test_1_1_no_fork_has_test_doubles(client):
@@ -647,14 +649,14 @@ PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("traceparent", "kept"),
     [(PARENT, PARENT), ("", ""), ("00-1-2-3", ""), (f"ff{PARENT[2:]}", ""), (f"00-{'0' * 32}-{'cd' * 8}-01", "")],
     ids=["one", "none", "short", "another version", "zeros"],
 )  # fmt: skip
-def test_a_child_run_has_the_traceparent_of_its_parent(client, said, kept):
+def test_a_child_run_has_the_traceparent_of_its_parent(client, traceparent, kept):
     """And what is done for it carries that on (openwop-contract §13.8)."""
     body = {"workflowId": "tracing", "inputs": {"task": "x"}}
-    run = client.post("/v1/runs", json=body, headers={"traceparent": said}).json()["runId"]
+    run = client.post("/v1/runs", json=body, headers={"traceparent": traceparent}).json()["runId"]
     shown = rested(client, run)
     child = events(client, run, "node.dispatched")[0]["payload"]["childRunId"]
     assert shown["variables"]["result"] == kept  # what the agent of the child saw
@@ -664,7 +666,7 @@ def test_a_child_run_has_the_traceparent_of_its_parent(client, said, kept):
     assert again["variables"]["result"] == ""
 
 
-def test_a_list_says_which_runs_are_children_and_which_are_forks(client):
+def test_a_list_names_the_parent_of_children_and_the_source_of_forks(client):
     run = ran(client, "conformance-multi-agent-handoff")["runId"]
     (child,) = [one["payload"]["childRunId"] for one in events(client, run, "node.dispatched")]
     fork = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"}).json()["runId"]
@@ -713,8 +715,8 @@ def test_agent_loop_version5_shape(model):
 
 
 def test_cross_host_causation_shape(model):
-    told = model["crossHostCausation"]
-    assert (told["supported"], model["version"] >= 3, bool(told["hostId"])) == (True, True, True)
+    causation = model["crossHostCausation"]
+    assert (causation["supported"], model["version"] >= 3, bool(causation["hostId"])) == (True, True, True)
 
 
 def test_multi_agent_memory_lifecycle(client, model):
@@ -752,18 +754,18 @@ def test_a_supervisor_asks_a_person_and_goes_on_with_the_answer(client):
     assert resolved["payload"]["answers"] == {"answer": "here"}
 
 
-def test_discovery_says_what_runs(client):
-    said = client.get("/.well-known/openwop").json()
-    assert said["fixtures"] == fixtures(enabled=True)
-    assert said["multiAgent"]["executionModel"]["version"] == 6
+def test_discovery_has_fixtures_execution_model_and_limits(client):
+    discovery = client.get("/.well-known/openwop").json()
+    assert discovery["fixtures"] == fixtures(enabled=True)
+    assert discovery["multiAgent"]["executionModel"]["version"] == 6
     # this host has workflows whose verdicts are only recorded
-    assert said["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": False}
-    assert "multiAgent" not in said["capabilities"]
-    assert said["limits"]["maxLoopIterations"] == 25
+    assert discovery["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": False}
+    assert "multiAgent" not in discovery["capabilities"]
+    assert discovery["limits"]["maxLoopIterations"] == 25
     if SCHEMA.is_file():
         families = json.loads(SCHEMA.read_text("utf-8"))["properties"]
         for family in ("limits", "multiAgent", "fixtures"):
-            jsonschema_rs.validator_for(families[family]).validate(said[family])
+            jsonschema_rs.validator_for(families[family]).validate(discovery[family])
 
 
 @pytest.mark.parametrize("gating", [True, False])
@@ -777,8 +779,8 @@ def test_a_host_advertises_gating_if_it_holds_for_every_workflow(gating):
         "other": VerifierLoopConfig(actor="test.doer", critics=["test.judge"], gating=gating),
     }
     with Server("memory:", agents=[actor, critic], loops=loops, seeded=True) as host, host.client() as client:
-        said = client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]
-        assert (said["version"], said["verifier"]["gating"]) == (6, gating)
+        model = client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]
+        assert (model["version"], model["verifier"]["gating"]) == (6, gating)
         merged = {}
         for id in loops:
             run = client.post("/v1/runs", json={"workflowId": id, "inputs": {"task": "x"}}).json()["runId"]
@@ -786,7 +788,7 @@ def test_a_host_advertises_gating_if_it_holds_for_every_workflow(gating):
         assert merged == {"strict": False, "other": not gating}
 
 
-def test_a_workflow_is_shown_as_it_is_written_down(client):
+def test_a_workflow_is_returned_as_its_definition(client):
     shown = client.get("/v1/workflows/judged").json()
     assert {
         "id",
@@ -807,10 +809,10 @@ def test_verifier_gating(client, verdict):
     answered = client.post(
         "/v1/host/sample/agents/verify-run", json={"simulateVerdict": verdict, "task": CANARY}
     )
-    told = answered.json()
-    success = told["status"] == "completed" or told["outcome"] == "completed" or told["committed"]
+    body = answered.json()
+    success = body["status"] == "completed" or body["outcome"] == "completed" or body["committed"]
     assert (answered.status_code, success) == (200, verdict == "pass")
-    assert {event["verdict"] for event in told["events"]} == {verdict}
+    assert {event["verdict"] for event in body["events"]} == {verdict}
     assert CANARY not in answered.text
 
 
@@ -827,10 +829,10 @@ def test_the_seams(client):
     assert key == "c92498949e9cc0e38bb2887e88e55b6936932e219b8344f0a7059b1de960073d"
     assert client.post(f"{sample}/test/llm-cache-key", json={}).status_code == 400
     entry = {"stopReason": "safety", "refusalText": "no"}
-    told = client.post(
+    response = client.post(
         f"{sample}/test/mock-ai/program", json={"nodeId": "structured-call", "program": [entry]}
     )
-    assert told.json() == {"ok": True, "count": 1}
+    assert response.json() == {"ok": True, "count": 1}
     shown = ran(client, "conformance-phase4-replay-divergence")
     assert shown["error"]["code"] == "envelope_refusal"
 
@@ -842,10 +844,10 @@ def test_agent_manifest_runtime(client):
             continue
         where = f"/v1/host/sample/agents/{entry['agentId']}/dispatch"
         body = {"task": "hello", "validateHandoff": True, "availableTools": []}
-        told = client.post(where, json=body).json()
-        assert told["status"] == "completed"
-        assert {one["agentId"] for one in told["events"]} == {entry["agentId"]}
-        types = [one["type"] for one in told["events"]]
+        answer = client.post(where, json=body).json()
+        assert answer["status"] == "completed"
+        assert {one["agentId"] for one in answer["events"]} == {entry["agentId"]}
+        types = [one["type"] for one in answer["events"]]
         assert (types.count("agent.reasoned"), types.count("agent.decided")) == (1, 1)
         assert client.post(where, json={}).status_code == 400
     escalated = client.post("/v1/host/sample/agents/test.sure/dispatch", json={"task": "0.1/1"}).json()
@@ -853,7 +855,7 @@ def test_agent_manifest_runtime(client):
     assert client.post("/v1/host/sample/agents/nobody/dispatch", json={"task": 1}).status_code == 404
 
 
-def test_without_the_family_there_is_none_of_it(tmp_path):
+def test_without_workflows_their_routes_are_not_served(tmp_path):
     from assay.serve.openwop.features import OpenWopFeatures
 
     offer = OpenWopFeatures(offer_workflows=False)
@@ -884,16 +886,19 @@ def test_replay_divergence_at_refusal(client, first, then):
     assert forked.status_code == 201
     shown = rested(client, forked.json()["runId"])
     assert (shown["status"], shown["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
-    (told,) = events(client, shown["runId"], "replay.divergedAtRefusal")
-    assert (told["payload"]["sourceRunId"], told["payload"]["nodeId"]) == (source["runId"], "structured-call")
+    (diverged,) = events(client, shown["runId"], "replay.divergedAtRefusal")
+    assert (diverged["payload"]["sourceRunId"], diverged["payload"]["nodeId"]) == (
+        source["runId"],
+        "structured-call",
+    )
 
 
-def test_a_run_whose_record_is_no_longer_kept_cannot_be_forked(server, client):
+def test_a_run_with_erased_content_cannot_be_forked(server, client):
     run = ran(client, "conformance-noop")["runId"]
     server.do(server.store.erase(run))
     refused = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay", "fromSeq": 0})
     assert (refused.status_code, refused.json()["error"]) == (422, "replay_memory_snapshot_unavailable")
-    told = refused.json()["details"]
-    assert (told["reason"], told["sourceRunId"], told["fromSeq"]) == ("retention_expired", run, 0)
+    details = refused.json()["details"]
+    assert (details["reason"], details["sourceRunId"], details["fromSeq"]) == ("retention_expired", run, 0)
     far = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay", "fromSeq": 999})
     assert far.json()["error"] == "invalid_from_seq"  # bounds come first

@@ -70,7 +70,7 @@ def test_a_task_of_an_eval_and_its_correction(client):
     assert client.get(path(run, "/1")).json()["annotations"] == []
 
 
-def test_the_search_says_where_and_how_far(client, evaluation):
+def test_search_returns_the_places_and_its_progress(client, evaluation):
     found = client.post(path(evaluation, ":search"), json={"text": "SYDNEY"}).json()
     assert found["matches"] == [
         {"position": 1, "trial": 0, "caseId": "au", "in": "output", "snippet": "Sydney", "at": 0, "length": 6}
@@ -111,6 +111,6 @@ def test_erased_content_and_other_kinds_have_no_cases(client):
         assert "erased" in answer.text
 
 
-def test_what_is_searched_for_is_in_no_log(client, evaluation, caplog):
+def test_a_search_text_is_in_no_log(client, evaluation, caplog):
     client.post(path(evaluation, ":search"), json={"text": "a-private-word"})
     assert "a-private-word" not in caplog.text

@@ -154,7 +154,7 @@ def test_a_key_sees_the_kinds_of_its_scopes_and_its_tenant_only(host, runs):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (
             {"filter": {"kind": ["evals"]}},
@@ -168,8 +168,8 @@ def test_a_key_sees_the_kinds_of_its_scopes_and_its_tenant_only(host, runs):
         ({"filter": {"name": "a\0b"}}, "filter.name: expected a name without NUL"),
     ],
 )
-def test_a_bad_query_is_refused_with_its_place(client, body, said):
-    assert said in refused(client, ":query", **body)
+def test_a_bad_query_returns_400_with_its_place(client, body, message):
+    assert message in refused(client, ":query", **body)
 
 
 def overview(client, run):
@@ -178,7 +178,7 @@ def overview(client, run):
     return answer.json()
 
 
-def test_an_overview_says_the_verdict_and_what_decided(client, runs):
+def test_an_overview_has_the_verdict_and_its_reason(client, runs):
     found = overview(client, runs["repeated"])
     assert found["run"]["passed"] is False
     (bar,) = found["bars"]
@@ -244,7 +244,7 @@ def test_pages_of_cases_follow_each_other(client, runs):
     assert "at most 100" in refused(client, f"/{run}/cases:query", include=["preview"], limit=101)
 
 
-def test_units_that_wait_and_own_checks_have_rows_too(client):
+def test_waiting_units_and_cases_with_own_checks_have_rows(client):
     """A run of the executor: one unit for each case, and cases with their own checks."""
     own = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "Paris 0"}}
     request = request_of(3, [slow(0), own])

@@ -153,7 +153,7 @@ def test_three_runs_are_compared_with_the_first(site, page, shown):
     shown(page.get_by_role("region", name="Verdict")).to_contain_text("97.5%")
 
 
-def test_what_cannot_be_compared_is_said(site, page, shown):
+def test_runs_that_cannot_be_compared_show_the_reason(site, page, shown):
     site.open(page, "/compare")
     shown(page.get_by_role("heading", name="Pick the runs to compare")).to_be_visible()
     site.open(page, f"/compare?runs={site.before},eval_unknown")
@@ -197,7 +197,7 @@ def test_empty_and_broken_screens_are_accessible(site, newcomer, shown, address,
 # verify and approve
 
 
-def test_a_loop_is_shown_turn_by_turn_and_a_give_up_as_such(site, page, shown, screenshot):
+def test_a_loop_is_shown_turn_by_turn_with_its_give_up(site, page, shown, screenshot):
     site.open(page, f"/verify/{start_loop(site.client, 'release-note')}")
     turns = page.get_by_role("list", name="Turns").locator("> li")
     shown(turns).to_have_count(2)
@@ -323,7 +323,7 @@ def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, 
 
 
 @pytest.mark.new_tab
-def test_what_is_copied_runs(site, page, shown, command, tmp_path):
+def test_a_copied_command_and_request_run(site, page, shown, command, tmp_path):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     site.open(page, "/try")
     text = 'It\'s "30 days" – ünïcode\n\ttab, $HOME `date` \\d and\nJSON\n<script>x</script> 😀'

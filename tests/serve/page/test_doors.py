@@ -258,7 +258,7 @@ def session(site):
 
 
 @pytest.fixture(scope="module")
-def told(doors, command, site):
+def command_output(doors, command, site):
     """What the commands say of each run: {run: (show, show --json, gate --json)}, and both lists."""
     jobs = []
     for run, _ in doors.values():
@@ -266,8 +266,8 @@ def told(doors, command, site):
         jobs += [["show", run], ["show", run, "--json"], ["gate", run, "--allow-partial", "--json", *files]]
     jobs += [["list", "--limit", "100"], ["list", "--json", "--limit", "100"]]
     done = command.batch([{"command": job} for job in jobs], folder=site.folder)
-    said = {run: done[3 * at : 3 * at + 3] for at, (run, _) in enumerate(doors.values())}
-    return said | {"list": done[-2].out, "json": done[-1].out}
+    outputs = {run: done[3 * at : 3 * at + 3] for at, (run, _) in enumerate(doors.values())}
+    return outputs | {"list": done[-2].out, "json": done[-1].out}
 
 
 @pytest.fixture(scope="module")
@@ -282,9 +282,9 @@ def library(doors, command, site):
 
 
 @pytest.fixture(scope="module")
-def documents(told):
+def documents(command_output):
     """The recorded statistics of each run, by its id."""
-    rows = json.loads(told["json"])
+    rows = json.loads(command_output["json"])
     return {run.get("operation_id") or run["runId"]: run["statistics"] for run in rows if "statistics" in run}
 
 
@@ -301,9 +301,9 @@ def rows(doors, site):
 
 
 @pytest.fixture(scope="module")
-def lists(told):
+def lists(command_output):
     """The rows of `assay list`, by the id of the run."""
-    lines = told["list"].splitlines()
+    lines = command_output["list"].splitlines()
     return {line.split()[0]: line for line in lines if line.startswith(("run-", "eval_"))}
 
 
@@ -364,7 +364,19 @@ ENDS = ("value", "low", "high", "cases")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_door_shows_the_same_numbers(
-    name, doors, documents, overviews, lists, rows, told, library, reports, tab, reader, client, site
+    name,
+    doors,
+    documents,
+    overviews,
+    lists,
+    rows,
+    command_output,
+    library,
+    reports,
+    tab,
+    reader,
+    client,
+    site,
 ):
     run, printed = doors[name]
     document, overview = documents[run], overviews[run]
@@ -385,7 +397,7 @@ def test_every_door_shows_the_same_numbers(
         assert overview["cost"]["text"] in lists[run]
     row = rows[run]
     assert (row["score"], row["counts"], row["costUsd"]) == (shown, counts, overview["run"]["costUsd"])
-    show, numbers, gate = told[run]
+    show, numbers, gate = command_output[run]
     assert_show(show.out, overview)
     numbers = json.loads(numbers.out)
     if overview["run"]["kind"] == "agent-eval":

@@ -74,7 +74,7 @@ def test_an_asset_is_sent_as_it_was_compressed(host, folder, accept, encoding):
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/docs", "/assets/index-abc123.js"])
-def test_what_a_browser_has_is_not_sent_again(host, path):
+def test_a_file_that_the_browser_has_returns_304(host, path):
     with host.client(key="") as client:
         for accept in ("br", "identity"):
             tag = client.head(path, headers={"accept-encoding": accept}).headers["etag"]
@@ -102,7 +102,7 @@ def test_only_files_of_the_page_are_sent(host, name):
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/docs"])
-def test_without_a_build_the_page_says_which_command_builds_it(host, monkeypatch, tmp_path, path):
+def test_without_a_build_the_page_names_the_command_that_builds_it(host, monkeypatch, tmp_path, path):
     monkeypatch.setattr(built_files, "DIST", tmp_path / "nothing")
     monkeypatch.setattr(built_files, "clone_folder", lambda: None)
     with host.client(key="") as client:
@@ -142,7 +142,7 @@ def test_a_page_that_is_built_after_an_install_from_a_clone_is_found(monkeypatch
     assert built_files.page_folder() == (built if found else own)
 
 
-def test_the_page_that_is_here_loads_in_250_kb():
+def test_the_built_page_loads_in_250_kb():
     if not (BUILT / built_files.INDEX).is_file():
         pytest.skip("the page is not built: make web")
     index = (BUILT / built_files.INDEX).read_text("utf-8")

@@ -25,7 +25,7 @@ def case_drawer(page):
     return page.get_by_role("dialog")
 
 
-def test_the_headline_says_the_score_the_verdict_and_why(site, page):
+def test_the_headline_has_score_verdict_and_reason(site, page):
     page.goto(site.address("support"))
     result = page.get_by_role("region", name="Result")
     expect(result).to_contain_text(re.compile(r"0\.\d{3}.*95% interval \(Gaffke\) over 7 tasks"))
@@ -142,7 +142,7 @@ def test_filter_order_and_search_are_in_the_address(site, page):
     expect(page).to_have_url(re.compile("q=never"))
 
 
-def test_the_keyboard_is_enough(site, page):
+def test_a_run_is_read_by_keyboard_alone(site, page):
     page.goto(site.address("support"))
     expect(page.locator("[data-status]").first).to_be_visible()
     page.keyboard.press("j")
@@ -173,7 +173,7 @@ DONE = "document.querySelector('[role=progressbar]').ariaValueNow"
 
 
 @pytest.mark.new_tab
-def test_results_land_while_the_run_is_in_flight_and_it_can_be_cancelled(site, page):
+def test_results_appear_during_the_run_and_it_can_be_cancelled(site, page):
     page.add_init_script(SLOW_ANSWERS)  # more slowly than events come
     run = site.runs.start_suite(slow_suite(600, 2, "live"), "slow")
     page.goto(site.address(run))
@@ -261,7 +261,7 @@ def test_hostile_content_is_text(site, page):
     assert page.evaluate("window.hacked") is None
 
 
-def test_what_is_shown_can_be_exported(site, page):
+def test_the_shown_cases_are_exported(site, page):
     page.goto(site.address("support") + "?show=failed")
     expect(page.locator("[data-status]").first).to_be_visible()
     for entry, mark in (
@@ -280,7 +280,7 @@ def test_what_is_shown_can_be_exported(site, page):
 
 
 @pytest.mark.parametrize("name", ["support", "hostile"])
-def test_axe_has_nothing_to_say(site, page, name):
+def test_axe_finds_no_violation(site, page, name):
     page.goto(site.address(name))
     expect(page.locator("[data-status]").first).to_be_visible()
     site.check_accessibility(page)
@@ -289,7 +289,7 @@ def test_axe_has_nothing_to_say(site, page, name):
     site.check_accessibility(page, both_colours=name == "support")
 
 
-def test_a_run_that_does_not_exist_says_so(site, page):
+def test_an_unknown_run_shows_a_message(site, page):
     page.goto(site.address("run-0000"))
     expect(page.get_by_role("alert")).to_contain_text("Not found")
     page.goto(site.address("support") + "?case=999")

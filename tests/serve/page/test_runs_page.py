@@ -42,7 +42,7 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     assert width <= 390, "the page scrolls sideways on a phone"
 
 
-def test_what_is_chosen_is_in_the_address_and_comes_back_from_it(page, site, runs):
+def test_filters_are_in_the_address_and_are_restored_from_it(page, site, runs):
     page.goto(f"{site.url}/#/runs")
     page.get_by_label("Kind", exact=True).select_option("agent-eval")
     expect(row_of(page, "orders as JSON")).to_have_count(0)
@@ -104,7 +104,7 @@ def test_everything_works_with_the_keyboard_alone(page, site, runs):
     expect(page).to_have_url(re.compile(r"#/runs/run-\w+"))
 
 
-def test_the_export_has_what_is_shown(page, site, runs):
+def test_the_export_has_the_shown_runs(page, site, runs):
     page.goto(f"{site.url}/#/runs?kind=agent-eval")
     expect(row_of(page, "local.shop.evals.support")).to_be_visible()
     texts = {}

@@ -75,7 +75,7 @@ def test_one_tenant_takes_its_share_and_no_more(zygote, tmp_path):
         under_attack(server, lambda target: shares.trickled_bodies(target, 60, 45_000, meanwhile))
 
 
-def test_without_file_descriptors_it_says_503_and_goes_on(zygote, tmp_path):
+def test_without_file_descriptors_the_server_answers_503_and_recovers(zygote, tmp_path):
     with TwoTenants(zygote, tmp_path, limits={"RLIMIT_NOFILE": 64}) as server, server.client() as other:
         assert other.get("/v1/evaluations").status_code == 200
         with ExitStack() as held:

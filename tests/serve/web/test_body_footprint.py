@@ -51,7 +51,7 @@ def size(value, seen):
 
 
 @given(value=VALUES, ascii=st.booleans(), cut=st.integers(0, 200))
-def test_no_text_becomes_more_than_is_estimated_however_it_comes(value, ascii, cut):
+def test_a_decoded_text_is_no_larger_than_its_estimate(value, ascii, cut):
     text = json.dumps(value, ensure_ascii=ascii).encode()
     taken = Footprint()
     estimate = taken.add(text[:cut]) + taken.add(text[cut:])
@@ -60,18 +60,18 @@ def test_no_text_becomes_more_than_is_estimated_however_it_comes(value, ascii, c
 
 
 @pytest.mark.parametrize("one", DENSE)
-def test_what_becomes_most_is_estimated_too(one):
+def test_the_most_expensive_texts_are_within_their_estimate(one):
     text = f"[{','.join([one] * 2_000)}]".encode()
     assert size(msgspec.json.decode(text), {}) <= Footprint().add(text) + WHOLE
     assert size(msgspec.json.decode(text), {}) <= MAX_FACTOR * len(text) + WHOLE
 
 
-def test_a_small_text_is_not_counted():
+def test_a_small_text_is_not_estimated():
     assert footprint(b" " * SMALL) == MAX_FACTOR * SMALL
     assert footprint(b" " * (SMALL + 1)) == 2 * (SMALL + 1)
 
 
-def test_a_message_of_lists_is_estimated_as_what_it_becomes():
+def test_a_message_of_lists_is_within_its_estimate():
     message = EvaluationRequest()
     message.outputs.add().value.json_value.list_value.extend([[]] * 5_000)
     data = message.SerializeToString()
@@ -90,7 +90,7 @@ def test_json_sorted_in_parts_is_json_sorted_at_once(value, at_once, indent):
 
 
 @given(text=st.binary(max_size=300), most=st.integers(0, 40))
-def test_a_bound_holds_from_one_element_too_many_on(text, most):
+def test_one_element_above_a_bound_is_refused(text, most):
     if elements(text) <= most:
         check_elements(text, most)
     else:
@@ -133,7 +133,7 @@ def with_value(value, many=2):
         ("/v1/host/assay/suites", {"a": LONG}, JSON, ""),
     ],
 )
-def test_what_takes_long_to_decode_is_refused_with_its_place(host, path, body, headers, place):
+def test_a_value_that_takes_long_to_decode_is_refused_with_its_place(host, path, body, headers, place):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     with host.client() as client:
         got = client.post(path, content=data, headers=headers)
@@ -143,13 +143,13 @@ def test_what_takes_long_to_decode_is_refused_with_its_place(host, path, body, h
     assert "more than 1000 brackets, quotes and commas" in problem["message"]
 
 
-def test_many_small_cases_have_as_many_elements_as_they_like(host):
+def test_many_small_cases_have_no_bound_of_elements(host):
     with host.client() as client:
         got = client.post("/v1/evaluate", json=request_of(400))
         assert (got.status_code, got.json()["summary"]["total_test_cases"]) == (200, 400)
 
 
-def test_a_body_counts_with_what_it_becomes(host):
+def test_a_body_counts_with_its_decoded_size(host):
     held = ServerLimits(max_tenant_held_bytes=4_000_000).max_tenant_held_bytes
     body = json.dumps(with_value([1] * 100_000)).encode()
     assert len(body) < held / 8
@@ -164,7 +164,7 @@ def test_a_body_counts_with_what_it_becomes(host):
     [("x", 200), ([1] * 100_000, 413), (LONG, 400)],
     ids=["answered", "too large", "refused"],
 )
-def test_the_bytes_of_a_body_are_given_back_before_its_answer_is_sent(host, value, status):
+def test_the_bytes_of_a_body_are_released_before_the_response(host, value, status):
     body = json.dumps(with_value(value)).encode()
     parts = [body[: len(body) // 2], body[len(body) // 2 :]]
     messages = [{"type": "http.request", "body": part, "more_body": part is parts[0]} for part in parts]
@@ -188,7 +188,7 @@ def test_the_bytes_of_a_body_are_given_back_before_its_answer_is_sent(host, valu
 
 
 @pytest.mark.parametrize("ending", [b"\n", b""])
-def test_a_long_line_counts_and_is_given_back(host, ending):
+def test_a_long_line_counts_and_is_released(host, ending):
     request = with_value("x" * 700_000)
     with host.client() as client:
         lines = lines_of(request).rstrip(b"\n")

@@ -37,7 +37,7 @@ def rows_of(address, run):
         return [data for (data,) in file.execute("SELECT data FROM evidence WHERE run = ?", [run])]
 
 
-def test_content_is_gone_from_the_database_and_another_runs_stays(host):
+def test_erased_content_is_gone_and_another_run_keeps_its_own(host):
     canaries = Canaries()
     with host.client() as client:
         ids = {}
@@ -108,7 +108,7 @@ def test_the_log_and_the_scorecard_of_an_agent_eval_stay(host):
         assert canaries.found_in(stored) == {"input"}  # the suite is the tenant's, not the run's
 
 
-def test_a_run_in_flight_and_another_tenants_are_not_erased(host):
+def test_a_run_in_flight_or_of_another_tenant_is_not_erased(host):
     with (
         host.client() as client,
         host.client(tenant="other") as stranger,

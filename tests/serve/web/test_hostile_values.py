@@ -208,7 +208,7 @@ def runs(client):
 
 
 @pytest.fixture
-def said():
+def log_lines():
     handler = Said()
     logging.getLogger().addHandler(handler)
     yield handler.lines
@@ -242,7 +242,7 @@ def coped(client, path, templates, value):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("value", VALUES)
-def test_no_value_at_any_door_is_a_bug(client, runs, said, value):
+def test_a_hostile_value_at_any_endpoint_is_accepted_or_refused(client, runs, log_lines, value):
     begun = [
         run
         for path, templates in ROWS.items()
@@ -253,7 +253,7 @@ def test_no_value_at_any_door_is_a_bug(client, runs, said, value):
         assert "bug" not in json.dumps(shown.get("error", "")), shown["error"]
         for path in ("/v1/runs/{}:diff?against={}", "/v1/host/assay/runs/{}/verification"):
             assert client.get(path.format(run, runs["flow"])).status_code < 500
-    assert not said
+    assert not log_lines
 
 
 DEEP = [
@@ -270,7 +270,7 @@ DEEP = [
 
 
 @pytest.mark.parametrize(("path", "document", "place"), DEEP)
-def test_what_is_too_deep_is_400_with_its_place(client, runs, path, document, place):
+def test_a_too_deep_value_is_400_with_its_place(client, runs, path, document, place):
     answer = put(client, path.format(**runs), body(document).replace(HERE, lists(510)))
     assert answer.status_code == 400, answer.text
     (problem,) = answer.json()["details"]["problems"]
@@ -323,7 +323,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_no_message_over_grpc_is_internal(host, said, name):
+def test_a_hostile_value_over_grpc_is_never_internal(host, log_lines, name):
     value = MESSAGES[name]
     case, output, none = (
         field(1, b"a") + field(2, field(1, b"q")),
@@ -343,7 +343,7 @@ def test_no_message_over_grpc_is_internal(host, said, name):
     with connect(host) as client:
         codes = {place: code_of(client, message) for place, message in asked.items()}
     assert set(codes.values()) <= FINE, codes
-    assert not said
+    assert not log_lines
 
 
 FINE = {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE}
@@ -369,7 +369,7 @@ def kept_in_postgres():
 
 
 @pytest.mark.parametrize("value", ["NUL as a name", "half a surrogate"])
-def test_postgresql_takes_or_refuses_the_same(kept_in_postgres, said, value):
+def test_postgresql_accepts_and_refuses_the_same_values(kept_in_postgres, log_lines, value):
     client = kept_in_postgres
     rows = {"/v1/evaluate": EVALUATIONS, "/v1/runs": [one for one in RUNS if "checked" not in one]}
     run = client.post("/v1/runs", json=FLOW).json()["runId"]
@@ -384,7 +384,7 @@ def test_postgresql_takes_or_refuses_the_same(kept_in_postgres, said, value):
     for query in ("experiment=a%00b", "page_token=%00", "since=%00"):
         assert client.get(f"/v1/evaluations?{query}").status_code < 500
     assert client.get("/v1/runs/a%00b").status_code in (400, 404)
-    assert not said
+    assert not log_lines
 
 
 # What agents, tools and checks answer
@@ -439,14 +439,14 @@ def tasks(*ids):
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_no_answer_of_an_agent_ends_the_run(act):
+def test_a_hostile_agent_result_does_not_end_the_run(act):
     for value in ANSWERS.values():
         run, _, summary, _ = run_suite(answering(act, value), tasks("bad", "good"))
         assert run.status == "completed", run.metadata
         assert [task.passed for task in summary.tasks] == [False, True]
 
 
-def test_a_result_that_is_too_deep_is_that_tasks_failure():
+def test_a_too_deep_result_fails_its_task():
     _, _, _, (bad, _) = run_suite(answering("result", nested(510)), tasks("bad", "good"))
     assert "nested more than 500 deep" in bad["execution_context"]["output"]["metadata"]["error"]
 
@@ -454,7 +454,7 @@ def test_a_result_that_is_too_deep_is_that_tasks_failure():
 @pytest.mark.parametrize(
     "used", [{"cost_usd": 1e308}, {"input_tokens": 10**30}, {"output_tokens": 2**53}, {"cost_usd": 10**400}]
 )
-def test_a_usage_that_cannot_be_is_that_tasks_failure(used):
+def test_an_invalid_usage_fails_its_task(used):
     def answer(task, ctx):
         if task == "bad":
             ctx.usage(**{"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | used)
@@ -479,7 +479,7 @@ class Odd(Checker):
 
 
 @pytest.mark.parametrize("text", ["large", "digits", "usual"])
-def test_a_cost_that_cannot_be_is_unknown(client, text):
+def test_an_invalid_cost_is_unknown(client, text):
     asked = request_of(3, [check("odd", text=text), check("odd", text="usual")])
     answer = client.post("/v1/evaluate", json=asked)
     assert answer.status_code == 200, answer.text
@@ -489,7 +489,7 @@ def test_a_cost_that_cannot_be_is_unknown(client, text):
 # Files and the command
 
 
-def test_no_file_is_a_bug_of_the_command(command, tmp_path):
+def test_a_hostile_file_is_accepted_or_refused_by_the_command(command, tmp_path):
     (tmp_path / "checks.json").write_text(json.dumps([check("exists", value="$.output.value")]))
     (tmp_path / "mine.py").write_text("def agent(task):\n    return task\n")
     for value in ("objects", "objects beyond Python", "400 digits", "NUL as a name"):
@@ -534,7 +534,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_holds_no_secret_is_copied_at_once_and_the_same(value):
+def test_a_value_without_secrets_is_returned_unchanged(value):
     assert redact(value) == redact_parts(value)
 
 
@@ -549,7 +549,7 @@ def test_what_holds_no_secret_is_copied_at_once_and_the_same(value):
         (None, 5, False),
     ],
 )
-def test_how_deep_a_value_is(document, most, deeper):
+def test_the_depth_of_a_value(document, most, deeper):
     assert is_deeper(document, most) is deeper
 
 

@@ -44,7 +44,7 @@ ALWAYS = {
 }
 
 
-def test_every_answer_has_the_headers_that_keep_a_browser_from_mischief(host):
+def test_every_response_has_the_security_headers(host):
     with host.client() as client, host.client("") as nobody:
         run = client.post("/v1/evaluate", json=request_of(1))
         id = run.json()["evaluation_id"]
@@ -67,18 +67,18 @@ def test_every_answer_has_the_headers_that_keep_a_browser_from_mischief(host):
         assert tagged.status_code == 304
         answers.append(("not modified", tagged, "private, no-cache"))
     for what, answer, kept in answers:
-        told = answer.headers
-        assert ALWAYS.items() <= told.items(), what
-        assert told.get_list("content-security-policy") == [told["content-security-policy"]], what
-        policy = told["content-security-policy"]
+        headers = answer.headers
+        assert ALWAYS.items() <= headers.items(), what
+        assert headers.get_list("content-security-policy") == [headers["content-security-policy"]], what
+        policy = headers["content-security-policy"]
         assert policy.startswith("default-src 'none'"), what
         assert "frame-ancestors 'none'" in policy, what
         assert "unsafe" not in policy, what
         assert ("script-src 'self'" in policy) == (what == "the page"), what
-        assert len(told.get_list("x-request-id")) == 1, what
-        assert told.get_list("cache-control") == [kept], what
-        assert "strict-transport-security" not in told, what  # of no meaning without TLS
-        assert not [name for name in told if name.startswith("access-control-")], what
+        assert len(headers.get_list("x-request-id")) == 1, what
+        assert headers.get_list("cache-control") == [kept], what
+        assert "strict-transport-security" not in headers, what  # of no meaning without TLS
+        assert not [name for name in headers if name.startswith("access-control-")], what
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_every_answer_has_the_headers_that_keep_a_browser_from_mischief(host):
         b"GET / HTTP/9.9\r\n\r\n",
     ],
 )
-def test_nothing_says_what_runs_here(host, raw):
+def test_no_response_names_the_server_software(host, raw):
     head = host.raw(raw).partition(b"\r\n\r\n")[0].lower()
     assert head.startswith(b"http/1.1 ")
     assert b"x-content-type-options: nosniff" in head
@@ -111,7 +111,7 @@ def test_nothing_says_what_runs_here(host, raw):
     ],
     ids=["rubbish", "a handshake", "an upgrade"],
 )
-def test_rubbish_is_answered_and_counted_and_fills_no_log(host, caplog, raw, status):
+def test_invalid_http_is_answered_and_counted_and_not_logged(host, caplog, raw, status):
     key = "assay_requests", "rest", "OTHER ", status
     before = telemetry.counts.get(key, 0)
     answers = [host.raw(raw) for _ in range(3)]
@@ -124,7 +124,7 @@ def test_rubbish_is_answered_and_counted_and_fills_no_log(host, caplog, raw, sta
 # How many
 
 
-def test_one_connection_too_many_is_told_so_and_there_is_room_again(tight):
+def test_a_connection_above_the_limit_is_503_until_another_closes(tight):
     held = [
         socket.create_connection(("127.0.0.1", tight.port), timeout=PATIENCE)
         for _ in range(TIGHT.max_connections)
@@ -142,7 +142,7 @@ def test_one_connection_too_many_is_told_so_and_there_is_room_again(tight):
     wait_until(lambda: tight.raw(HEAD + b"connection: close\r\n\r\n").startswith(b"HTTP/1.1 200"))
 
 
-def test_connections_are_counted_down_however_they_end(tight):
+def test_every_closed_connection_is_counted_down(tight):
     place = tight.server.listeners[0]
     for data in (b"", b"HELLO\r\n\r\n", HEAD, HEAD + b"connection: close\r\n\r\n"):
         tight.raw(data, close=True)
@@ -170,11 +170,11 @@ def refused_long(answer):
     ],
     ids=["one large header", "many of them", "a long line"],
 )
-def test_too_large_a_head_is_431(tight, raw):
+def test_too_large_headers_are_431(tight, raw):
     refused_long(tight.raw(raw))
 
 
-def test_a_head_that_just_fits_is_taken(tight):
+def test_headers_at_the_limit_are_accepted(tight):
     assert tight.raw(HEAD + b"connection: close\r\nx: " + b"x" * 8_000 + b"\r\n\r\n").startswith(
         b"HTTP/1.1 200"
     )
@@ -192,14 +192,14 @@ def lines(many):
     return b"".join(b"x-%d:\r\n" % n for n in range(many - 2)) + b"connection: close\r\n\r\n"
 
 
-def test_too_many_headers_are_431_and_as_many_as_may_be_are_taken(host):
+def test_headers_above_their_number_are_431(host):
     most = ServerLimits().max_headers
     assert host.raw(HEAD + lines(most)).startswith(b"HTTP/1.1 200 ")
     answer = host.raw(HEAD + lines(most + 1))
     assert answer.startswith(b"HTTP/1.1 431 "), answer[:200]
-    told = json.loads(answer.partition(b"\r\n\r\n")[2])
-    assert told["details"] == {"limit": most, "setting": "max_headers"}
-    assert "ASSAY_MAX_HEADERS" in told["message"]
+    body = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert body["details"] == {"limit": most, "setting": "max_headers"}
+    assert "ASSAY_MAX_HEADERS" in body["message"]
 
 
 @pytest.mark.parametrize(
@@ -212,12 +212,12 @@ def test_too_many_headers_are_431_and_as_many_as_may_be_are_taken(host):
         (b"GET /v1/health HTTP/1.1", [b"Host:"], b"200"),  # empty where there is no authority (RFC 9112 §3.2)
     ],
 )
-def test_a_request_has_one_host(host, line, hosts, status):
+def test_a_request_with_several_hosts_is_refused(host, line, hosts, status):
     answer = host.raw(b"\r\n".join([line, *hosts, b"Connection: close", b"", b""]))
     assert answer.split(b" ", 2)[1] == status, answer
     if status == b"400":
-        told = json.loads(answer.partition(b"\r\n\r\n")[2])
-        assert told["message"] == f"expected one header Host (RFC 9112 §3.2), got {len(hosts)}"
+        body = json.loads(answer.partition(b"\r\n\r\n")[2])
+        assert body["message"] == f"expected one header Host (RFC 9112 §3.2), got {len(hosts)}"
 
 
 UPGRADES = {
@@ -298,7 +298,7 @@ CHUNKED = b"POST /v1/evaluate HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\
 
 
 @pytest.mark.parametrize("where", ["a header", "the line", "a trailer", "a chunk extension"])
-def test_an_endless_head_or_tail_is_not_kept(tight, where):
+def test_endless_headers_or_trailers_are_not_buffered(tight, where):
     key = f"x-api-key: {tight.key()}\r\n\r\n".encode()
     begin = {
         "a header": HEAD + b"x: ",
@@ -312,7 +312,7 @@ def test_an_endless_head_or_tail_is_not_kept(tight, where):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB
 
 
-def test_a_trailer_is_no_header(tight):
+def test_a_trailer_is_not_read_as_a_header(tight):
     """Else whoever stands behind a proxy that sets or removes headers could say what they like."""
     data = (
         CHUNKED + b"connection: close\r\n\r\n2\r\n{}\r\n0\r\nx-api-key: " + tight.key().encode() + b"\r\n\r\n"
@@ -320,7 +320,7 @@ def test_a_trailer_is_no_header(tight):
     assert tight.raw(data).startswith(b"HTTP/1.1 401 ")
 
 
-def test_requests_far_ahead_of_their_answers_are_refused(host):
+def test_too_many_pipelined_requests_are_refused(host):
     key = f"x-api-key: {host.key()}\r\n".encode()
     body = json.dumps(request_of(1, [slow(0.5)])).encode()
     first = (
@@ -348,7 +348,7 @@ def closed_in(connection, seconds=PATIENCE):
     [b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nx: "],
     ids=["nothing", "an empty line", "a letter", "half a head"],
 )
-def test_a_connection_on_which_no_request_comes_is_closed(tight, trickle):
+def test_an_idle_connection_is_closed(tight, trickle):
     for begin in (b"", HEAD + b"\r\n"):  # a new one, and one on which a request was answered
         with socket.create_connection(("127.0.0.1", tight.port), timeout=PATIENCE) as connection:
             if begin:
@@ -358,7 +358,7 @@ def test_a_connection_on_which_no_request_comes_is_closed(tight, trickle):
             assert closed_in(connection)
 
 
-def test_the_rest_of_a_body_nobody_wanted_keeps_no_connection(tight):
+def test_an_unread_body_closes_its_connection(tight):
     with socket.create_connection(("127.0.0.1", tight.port), timeout=PATIENCE) as connection:
         connection.sendall(b"POST /v1/evaluate HTTP/1.1\r\nhost: a\r\ncontent-length: 9999999\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
@@ -367,7 +367,7 @@ def test_the_rest_of_a_body_nobody_wanted_keeps_no_connection(tight):
 
 
 @pytest.mark.parametrize("run", LOOPS)
-def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
+def test_a_response_that_is_not_read_is_dropped(tmp_path, run):
     serving = ServerLimits(idle_seconds=0.5, send_seconds=0.5)
     with Server(sqlite(tmp_path), serving=serving, run=run) as host, host.client() as client:
         body = request_of(1)
@@ -384,7 +384,7 @@ def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
             wait_until(lambda: place.connections == 0)  # the client's is closed too, for its silence
 
 
-def test_who_follows_is_not_taken_for_silent(tight):
+def test_a_follower_is_not_closed_as_idle(tight):
     with tight.client() as client:
         id = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
         assert events_of(client, id)[-1].name
@@ -395,7 +395,7 @@ def test_who_follows_is_not_taken_for_silent(tight):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("waits", [1, 3])
-async def test_what_was_begun_is_awaited_as_if_it_had_not_been(waits):
+async def test_a_started_coroutine_can_be_awaited_later(waits):
     async def coming():
         for _ in range(waits):
             await asyncio.sleep(0)
@@ -406,7 +406,7 @@ async def test_what_was_begun_is_awaited_as_if_it_had_not_been(waits):
 
 
 @pytest.mark.anyio
-async def test_what_was_begun_ends_with_who_waits_for_it():
+async def test_a_started_coroutine_is_cancelled_with_its_waiter():
     ended = []
 
     async def coming():

@@ -53,51 +53,51 @@ class Way:
 
 
 WAYS = {
-    "a run": Way("/v1/runs", {"workflowId": "conformance-noop"}, lambda said: said["runId"]),
-    "an evaluation": Way("/v1/evaluations", request_of(2), lambda said: said["operation_id"]),
-    "an evaluation at once": Way("/v1/evaluate", request_of(2), lambda said: said["evaluation_id"]),
+    "a run": Way("/v1/runs", {"workflowId": "conformance-noop"}, lambda body: body["runId"]),
+    "an evaluation": Way("/v1/evaluations", request_of(2), lambda body: body["operation_id"]),
+    "an evaluation at once": Way("/v1/evaluate", request_of(2), lambda body: body["evaluation_id"]),
     "a batch": Way(
         "/v1/evaluate:batch",
         {"evaluations": [request_of(1), request_of(2)]},
-        lambda said: [one["evaluation_id"] for one in said["results"]],
+        lambda body: [one["evaluation_id"] for one in body["results"]],
     ),
     "an annotation": Way(
         "/v1/runs/{}/annotations",
         NOTE,
-        lambda said: said["annotationId"],
+        lambda body: body["annotationId"],
         lambda client: started(client, "conformance-noop"),
         lambda client, run: len(notes(client, run)),
     ),
     "a fork": Way(
         "/v1/runs/{}:fork",
         {"mode": "replay"},
-        lambda said: said["runId"],
+        lambda body: body["runId"],
         lambda client: wait_for_run(client, started(client, "conformance-noop"))["runId"],
     ),
     "an answer": Way(
         "/v1/runs/{}/interrupts/gate",
         {"resumeValue": {"action": "accept"}},
-        lambda said: said["runId"],
+        lambda body: body["runId"],
         waiting,
         lambda client, run: [e["type"] for e in log_of(client, run)].count("approval.received"),
     ),
     "a cancel": Way(
         "/v1/runs/{}/cancel",
         {},
-        lambda said: said["status"],
+        lambda body: body["status"],
         waiting,
         lambda client, run: [e["type"] for e in log_of(client, run)].count("run.cancelled"),
     ),
     "a cancel of many": Way(
-        "/v1/runs:bulk-cancel", None, lambda said: [one["ok"] for one in said["results"]], waiting
+        "/v1/runs:bulk-cancel", None, lambda body: [one["ok"] for one in body["results"]], waiting
     ),
-    "a cancel of an evaluation": Way("/v1/evaluations/{}:cancel", {}, lambda said: said["cancelled"], busy),
+    "a cancel of an evaluation": Way("/v1/evaluations/{}:cancel", {}, lambda body: body["cancelled"], busy),
 }
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", WAYS)
-def test_a_key_at_two_servers_at_once_makes_one_of_each(two, name):
+def test_one_idempotency_key_at_two_servers_creates_once(two, name):
     way = WAYS[name]
     with ThreadPoolExecutor(4) as pool:
         for at in range(TIMES):
@@ -133,9 +133,9 @@ def test_a_kill_after_the_commit_of_an_annotation_leaves_it_once(zygote, tmp_pat
         more = {"ASSAY_FAILPOINT": failpoint} if failpoint else {}
         process = zygote.start("serve", "--port", "0", folder=tmp_path, pipe=True, environ=environ | more)
         try:
-            said = process.stdout.readline().split()
+            words = process.stdout.readline().split()
             key = (tmp_path / ".assay" / "local-key").read_text().strip()
-            url = said[2] if said else "http://127.0.0.1:9"  # it was killed before it served
+            url = words[2] if words else "http://127.0.0.1:9"  # it was killed before it served
             with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60) as client:
                 yield client
         finally:

@@ -49,7 +49,7 @@ async def until(happens):
             await asyncio.sleep(0.005)
 
 
-async def said(client):
+async def first_bytes(client):
     """What it hears first."""
     async with asyncio.timeout(20):
         return await asyncio.get_running_loop().sock_recv(client, 12)
@@ -67,29 +67,29 @@ def papers():
     return context
 
 
-async def test_one_too_many_is_sent_home_where_it_is_accepted_and_there_is_room_again():
+async def test_a_connection_above_the_limit_is_refused_until_another_closes():
     async with entrance(2) as place:
         with ExitStack() as held:
             one, two = knocking(place, held), knocking(place, held)
-            assert [await said(one), await said(two), place.connections] == [b"in", b"in", 2]
+            assert [await first_bytes(one), await first_bytes(two), place.connections] == [b"in", b"in", 2]
             three = knocking(place, held)
-            assert await said(three) == b"HTTP/1.1 503"
+            assert await first_bytes(three) == b"HTTP/1.1 503"
             assert place.connections == 2
             two.close()  # by the client
             await until(lambda: place.connections == 1)
-            assert await said(knocking(place, held)) == b"in"
+            assert await first_bytes(knocking(place, held)) == b"in"
             Inside.known[0].abort()  # by the server
             await until(lambda: place.connections == 1)
         await until(lambda: place.connections == 0)
 
 
-async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time():
+async def test_a_connection_without_a_handshake_counts_and_times_out():
     async with entrance(2, tls=papers(), seconds=0.4) as place:
         with ExitStack() as held:
             silent = [knocking(place, held), knocking(place, held)]
             await until(lambda: place.connections == 2)
-            assert await said(knocking(place, held)) == b""  # a handshake is no place for HTTP
-            assert [await said(one) for one in silent] == [b"", b""]
+            assert await first_bytes(knocking(place, held)) == b""  # a handshake is no place for HTTP
+            assert [await first_bytes(one) for one in silent] == [b"", b""]
             await until(lambda: place.connections == 0)
             babbling = knocking(place, held)
             babbling.send(b"GET / HTTP/1.1\r\n\r\n")
@@ -97,34 +97,34 @@ async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time():
     assert not Inside.known
 
 
-async def test_who_is_inside_stays_when_it_closes_and_who_shakes_hands_goes():
+async def test_close_keeps_open_connections_and_drops_handshakes():
     with ExitStack() as held:
         async with entrance(2) as place:
             inside = knocking(place, held)
-            assert await said(inside) == b"in"
+            assert await first_bytes(inside) == b"in"
         with pytest.raises(ConnectionRefusedError):
             knocking(place, held)
         Inside.known[0].write(b"still")
-        assert await said(inside) == b"still"
+        assert await first_bytes(inside) == b"still"
         Inside.known[0].abort()
         async with entrance(2, tls=papers(), seconds=60.0) as place:
             shaking = knocking(place, held)
             await until(lambda: place.connections == 1)
-        assert await said(shaking) == b""
+        assert await first_bytes(shaking) == b""
         assert place.connections == 0
 
 
-async def test_who_was_let_in_in_the_turn_in_which_it_closes_is_let_go():
+async def test_a_connection_accepted_during_close_is_dropped():
     with ExitStack() as held:
         async with entrance(2) as place:
             client = knocking(place, held)
             place._accept()
             assert place.connections == 1
-        assert await said(client) == b""
+        assert await first_bytes(client) == b""
         assert place.connections == 0
 
 
-async def test_without_a_descriptor_it_turns_away_with_503_by_the_one_it_holds_for_that(monkeypatch, caplog):
+async def test_without_file_descriptors_the_listener_answers_503(monkeypatch, caplog):
     async with entrance(2) as place:
         accept, tries = socket.socket.accept, []
 
@@ -137,14 +137,14 @@ async def test_without_a_descriptor_it_turns_away_with_503_by_the_one_it_holds_f
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
             clients = [knocking(place, held) for _ in range(3)]
-            assert [await said(client) for client in clients] == [b"HTTP/1.1 503"] * 3
+            assert [await first_bytes(client) for client in clients] == [b"HTTP/1.1 503"] * 3
             assert (place.connections, place._retry) == (0, None)  # and it listens as before
-            assert await said(knocking(place, held)) == b"in"
+            assert await first_bytes(knocking(place, held)) == b"in"
         assert caplog.text.count("connections cannot be accepted for now") == 1
 
 
 @pytest.mark.parametrize("why", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
-async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monkeypatch, caplog, why):
+async def test_an_exhausted_listener_accepts_again_later(monkeypatch, caplog, why):
     async with entrance(2) as place:
         accept, tries = socket.socket.accept, []
 
@@ -157,11 +157,11 @@ async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monke
         monkeypatch.setattr("assay.serve.web.listener.RETRY_SECONDS", 0.05)
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
-            assert await said(knocking(place, held)) == b"in"
+            assert await first_bytes(knocking(place, held)) == b"in"
         assert "connections cannot be accepted for now: there are no more" in caplog.text
 
 
-async def test_it_may_close_while_the_machine_has_no_more(monkeypatch):
+async def test_an_exhausted_listener_can_be_closed(monkeypatch):
     def exhausted(heard):
         raise OSError(errno.EMFILE, "there are no more")
 
@@ -176,7 +176,7 @@ async def test_it_may_close_while_the_machine_has_no_more(monkeypatch):
 # Which loop a server has
 
 
-def test_a_server_has_the_quickest_loop_there_is(monkeypatch):
+def test_a_server_uses_the_fastest_installed_event_loop(monkeypatch):
     async def which():
         return type(asyncio.get_running_loop()).__module__
 

@@ -41,5 +41,5 @@ def test_old_garbage_is_collected_when_memory_has_grown(levels, given_back):
         gc.enable()
 
 
-def test_the_memory_of_the_process_is_known():
+def test_the_memory_of_the_process_is_measured():
     assert resident_bytes() > 1 << 20

@@ -190,7 +190,7 @@ def samples(text):
     }
 
 
-def test_metrics_have_what_there_is_to_see(seen):
+def test_metrics_have_every_family(seen):
     found = samples(seen.metrics)
     assert found["assay_requests_total", "rest", "POST /v1/evaluate", "200"] == 2
     assert found["assay_requests_total", "rest", "POST /v1/evaluate", "400"] == 2
@@ -208,18 +208,20 @@ def test_metrics_have_what_there_is_to_see(seen):
     assert found["assay_model_cost_usd_total", "home"] > 0
     assert found["assay_requests_in_flight",] == 1  # this one
     assert found["process_cpu_seconds_total",] > 0
-    told = {family.name for family in text_string_to_metric_families(seen.metrics)}
-    assert {*COUNTERS, *TIMES, *GAUGES} <= told
+    names = {family.name for family in text_string_to_metric_families(seen.metrics)}
+    assert {*COUNTERS, *TIMES, *GAUGES} <= names
 
 
-def test_every_answer_has_a_number_and_every_log_line_of_it_too(seen):
+def test_a_response_and_its_log_lines_have_one_request_id(seen):
     for name, answer in seen.answers.items():
         number = answer.headers["x-request-id"]
         assert number.startswith("req_" if name in ("strange", "no method") else f"asked-{name}")
         if name == "no method":
             continue  # it was no request yet: the server itself said no
-        told = [line for line in seen.logs if line.get("request") == number and line["message"] == "answered"]
-        assert [int(line["status"]) for line in told] == [answer.status_code], name
+        answered = [
+            line for line in seen.logs if line.get("request") == number and line["message"] == "answered"
+        ]
+        assert [int(line["status"]) for line in answered] == [answer.status_code], name
     assert seen.trailing["x-request-id"] == "asked-grpc"
     assert [line["route"] for line in seen.logs if line.get("request") == "asked-grpc"] == [
         "/fep.v1.EvaluationService/HealthCheck"
@@ -230,7 +232,7 @@ def attributes(span):
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-def test_spans_tell_of_requests_runs_units_and_checks(seen):
+def test_requests_runs_units_and_checks_have_spans(seen):
     spans = {
         (span.name, str(attributes(span).get("gen_ai.evaluation.name", ""))): span for span in seen.spans
     }
@@ -255,14 +257,14 @@ def test_spans_tell_of_requests_runs_units_and_checks(seen):
 
 
 @pytest.mark.parametrize("where", ["metrics", "logs", "spans"])
-def test_no_content_and_no_tenant_is_in_any_of_them(seen, where):
+def test_telemetry_has_no_content_and_no_tenant(seen, where):
     text = {"metrics": seen.metrics.encode(), "logs": seen.raw_logs.encode(), "spans": seen.raw_spans}[where]
     assert len(text) > 1000
     assert CANARY.encode() not in text.lower()
     assert TENANT.encode() not in text.lower()
 
 
-def test_no_library_says_a_word_below_a_warning(seen):
+def test_libraries_log_nothing_below_a_warning(seen):
     assert {line["level"] for line in seen.logs if line["logger"].startswith("assay")} >= {"info"}
     assert [line for line in seen.logs if not line["logger"].startswith("assay")] == []
 
@@ -272,7 +274,7 @@ def test_no_library_says_a_word_below_a_warning(seen):
     "name", ["assay.rest", "assaying", "sse_starlette.sse", "uvicorn.error", "root", "shop"]
 )
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_of_other_loggers_a_line_has_its_place_and_none_of_its_words(form, name, level):
+def test_a_line_of_another_logger_has_its_place_and_no_text(form, name, level):
     written = io.StringIO()
     record = logging.LogRecord(
         name, getattr(logging, level.upper()), "/x/sse.py", 7, f"chunk: %s {CANARY}", (CANARY,), None
@@ -288,7 +290,7 @@ def test_of_other_loggers_a_line_has_its_place_and_none_of_its_words(form, name,
         assert CANARY not in line
 
 
-def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
+def test_a_span_of_a_failure_has_its_type_and_no_message(monkeypatch):
     collector = Collector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     tracer = OtelTracer()
@@ -303,7 +305,7 @@ def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
     assert CANARY.encode() not in b"".join(collector.bodies)
 
 
-def test_a_watch_that_is_off_counts_nothing():
+def test_disabled_telemetry_counts_nothing():
     watch = Metrics()
     watch.add("assay_events")
     watch.observe("assay_commit_seconds", 1.0)
@@ -313,7 +315,7 @@ def test_a_watch_that_is_off_counts_nothing():
     assert not watch.times
 
 
-def test_the_page_has_every_metric():
+def test_the_document_has_every_metric():
     text = (Path(__file__).parents[3] / "docs" / "observability.md").read_text("utf-8")
     rows = re.findall(r"^\| `(assay_\w+)` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
     known = [(name, ", ".join(one.labels) or "–", one.about) for name, one in (COUNTERS | TIMES).items()]
@@ -321,7 +323,7 @@ def test_the_page_has_every_metric():
 
 
 @pytest.mark.parametrize("form", [logs.TextFormatter(), logs.JsonFormatter()], ids=["text", "json"])
-def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
+def test_a_log_line_of_a_failure_has_type_and_place_and_no_message(form):
     def fails():
         raise RuntimeError(CANARY)
 

@@ -24,23 +24,23 @@ from support.waiting import PATIENCE
 DOCUMENT = document(ROUTES, http_schemas())
 
 
-def test_the_document_is_the_routes_both_ways():
-    told = {
-        (method.upper(), path, said["operationId"])
+def test_the_document_has_exactly_the_routes():
+    documented = {
+        (method.upper(), path, operation["operationId"])
         for path, methods in DOCUMENT["paths"].items()
-        for method, said in methods.items()
+        for method, operation in methods.items()
     }
-    assert told == {(route.method, route.path, route.id) for route in ROUTES}
+    assert documented == {(route.method, route.path, route.id) for route in ROUTES}
 
 
-def test_the_server_answers_at_what_the_document_says_and_nowhere_else(host):
+def test_the_server_answers_exactly_at_the_documented_paths(host):
     served = {re.sub(r":part\}", "}", route.path) for route in host.app.router.routes}
     files = {route.path for route in FILES}  # of the page: for a browser, not for a client
     assert served == DOCUMENT["paths"].keys() | files
     assert httpx.get(f"{host.url}/v1/openapi.json").json() == wire.decode(wire.encode(DOCUMENT))
 
 
-def test_it_is_openapi_3_1_and_every_reference_leads_somewhere():
+def test_the_document_is_openapi_3_1_and_every_reference_resolves():
     assert re.match(r"^3\.[1-9]", DOCUMENT["openapi"])
     text = wire.encode(DOCUMENT).decode()
     for place in re.findall(r'"\$ref":"#/([^"]+)"', text):
@@ -52,20 +52,20 @@ def test_it_is_openapi_3_1_and_every_reference_leads_somewhere():
         assert f"#/components/headers/{name}" in text
 
 
-def test_every_operation_says_who_may_and_what_may_go_wrong():
+def test_every_operation_has_its_scope_and_errors():
     for route in ROUTES:
-        said = DOCUMENT["paths"][route.path][route.method.lower()]
-        assert bool(said["security"]) == (route.scope is not None)
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
+        assert bool(operation["security"]) == (route.scope is not None)
         wanted = {"429", "500", "503"} | (set() if route.scope is None else {"401", "403"})
-        assert wanted <= said["responses"].keys()
-        assert {int(status) for status in said["responses"]} <= ERRORS.keys() | route.responses.keys()
+        assert wanted <= operation["responses"].keys()
+        assert {int(status) for status in operation["responses"]} <= ERRORS.keys() | route.responses.keys()
 
 
-def test_every_body_that_is_read_is_told_of():
+def test_every_request_body_is_documented():
     for route in ROUTES:
-        said = DOCUMENT["paths"][route.path][route.method.lower()]
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
         reads = route.method == "POST" and route.id != "createSessionCode"
-        assert ("requestBody" in said) == reads, route.id
+        assert ("requestBody" in operation) == reads, route.id
     options = DOCUMENT["components"]["schemas"]["BatchOptions"]["properties"]
     assert (options["max_concurrent"]["minimum"], options["timeout_ms"]["minimum"]) == (1, 1)
 
@@ -73,7 +73,7 @@ def test_every_body_that_is_read_is_told_of():
 def test_the_rest_page_has_every_status_with_its_codes():
     page = (Path(__file__).parents[3] / "docs" / "rest.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", page, re.MULTILINE)
-    told = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
+    documented = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
     codes = {status: set[str]() for status in STATUS.values()}
     for kind, status in STATUS.items():
         codes[status] |= {kind.code} if kind is not errors.EnvironmentFailure else {"unavailable"}
@@ -88,7 +88,7 @@ def test_the_rest_page_has_every_status_with_its_codes():
     codes[413] |= too_large
     codes[422] = {"invalid_from_seq", "replay_memory_snapshot_unavailable"}
     codes |= {500: {"internal_error"}, 401: set(get_args(errors.KeyTrouble))}
-    assert told == codes
+    assert documented == codes
     routes = re.findall(r"^\| `(\w+) (\S+)` \| (?:`(\S+)`|none|any key) \|", page, re.MULTILINE)
     assert set(routes) == {(route.method, route.path, route.scope or "") for route in ROUTES}
 
@@ -102,7 +102,10 @@ def host(tmp_path_factory):
 def test_every_route_has_a_group_and_the_title_both_protocols():
     groups = {tag["name"] for tag in DOCUMENT["tags"]}
     used = {
-        tag for methods in DOCUMENT["paths"].values() for said in methods.values() for tag in said["tags"]
+        tag
+        for methods in DOCUMENT["paths"].values()
+        for operation in methods.values()
+        for tag in operation["tags"]
     }
     assert groups == used == set(TAGS) - {"conformance"}
     assert all(name in DOCUMENT["info"]["title"] for name in ("FEP", "OpenWOP"))
@@ -140,10 +143,10 @@ def test_the_example_bodies_of_the_document_work(tmp_path):
         for route in sorted(
             (route for route in ROUTES if route.body), key=lambda route: last.get(route.id, 0)
         ):
-            said = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]
+            content = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]
             if route.id in ("annotateRun", "forkRun", "queryCases", "searchCases"):
                 continue  # of the run that is made below
-            answer = client.post(route.path.format(**names), json=said["example"])
+            answer = client.post(route.path.format(**names), json=content["example"])
             tried.append((route.id, answer.status_code))
             assert answer.status_code == WANTED.get(route.id, 200), answer.text
         run = client.post(
@@ -166,7 +169,7 @@ def test_the_example_bodies_of_the_document_work(tmp_path):
 LINES = "application/x-ndjson"  # of which a schema says only that it is text: written down, what is none is text too
 
 
-def test_a_head_and_no_lines_is_a_completed_run_with_nothing_in_it(host):
+def test_a_head_without_lines_is_a_completed_empty_run(host):
     """FEP-36. It is what schemathesis writes down for an object where text is wanted."""
     headers = {"X-API-Key": _key(host), "Content-Type": LINES}
     answer = httpx.post(f"{host.url}/v1/evaluate", content=b"{}", headers=headers)
@@ -252,7 +255,7 @@ def _key(host):
 
 
 @needs_shared
-def test_what_the_text_says_of_versions_and_tokens_is_kept():
+def test_versions_and_page_tokens_are_as_the_specification_says():
     parts = DOCUMENT["components"]
     assert parts["securitySchemes"]["BearerAuth"]["bearerFormat"] == "JWT"
     version, null = parts["schemas"]["Check"]["properties"]["version"]["anyOf"]

@@ -107,9 +107,9 @@ def test_a_refusal_over_grpc_is_made_in_a_thread_and_bounded(server, made, name)
     elif name == "outputs without cases":
         request = {**request, "outputs": [{"id": "", "value": 1}] * MANY}
     with connect(server) as client:
-        _, told = refusal_of(client.RunEvaluation, message_of(request))
+        _, details = refusal_of(client.RunEvaluation, message_of(request))
     check_bounds(server, made)
-    assert len(told["details"].get("problems", ())) + told["details"]["more"] <= MOST_PROBLEMS
+    assert len(details["details"].get("problems", ())) + details["details"]["more"] <= MOST_PROBLEMS
 
 
 def test_a_refusal_takes_the_first_problems_of_many_without_making_the_others():

@@ -102,11 +102,11 @@ BODIES = [
 
 
 @pytest.mark.parametrize("path", ["/v1/evaluate", "/v1/evaluations"])
-@pytest.mark.parametrize(("body", "said"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
-def test_a_bad_body_is_400_with_its_place_and_nothing_is_started(client, path, body, said):
+@pytest.mark.parametrize(("body", "message"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
+def test_a_bad_body_is_400_with_its_place_and_nothing_is_started(client, path, body, message):
     before = many(client)
     answer = refused(client.post(path, content=body, headers=JSON), 400, "validation_error")
-    assert said in answer.message, answer.message
+    assert message in answer.message, answer.message
     assert answer.details["problems"]
     assert many(client) == before
 
@@ -146,7 +146,7 @@ def test_the_own_checks_of_a_refused_case_hide_no_problem(client):
     assert len(answer.details["problems"]) == 4
 
 
-def test_every_member_that_is_wrong_is_told(client):
+def test_every_wrong_member_is_reported(client):
     answer = refused(
         client.post("/v1/evaluate", json={"outputs": 3, "y": 1, "z": 2}), 400, "validation_error"
     )
@@ -155,7 +155,7 @@ def test_every_member_that_is_wrong_is_told(client):
     assert places["outputs"] == "expected a list, got a number"
 
 
-def test_every_case_that_is_wrong_is_told_with_its_place(client):
+def test_every_wrong_case_is_reported_with_its_place(client):
     cases = [{"id": 1, "input": 1}, *({"id": "a", "input": n} for n in (1, 2)), {}, {"id": "a", "input": 3}]
     body = {"test_cases": cases, "outputs": [{"value": 1}] * 5, "checks": []}
     answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
@@ -182,8 +182,8 @@ def test_every_case_that_is_wrong_is_told_with_its_place(client):
     ],
 )
 def test_a_body_with_a_member_twice_is_refused(client, content, headers, place):
-    told = refused(client.post("/v1/evaluate", content=content, headers=headers), 400, "validation_error")
-    assert told.message == f"{place}this member is there twice, so its value is not clear: keep one"
+    refusal = refused(client.post("/v1/evaluate", content=content, headers=headers), 400, "validation_error")
+    assert refusal.message == f"{place}this member is there twice, so its value is not clear: keep one"
 
 
 def test_a_line_with_the_id_of_another_input_names_both_lines(client):
@@ -198,9 +198,9 @@ def test_a_line_with_the_id_of_another_input_names_both_lines(client):
     answer = client.post(
         "/v1/evaluate", content="\n".join([json.dumps({"checks": []}), *lines]), headers=LINES
     )
-    told = refused(answer, 400, "validation_error")
-    assert told.details["line"] == 5
-    assert told.message == (
+    refusal = refused(answer, 400, "validation_error")
+    assert refusal.details["line"] == 5
+    assert refusal.message == (
         "line 5: test_case.id: 'b' is already the id of a test case with another input: line 3"
     )
     assert many(client) == stored
@@ -212,14 +212,14 @@ def test_a_line_with_the_id_of_another_input_names_both_lines(client):
     )
 
 
-def test_all_that_is_wrong_with_a_head_is_told_at_once(client):
+def test_all_problems_of_a_head_are_reported_at_once(client):
     head = b'{"checks": [{"type": "vibes", "arguments": {}}], "experiment_metadata": {"name": 5}}'
     answer = refused(client.post("/v1/evaluations", content=head, headers=LINES), 400, "validation_error")
-    told = [problem["message"].partition(": ")[0] for problem in answer.details["problems"]]
-    assert told == ["checks[0].type", "experiment_metadata.name"]
+    places = [problem["message"].partition(": ")[0] for problem in answer.details["problems"]]
+    assert places == ["checks[0].type", "experiment_metadata.name"]
 
 
-def test_of_very_many_problems_a_hundred_are_told(client):
+def test_a_hundred_of_very_many_problems_are_reported(client):
     body = {"test_cases": [{}] * 50, "outputs": [{}] * 50, "checks": []}
     answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
     assert (len(answer.details["problems"]), answer.details["more"]) == (100, 50)
@@ -227,7 +227,7 @@ def test_of_very_many_problems_a_hundred_are_told(client):
 
 
 @pytest.mark.parametrize(
-    ("lines", "number", "said"),
+    ("lines", "number", "message"),
     [
         ([b""], None, "empty body"),
         ([b"{]"], 1, "not JSON"),
@@ -244,12 +244,12 @@ def test_of_very_many_problems_a_hundred_are_told(client):
         ([b'{"checks": []}', *[b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}'] * 51], 52, "ASSAY_MAX_CASES"),
     ],
 )  # fmt: skip
-def test_a_bad_line_is_400_with_its_number_and_nothing_is_started(client, lines, number, said):
+def test_a_bad_line_is_400_with_its_number_and_nothing_is_started(client, lines, number, message):
     before = many(client)
     answer = refused(
         client.post("/v1/evaluations", content=b"\n".join(lines), headers=LINES), 400, "validation_error"
     )
-    assert said in answer.message
+    assert message in answer.message
     assert answer.details.get("line") == number
     assert many(client) == before
 
@@ -266,9 +266,9 @@ def test_a_bad_line_is_400_with_its_number_and_nothing_is_started(client, lines,
 )  # fmt: skip
 def test_a_wrong_content_type_is_415(client, method, path, headers, supported):
     answer = client.request(method, path, content=b"{}", headers=headers)
-    told = refused(answer, 415, "unsupported_media_type")
-    assert told.details == {"supported": supported}
-    assert ("got no content type" in told.message) == (not headers)
+    refusal = refused(answer, 415, "unsupported_media_type")
+    assert refusal.details == {"supported": supported}
+    assert ("got no content type" in refusal.message) == (not headers)
 
 
 def large():
@@ -317,7 +317,7 @@ def bomb():
 
 
 @pytest.mark.parametrize("headers", [JSON, LINES])
-def test_a_gzip_bomb_is_413_and_does_not_go_off(host, client, bomb, headers):
+def test_a_gzip_bomb_is_413_and_is_not_decompressed(host, client, bomb, headers):
     assert len(bomb) < SMALL.max_body_bytes
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer = client.post("/v1/evaluate", content=bomb, headers=headers | {"content-encoding": "gzip"})
@@ -325,7 +325,7 @@ def test_a_gzip_bomb_is_413_and_does_not_go_off(host, client, bomb, headers):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
 
-def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
+def test_endless_empty_gzip_is_413(client):
     empty = gzip.compress(b"")
 
     def endless():
@@ -337,7 +337,7 @@ def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"", "it is empty"),
         (b"{}", "is not valid gzip"),
@@ -345,9 +345,9 @@ def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
         (gzip.compress(b"{}", mtime=0) + b"tail", "is not valid gzip"),
     ],
 )
-def test_broken_gzip_is_400(client, body, said):
+def test_broken_gzip_is_400(client, body, message):
     answer = client.post("/v1/evaluate", content=body, headers=JSON | {"content-encoding": "gzip"})
-    assert said in refused(answer, 400, "validation_error").message
+    assert message in refused(answer, 400, "validation_error").message
 
 
 # Paths, methods, queries
@@ -359,7 +359,7 @@ def test_broken_gzip_is_400(client, body, said):
      "/v1//health", "/v1/evaluations/", "/v1/evaluations/%2e%2e", "/v1/evaluations/x%00y", "/v1/operations/%ff", "/.env",
      "/v1/evaluations/{evaluation_id}", "/v1/operations/%7Boperation_id%7D"],
 )  # fmt: skip
-def test_what_is_nowhere_is_404(client, path):
+def test_an_unknown_path_is_404(client, path):
     refused(client.get(path), 404, "not_found")
 
 
@@ -369,8 +369,8 @@ def test_what_is_nowhere_is_404(client, path):
 def test_a_path_without_its_version_is_400(host, path):
     with host.client(key="") as client:
         for method in ("GET", "POST"):
-            said = refused(client.request(method, path), 400, "validation_error").message
-            assert said == f"path: expected a path with its version, such as /v1{path}"
+            message = refused(client.request(method, path), 400, "validation_error").message
+            assert message == f"path: expected a path with its version, such as /v1{path}"
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_wrong_query_of_the_list_is_400(client, query):
     refused(client.get(f"/v1/evaluations?{query}"), 400, "validation_error")
 
 
-def test_a_token_of_one_list_is_none_of_another(client):
+def test_a_page_token_of_another_list_is_400(client):
     for _ in range(2):
         client.post("/v1/evaluate", json=request_of(1))
     token = client.get("/v1/evaluations?page_size=1").json()["next_page_token"]
@@ -472,17 +472,17 @@ def test_a_wrong_cancel_is_400_and_cancels_nothing(client, body):
 
 
 def head_of(host, path="/v1/evaluate", key=None, **headers):
-    told = {
+    sent = {
         "host": "x",
         "authorization": f"Bearer {key or host.key()}",
         "content-type": "application/json",
         **headers,
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
-def test_a_body_that_does_not_come_is_400_in_time(host, client):
+def test_a_body_that_does_not_arrive_is_400_in_time(host, client):
     before = many(client)
     answer = host.raw(head_of(host, **{"content-length": "100", "connection": "close"}) + b'{"test_c')
     assert answer.startswith(b"HTTP/1.1 400")
@@ -503,7 +503,7 @@ def sends_a_byte_and_is_answered(connection):
 
 
 @pytest.mark.parametrize(("headers", "setting"), [(JSON, "MAX_BODY_SECONDS"), (LINES, "MAX_UPLOAD_SECONDS")])
-def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, setting):
+def test_a_body_that_does_not_end_is_400_in_time(tmp_path, headers, setting):
     """Quick at first and then a byte at a time, it is quick enough on the average."""
     serving = ServerLimits(body_seconds=60.0, max_body_seconds=0.4, max_upload_seconds=0.4)
     with Server(sqlite(tmp_path), serving=serving) as host:
@@ -518,7 +518,7 @@ def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, se
 
 
 @pytest.mark.parametrize("data", [b"", b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\n", b"GET /v1/heal"])
-def test_a_head_that_does_not_end_is_cut_off_in_time(host, data):
+def test_headers_that_do_not_end_close_the_connection(host, data):
     assert host.raw(data) == b""
 
 
@@ -528,14 +528,14 @@ def test_a_head_that_does_not_end_is_cut_off_in_time(host, data):
      b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\n{}",
      b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
 )  # fmt: skip
-def test_what_is_no_http_is_400(host, data):
+def test_bytes_that_are_not_http_are_400(host, data):
     answer = host.raw(data)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert b"Traceback" not in answer
 
 
 @pytest.mark.parametrize("headers", [JSON, LINES])
-def test_a_client_gone_before_its_body_ended_has_started_nothing(host, client, headers):
+def test_a_client_that_leaves_during_its_body_starts_nothing(host, client, headers):
     before = many(client)
     body = json.dumps(request_of()).encode() if headers is JSON else lines_of(request_of())
     for cut in (0, 10, len(body) - 1):
@@ -553,7 +553,7 @@ def gone(connection):
     connection.close()
 
 
-def test_a_client_gone_while_it_waits_loses_nothing(host, client):
+def test_a_client_that_leaves_while_it_waits_loses_no_result(host, client):
     key = host.key(tenant="gone")
     body = json.dumps(request_of(4, [slow(2)])).encode()
     connection = socket.create_connection(("127.0.0.1", host.port))
@@ -566,7 +566,7 @@ def test_a_client_gone_while_it_waits_loses_nothing(host, client):
     wait_until(lambda: host.app.state.server.admission.requests == 0)
 
 
-def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
+def test_clients_that_leave_a_stream_leave_nothing_behind(tmp_path):
     with Server(sqlite(tmp_path), serving=ServerLimits(send_seconds=0.5)) as host, host.client() as client:
         id = client.post("/v1/evaluate", content=lines_of(request_of(10_000)), headers=LINES).json()[
             "evaluation_id"
@@ -611,7 +611,7 @@ def tight(tmp_path):
         yield host
 
 
-def test_a_page_nobody_named_a_size_for_is_no_larger_than_one_may_be(tight):
+def test_the_default_page_size_is_within_the_limit(tight):
     with tight.client() as client:
         ids = [client.post("/v1/evaluate", json=request_of(5)).json()["evaluation_id"] for _ in range(4)]
         first = client.get("/v1/evaluations").json()
@@ -647,7 +647,7 @@ def test_too_many_runs_are_429(tight):
         other.post(f"/v1/evaluations/{theirs.json()['operation_id']}:cancel")
 
 
-def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tight):
+def test_too_many_requests_followers_and_bytes_are_429_until_released(tight):
     with tight.client() as client, tight.client(tenant="other") as other:
         id = client.post("/v1/evaluations", json=request_of(2, [slow(600)])).json()["operation_id"]
         followers = [threading.Thread(target=events_of, args=(client, id)) for _ in range(2)]
@@ -687,7 +687,7 @@ def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tig
         assert client.get("/v1/checks").status_code == 200
 
 
-def test_a_flood_is_answered_every_time(tight):
+def test_every_request_of_a_flood_is_answered(tight):
     """A hundred at once, at a host for six: each is answered or refused, none hangs, and it goes on."""
     import asyncio
 
@@ -708,7 +708,7 @@ def test_a_flood_is_answered_every_time(tight):
         assert client.post("/v1/evaluate", json=request_of(1)).status_code == 200
 
 
-def test_a_check_that_takes_its_whole_second_takes_nothing_of_the_event_loop(host, client):
+def test_a_slow_check_does_not_block_the_event_loop(host, client):
     """A pattern that backtracks runs in a process (FEP-22)."""
 
     async def loop_seconds():
@@ -722,7 +722,7 @@ def test_a_check_that_takes_its_whole_second_takes_nothing_of_the_event_loop(hos
     assert answer.json()["results"][0]["check_results"][0]["error"]["type"] == "timeout_error"
 
 
-def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
+def test_an_internal_error_is_500_with_a_correlation_id_and_no_traceback(tmp_path, caplog):
     from assay.serve.application import ROUTES
 
     async def broken(call):
@@ -804,7 +804,7 @@ def served_again(client):
     assert client.get("/v1/health").json()["status"] == "healthy"
 
 
-def test_a_database_that_hangs_is_noticed_like_one_that_is_gone():
+def test_a_hanging_database_is_reported_like_a_missing_one():
     """A stopped process accepts connections and never answers."""
     with (
         postgres().store_database() as address,
@@ -831,9 +831,7 @@ def _overwrite(file):
 
 
 @pytest.mark.parametrize("break_file", [_remove, _overwrite])
-def test_a_sqlite_file_that_is_gone_or_broken_is_noticed_and_works_again_when_it_is_back(
-    tmp_path, break_file
-):
+def test_a_missing_or_broken_sqlite_file_is_503_until_it_is_back(tmp_path, break_file):
     with Server(sqlite(tmp_path), keys_known_for=60) as host, host.client() as client:
         kept = client.post("/v1/evaluate", json=request_of(2)).json()["evaluation_id"]
         file = tmp_path / "runs.db"
@@ -873,15 +871,15 @@ def test_a_full_disk_is_503_and_nothing_is_lost(tmp_path):
     program = FULL.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told, after = done.stdout.strip().splitlines()[-2:]
-    assert json.loads(told) == [[503, "unavailable", False]] * 3
+    during, after = done.stdout.strip().splitlines()[-2:]
+    assert json.loads(during) == [[503, "unavailable", False]] * 3
     assert after == "200"
 
 
 # Noise
 
 
-def test_noise_is_never_a_500(client):
+def test_random_requests_are_never_500(client):
     chance = random.Random(5)
     good = json.dumps(request_of(2, experiment_metadata={"name": "n"})).encode()
     for _ in range(300):

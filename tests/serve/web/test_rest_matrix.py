@@ -204,7 +204,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
         ("revoked", "key_revoked"),
     ],
 )
-def test_nobody_comes_in_without_a_good_key(host, keys, ours, route, key, code):
+def test_a_request_without_a_valid_key_is_401(host, keys, ours, route, key, code):
     with host.client(key=keys[key]) as client:
         for run in (ours, UNKNOWN):  # whether there is one is not told
             answer = ask(client, route, run)
@@ -237,7 +237,7 @@ UNSERVED = [
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("path", UNSERVED)
-def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method):
+def test_an_unknown_path_without_a_valid_key_is_401(host, keys, path, method):
     for key in keys.values():
         with host.client(key=key) as client:
             assert client.request(method, path).status_code == 401
@@ -249,7 +249,7 @@ def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method
 @pytest.mark.parametrize(
     "path", ["/v1/packs", "/v1/packs/", "/v1/packs/x", "/v1/packs/core.x/-/1.0.0.tgz", "/v1/packs/-/search"]
 )
-def test_there_is_no_registry_of_packs_whatever_the_key_is(host, keys, path, method):
+def test_the_registry_of_packs_is_not_served(host, keys, path, method):
     """In plain text: a client takes JSON, and a 401, for a registry."""
     for key in ("", None, *keys.values()):
         with host.client(key=key) as client:
@@ -257,12 +257,12 @@ def test_there_is_no_registry_of_packs_whatever_the_key_is(host, keys, path, met
             assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
 
 
-def test_what_is_open_is_one_table(host):
+def test_public_routes_are_one_table(host):
     assert {route.path for route in ROUTES if route.scope is None} == OPEN
     with host.client(key="") as client:
         for route in ROUTES:  # a method that it has not
-            told = client.request("PATCH", UNKNOWN.filled(route.path)).status_code
-            assert told == (405 if route.path in OPEN else 401), route.path
+            status = client.request("PATCH", UNKNOWN.filled(route.path)).status_code
+            assert status == (405 if route.path in OPEN else 401), route.path
         assert client.get("/nothing").status_code == 404
 
 
@@ -284,29 +284,29 @@ def test_the_scope_alone_is_enough(host, ours, route):
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if ROWS[route.id][0] is None], ids=name_of)
-def test_what_is_open_is_open(host, keys, route):
+def test_public_routes_need_no_key(host, keys, route):
     for key in keys.values():
         with host.client(key=key) as client:
             assert ask(client, route).status_code == (401 if route.id == "createSession" else 200)
 
 
 @pytest.mark.parametrize("route", NAMING, ids=name_of)
-def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, route):
+def test_a_run_of_another_tenant_is_not_found_like_an_unknown_one(host, ours, route):
     with host.client(tenant="other") as client:
         unknown = Ours(*(one[:5] + "0" * (len(one) - 5) for one in ours))
         theirs, none = ask(client, route, ours), ask(client, route, unknown)
     assert (theirs.status_code, none.status_code) == (404, 404)
-    told = theirs.text
+    text = theirs.text
     for one, other in zip(ours, unknown, strict=True):
-        told = told.replace(one, other)
-    assert told == none.text
+        text = text.replace(one, other)
+    assert text == none.text
     apart = {"date", "x-request-id"}
     assert {k: v for k, v in theirs.headers.items() if k not in apart} == {
         k: v for k, v in none.headers.items() if k not in apart
     }
 
 
-def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
+def test_a_running_run_is_not_cancelled_listed_or_followed_by_another_tenant(host):
     with host.client() as client, host.client(tenant="other") as other:
         run = client.post("/v1/evaluations", json=request_of(3, [slow(60)])).json()["operation_id"]
         for route in NAMING:
@@ -319,7 +319,7 @@ def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
 @pytest.mark.parametrize(
     ("path", "named"), [("/v1/evaluations", "next_page_token"), ("/v1/host/assay/runs", "nextPageToken")]
 )
-def test_a_page_token_of_another_tenants_list_is_none_of_ours(host, ours, path, named):
+def test_a_page_token_of_another_tenant_is_refused(host, ours, path, named):
     with host.client() as client, host.client(tenant="other") as other:
         for _ in range(2):
             client.post("/v1/evaluate", json=EVALUATION)
@@ -338,7 +338,7 @@ def test_a_page_token_of_another_tenants_list_is_none_of_ours(host, ours, path, 
     ],
     ids=["run", "start", "batch", "workflow"],
 )
-def test_an_idempotency_key_is_a_tenants_own(host, path, body):
+def test_an_idempotency_key_belongs_to_its_tenant(host, path, body):
     once = {"Idempotency-Key": "the same"}
     with host.client(tenant="one") as one, host.client(tenant="two") as two:
         first, again, others = [client.post(path, json=body, headers=once) for client in (one, one, two)]
@@ -358,18 +358,18 @@ def test_an_idempotency_key_is_a_tenants_own(host, path, body):
         {"Authorization": "Bearer {key}", "X-API-Key": "{key}"},
     ],
 )
-def test_a_key_comes_in_either_header(host, headers):
+def test_a_key_is_read_from_either_header(host, headers):
     key = host.key()
     with host.client(key="") as client:
-        told = {name: value.format(key=key) for name, value in headers.items()}
-        assert client.get("/v1/checks", headers=told).status_code == 200
+        sent = {name: value.format(key=key) for name, value in headers.items()}
+        assert client.get("/v1/checks", headers=sent).status_code == 200
         two = {"Authorization": f"Bearer {key}", "X-API-Key": host.key(tenant="other")}
         assert client.get("/v1/checks", headers=two).status_code == 401
         assert client.get("/v1/checks", headers={"Authorization": f"Basic {key}"}).status_code == 401
 
 
 @pytest.mark.parametrize("name", ["X-API-Key", "Authorization"])
-def test_two_keys_in_one_request_are_none(host, name):
+def test_two_keys_in_one_request_are_refused(host, name):
     """Else one of a client's own would stand beside the one a proxy put there, and who is asking were a matter of order."""
     keys = [host.key(), host.key(tenant="other")]
     lines = [(name, f"Bearer {key}" if name == "Authorization" else key) for key in keys]
@@ -392,7 +392,7 @@ def test_two_keys_in_one_request_are_none(host, name):
         {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"$ref": "http://127.0.0.1:1/x"}}},
     ],
 )  # fmt: skip
-def test_no_request_makes_the_server_fetch_read_or_run(host, check):
+def test_no_request_makes_the_server_fetch_read_or_execute(host, check):
     with host.client() as client:
         answer = client.post("/v1/evaluate", json=request_of(1, [check]))
     assert answer.status_code in (200, 400)

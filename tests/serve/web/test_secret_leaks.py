@@ -53,13 +53,13 @@ class Planted:
 
     def __init__(self):
         self.secrets: dict[str, str] = {"a check's own failure": LEAKED}
-        self.said: list[str] = []
+        self.answers: list[str] = []
 
     def plant(self, where, secret):
         return self.secrets.setdefault(where, secret)
 
     def heard(self, answer):
-        self.said.append(f"{answer.status_code} {answer.headers} {answer.text}")
+        self.answers.append(f"{answer.status_code} {answer.headers} {answer.text}")
         return answer
 
 
@@ -124,12 +124,12 @@ def flow(planted, client):
     run = planted.heard(client.post("/v1/runs", json=body, headers=headers)).json()["runId"]
     for mode in ("values", "debug"):
         stream = {**headers, "accept": "text/event-stream"}
-        told = planted.heard(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
-        assert CONTENT in told.text
+        response = planted.heard(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
+        assert CONTENT in response.text
     for path in ("", "/events/poll"):
-        told = planted.heard(client.get(f"/v1/runs/{run}{path}", headers=headers))
-        assert CONTENT in told.text
-        assert "[REDACTED:password]" in told.text
+        response = planted.heard(client.get(f"/v1/runs/{run}{path}", headers=headers))
+        assert CONTENT in response.text
+        assert "[REDACTED:password]" in response.text
 
 
 def send(host, issuer, planted, client):
@@ -197,7 +197,7 @@ def call(host, planted):
             try:
                 client.GetOperation(operation(secret))
             except grpc.RpcError as error:
-                planted.said.append(f"{error.details()} {error.trailing_metadata()}")
+                planted.answers.append(f"{error.details()} {error.trailing_metadata()}")
 
 
 def operation(id):
@@ -227,9 +227,9 @@ def test_no_secret_and_no_content_is_in_the_log_at_debug(played):
 
 def test_no_secret_is_in_an_answer(played):
     _, planted, *_ = played
-    assert len(planted.said) > 100
-    for said in planted.said:
-        assert not found(planted, said), said
+    assert len(planted.answers) > 100
+    for answer in planted.answers:
+        assert not found(planted, answer), answer
 
 
 def test_no_secret_is_in_an_export(played, command):
@@ -243,16 +243,16 @@ def test_no_secret_is_in_an_export(played, command):
             "export", one["operation_id"], "-o", "-", "-o", "out.csv", "-o", "out.json", folder=folder
         )
         assert done.code == 0, done.err
-        told = (
+        text = (
             done.out
             + done.err
             + "".join((folder / name).read_text("utf-8") for name in ("out.csv", "out.json"))
         )
-        assert not found(planted, told)
+        assert not found(planted, text)
 
 
 def test_a_secret_in_a_request_is_refused_with_its_place(played):
     _, planted, *_ = played
-    refused = [said for said in planted.said if "it holds a secret" in said]
+    refused = [answer for answer in planted.answers if "it holds a secret" in answer]
     assert len(refused) >= len(CONFIGS) * 5
-    assert any("checks[0].arguments.config" in said for said in refused)
+    assert any("checks[0].arguments.config" in answer for answer in refused)

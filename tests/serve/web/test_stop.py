@@ -15,14 +15,14 @@ from support.waiting import wait_until
 
 
 @pytest.mark.parametrize("what", ["hanging", "away"])
-def test_a_server_ends_in_time_while_its_database_is(zygote, tmp_path, what):
+def test_a_server_stops_in_time_without_its_database(zygote, tmp_path, what):
     """With requests that read and write in flight, and a run whose units execute."""
     with postgres().store_database() as address:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         environ |= {"PYTHONUNBUFFERED": "1", "ASSAY_DATABASE_URL": address}
         made = zygote.start("key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
-        key, said = (part.strip() for part in made.communicate())
-        assert key, said
+        key, stderr = (part.strip() for part in made.communicate())
+        assert key, stderr
         process = zygote.start("serve", "--port", "0", folder=tmp_path, pipe=True, environ=environ)
         try:
             url = process.stdout.readline().split()[2]
@@ -63,7 +63,7 @@ threading.Thread(target=threading.Event().wait).start()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_that_ends_by_force_says_so_and_exits_with_1(zygote, tmp_path, workers):
+def test_a_forced_stop_is_logged_and_exits_with_1(zygote, tmp_path, workers):
     """A thread of a check waits for ever. With several processes, the parent exits as they do."""
     (tmp_path / "waiter.py").write_text(WAITER)
     (tmp_path / "assay.toml").write_text('check_modules = ["waiter:Waiter"]')

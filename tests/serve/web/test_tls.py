@@ -86,7 +86,7 @@ def test_everything_works_over_tls(host, papers):
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 
-def test_who_does_not_trust_the_certificate_does_not_come_in(host):
+def test_a_client_that_does_not_trust_the_certificate_cannot_connect(host):
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         asked(host, ssl.create_default_context())
 
@@ -119,12 +119,12 @@ def test_tls_before_1_2_is_refused(host, papers, version, good):
             assert connection.version() == version.name.replace("_", ".")
 
 
-def test_a_handshake_that_does_not_come_is_not_waited_for(host):
+def test_a_missing_handshake_times_out(host):
     with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as silent:
         assert silent.recv(1) == b""  # in head_seconds, and not in asyncio's minute
 
 
-def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for_long(host, papers):
+def test_connections_without_a_handshake_block_others_only_until_they_time_out(host, papers):
     silent = [socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) for _ in range(8)]
     try:
         assert host.raw(b"", seconds=PATIENCE) == b""
@@ -137,7 +137,7 @@ def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for
     assert asked(host, papers.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
 
 
-def test_with_an_authority_for_clients_nobody_comes_in_without_a_certificate_of_its(papers, tmp_path):
+def test_with_a_client_authority_a_client_needs_its_certificate(papers, tmp_path):
     strangers = trustme.CA().issue_cert("a-client")
     tls = read(papers.cert, papers.key, papers.authority)
     with Server(sqlite(tmp_path), tls=tls) as host:
@@ -175,9 +175,9 @@ def wrong_files(papers):
     ]  # fmt: skip
 
 
-def test_files_that_do_not_do_are_refused_in_one_line(papers):
-    for why, given, said in wrong_files(papers):
-        with pytest.raises(UsageError, match=said) as refused:
+def test_invalid_tls_files_are_refused_in_one_line(papers):
+    for why, given, message in wrong_files(papers):
+        with pytest.raises(UsageError, match=message) as refused:
             read(*given)
         assert "\n" not in str(refused.value), why
         assert "PRIVATE KEY-----" not in str(refused.value), why
@@ -188,14 +188,14 @@ def test_files_that_do_not_do_are_refused_in_one_line(papers):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1"])
-def test_on_this_machine_alone_it_needs_no_tls(host):
+def test_a_loopback_address_needs_no_tls(host):
     place = listen(host, 0, None)
     with place.listener:
         assert place.address.startswith("http://")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
-def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
+def test_a_network_address_needs_tls_or_the_option_insecure(papers, host):
     with pytest.raises(
         UsageError, match=r"would cross it unencrypted: give --tls-cert and --tls-key, or --insecure"
     ):
@@ -208,24 +208,24 @@ def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
 
 
 @pytest.mark.parametrize("host", ["", "nowhere.invalid", "300.1.1.1", "x" * 300, "\0"])
-def test_what_is_no_address(host):
+def test_an_invalid_address_is_refused(host):
     with pytest.raises(UsageError, match="--host"):
         listen(host, 0, None, insecure=True)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--host", "0.0.0.0"], "--insecure"),
         (["--tls-cert", "nowhere.pem"], "--tls-cert needs --tls-key"),
         (["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
     ],
 )
-def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, options, said):
+def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, options, message):
     done = command("serve", "--port", "0", *options, folder=tmp_path)
     assert done.code == 2
     (line,) = done.messages
-    assert said in line
+    assert message in line
     assert not (tmp_path / ".assay").exists()
 
 
@@ -237,9 +237,9 @@ def test_the_command_serves_tls(papers, tmp_path):
     ) as serving:
         assert serving.stdout is not None
         try:
-            told = serving.stdout.readline()
-            assert told.startswith("assay serves https://127.0.0.1:"), told
-            with httpx.Client(base_url=told.split()[2], verify=papers.trusting()) as client:
+            line = serving.stdout.readline()
+            assert line.startswith("assay serves https://127.0.0.1:"), line
+            with httpx.Client(base_url=line.split()[2], verify=papers.trusting()) as client:
                 assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
         finally:
             serving.send_signal(signal.SIGTERM)
@@ -279,7 +279,7 @@ def both(papers, tmp_path_factory):
         yield host
 
 
-def test_grpc_has_the_same_tls_and_asks_for_the_same_certificates(both, papers):
+def test_grpc_has_the_same_tls_and_client_certificates(both, papers):
     with calling(both, papers, papers.client) as client:
         assert status_of(client) == grpc.StatusCode.OK
     with calling(both, papers, papers.client, key="") as client:
@@ -289,7 +289,7 @@ def test_grpc_has_the_same_tls_and_asks_for_the_same_certificates(both, papers):
             assert status_of(client) == grpc.StatusCode.UNAVAILABLE
 
 
-def test_grpc_answers_nothing_in_clear_on_a_port_of_tls(both):
+def test_grpc_does_not_answer_plaintext_on_a_tls_port(both):
     with grpc.insecure_channel(f"127.0.0.1:{both.grpc_port}") as channel:
         assert status_of(Client(channel, both.key())) == grpc.StatusCode.UNAVAILABLE
 
@@ -304,12 +304,12 @@ def test_grpc_refuses_tls_before_1_2(both, papers, version):
         context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
-def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
+def test_grpc_times_out_a_missing_handshake(both):
     with socket.create_connection(("127.0.0.1", both.grpc_port), timeout=PATIENCE) as silent:
         assert silent.recv(1) == b""  # in head_seconds; by itself gRPC waits for two minutes
 
 
-def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
+def test_grpc_limits_connections(tmp_path):
     with (
         RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(max_connections=4)) as host,
         contextlib.ExitStack() as held,
@@ -321,7 +321,7 @@ def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
         assert codes.count(grpc.StatusCode.UNAVAILABLE) == 4, codes
 
 
-def test_grpc_takes_no_larger_metadata_than_rest_takes_heads(tmp_path):
+def test_grpc_limits_metadata_as_rest_limits_headers(tmp_path):
     with (
         RestAndGrpcServer(sqlite(tmp_path), serving=ServerLimits(max_head_bytes=8_192)) as host,
         connect(host) as client,

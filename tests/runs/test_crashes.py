@@ -138,7 +138,7 @@ class Host:
         return len(torn)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("type", CASES)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_a_run_killed_at_a_commit_ends_as_without_the_kill(zygote, record, tmp_path, failpoint, type):
@@ -160,7 +160,7 @@ def test_runs_of_a_dead_process_are_adopted_after_their_lease(zygote, record, tm
 
 
 def test_a_run_killed_at_random_instants_ends_as_without_the_kills(zygote, record, tmp_path, series):
-    wanted = series(10, 50)
+    wanted = series(5, 50)
     dice = random.Random(7)
     kills, longest = 0, 0.3
     for name in map(str, range(wanted)):

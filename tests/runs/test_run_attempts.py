@@ -277,19 +277,17 @@ def test_runs_that_were_lost_together_have_their_last_attempt_alone(where, tmp_p
         asyncio.run(main(address))
 
 
-ANY = None  # the process dies before it has said what it executes
-DEATHS = [
-    ([["a"], ["a"], ["a"]], [1, 2, 3]),
-    ([["a", "b"], ["b", "c"], ["c", "b"]], [1, 2, 3]),
-    ([["a"], ["b"], ["c"]], [1, 1, 1]),
-    ([["a"], ["b"], ["a"]], [1, 1, 1]),
-    ([[], [], []], [0, 0, 0]),
-    ([["a"], [], ["a"]], [1, 1, 2]),
-    ([ANY, ["a"], ["a"]], [1, 2, 3]),
-    ([ANY, [], []], [1, 1, 1]),
-    ([ANY, ["a"], ["b"]], [1, 2, 1]),
-]
-LIVES = [  # what each process says in turn that it executes, until it is lost
+LIVES = [  # what each process records in turn that it executes, until it is lost; the number of losses after each
+    ([[["a"]], [["a"]], [["a"]]], [1, 2, 3]),
+    ([[["a", "b"]], [["b", "c"]], [["c", "b"]]], [1, 2, 3]),
+    ([[["a"]], [["b"]], [["c"]]], [1, 1, 1]),  # only losses in a row count
+    ([[["a"]], [["b"]], [["a"]]], [1, 1, 1]),
+    ([[[]], [[]], [[]]], [0, 0, 0]),
+    ([[["a"]], [[]], [["a"]]], [1, 1, 2]),
+    ([[], [["a"]], [["a"]]], [1, 2, 3]),  # the first dies before it has recorded what it executes
+    ([[], [[]], [[]]], [1, 1, 1]),
+    ([[], [["a"]], [["b"]]], [1, 2, 1]),
+    # a later process ended the unit and went on, so it is not what ended the processes before
     ([[["start"], [], ["a"]], [["start"], [], ["a"]]], [1, 2]),
     ([[["start"]], [["start"], []], [["start"]], [["start"], []]], [1, 0, 1, 0]),
     ([[["start"]], [["start"]], [["start"], []], [["start"]]], [1, 2, 0, 1]),
@@ -299,12 +297,10 @@ LIVES = [  # what each process says in turn that it executes, until it is lost
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_a_unit_that_has_ended_has_no_losses(where, tmp_path):
-    """A later process ended it and went on, so it is not what ended the processes before."""
-
+def test_consecutive_losses_count_for_the_units_that_were_executed(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
-            for run, (lives, wanted) in enumerate(LIVES):
+            for run, (lives, expected) in enumerate(LIVES):
                 opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
                 await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
                 counts = []
@@ -312,25 +308,7 @@ def test_a_unit_that_has_ended_has_no_losses(where, tmp_path):
                     for units in life:
                         await executes(store, f"r{run}", str(at), units)
                     counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
-                assert counts == wanted, lives
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
-
-
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_only_consecutive_deaths_count_for_the_executed_units(where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            for run, (deaths, wanted) in enumerate(DEATHS):
-                opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
-                await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
-                counts = []
-                for at, units in enumerate(deaths):
-                    if units is not ANY:
-                        await executes(store, f"r{run}", str(at), units)
-                    counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
-                assert counts == wanted, deaths
+                assert counts == expected, lives
 
     with database(where, tmp_path) as address:
         asyncio.run(main(address))

@@ -650,25 +650,6 @@ async def test_phase_4_an_invalid_fork_is_refused(mode, from_seq, overlay, wrong
         assert len(house.store._runs) == 1
 
 
-async def test_phase_4_bounds_are_checked_before_retention():
-    from assay.errors import ForkRejected
-
-    async with WorkflowHost() as house:
-        source = await house.run("conformance-noop")
-        with pytest.raises(ForkRejected, match="a fork cannot start at 99") as refused:
-            await fork(house.workflows, ME, source.id, "replay", 99)
-        assert refused.value.code == "invalid_from_seq"
-        await house.store.erase(source.id, kind="step")
-        with pytest.raises(ForkRejected) as refused:
-            await fork(house.workflows, ME, source.id, "replay", 0)
-        assert refused.value.code == "replay_memory_snapshot_unavailable"
-        assert refused.value.details == {
-            "fromSeq": 0,
-            "sourceRunId": source.id,
-            "reason": "retention_expired",
-        }
-
-
 # 5
 
 
@@ -680,7 +661,9 @@ async def test_phase_5_agent_loop_iteration_monotonic():
 
 async def test_phase_5_agent_loop_stateful_resume():
     async with WorkflowHost() as house:
-        outcome = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
+        outcome = await seams.agent_loop(
+            house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True}
+        )
         assert (outcome["resumedIteration"], [one["iteration"] for one in outcome["decisions"]]) == (
             2,
             [1, 2, 3, 4],

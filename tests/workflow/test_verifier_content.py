@@ -62,7 +62,9 @@ def critic_with(canary):
         {"verdict": canary("a verdict that is none")},
         {"verdict": "pass", "notes": canary("a critic's praise")},
     ]
-    return ScriptedAgent("test.critic", lambda about, _: "pass" if "tool" in about["task"] else verdicts.pop(0))
+    return ScriptedAgent(
+        "test.critic", lambda about, _: "pass" if "tool" in about["task"] else verdicts.pop(0)
+    )
 
 
 def boss_with(canary):

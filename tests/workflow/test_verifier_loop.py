@@ -248,7 +248,9 @@ async def test_a_confidence_below_its_floor_escalates(confidence, judged, unsure
             return
         assert run.status == "waiting-approval"
         (suspended,) = await house.events(run, "node.suspended")
-        assert (suspended["payload"]["agentId"], suspended["payload"]["reason"]) == (unsure, "low-confidence")
+        payload = suspended["payload"]
+        assert payload["kind"] == payload["reason"] == "low-confidence"
+        assert (payload["agentId"], payload["observed"] < 0.5) == (unsure, True)
         assert not (await house.workflows.report(run.id, "t")).committed
         run = await house.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
@@ -418,7 +420,9 @@ async def test_every_call_of_a_judge_is_in_the_bracket_of_its_critic():
     """The one whose answer had to be repaired too; and what it says is not counted for the actor."""
     answers = iter(["no form at all", {"passed": True}])
     declared = loop(critics=(), criteria={"answers": JUDGED})
-    async with WorkflowHost(actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(answers)) as house:
+    async with WorkflowHost(
+        actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(answers)
+    ) as house:
         run = await house.run("loop", {"task": "the capital?"})
         types = [event["type"] for event in await house.events(run)]
     assert run.status == "completed"

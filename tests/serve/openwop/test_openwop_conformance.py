@@ -271,16 +271,6 @@ def test_feedback_fork_not_copied(client, run):
     assert client.get(f"/v1/runs/{run}/annotations").json()["annotations"]
 
 
-def test_feedback_unsupported_501(tmp_path):
-    with (
-        Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_feedback=False)) as host,
-        host.client() as client,
-    ):
-        for answer in (client.get("/v1/runs/run-x/annotations"),
-                       client.post("/v1/runs/run-x/annotations", json={"signal": {"kind": "flag"}})):  # fmt: skip
-            envelope(answer, 501)
-
-
 # run-diff
 
 

@@ -1,16 +1,14 @@
 """Workflows over HTTP: the rules of the verified loop, interrupts, ancestry, discovery and the seams, as a client meets them."""
 
-import asyncio
 import json
 import re
 
 import jsonschema_rs
 import pytest
 
-from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.ports.telemetry import propagation_headers
-from assay.protocol.agents import InvocationResult, ToolSpec
+from assay.protocol.agents import InvocationResult
 from assay.seams.routes import SEAMS
 from assay.seams.sample_workflows import fixtures
 from assay.serve.application import ROUTES
@@ -48,30 +46,6 @@ def sure(at):
     return says
 
 
-async def moody(about, scene):
-    """No verdict, each time in another way."""
-    match about["result"]:
-        case "crash":
-            raise RuntimeError(CANARY)
-        case "silence":
-            await asyncio.sleep(scene.remaining_seconds)
-            raise TimeoutError
-        case "another":
-            return {"verdict": "pass", "target": "ev-of-another-run"}
-        case _:
-            return {"verdict": "ok", "notes": CANARY}
-
-
-async def buys(task, scene):
-    """A price that the critic does not reject, at the second try."""
-    for _ in range(2):
-        try:
-            return await scene.tool("shop:price", item="tea")
-        except ToolFailure:
-            pass
-    return "none"
-
-
 def crashes(task, scene):
     raise RuntimeError(f"{CANARY} is full")
 
@@ -93,31 +67,10 @@ def reasons(task, scene):
     return task
 
 
-class Shop:
-    """One tool: its first price is bad."""
-
-    def __init__(self):
-        self._prices = ["bad", "good"]
-
-    def static_specs(self, tools):
-        return [ToolSpec(id=tool) for tool in tools]
-
-    async def specs(self, tools):
-        return self.static_specs(tools)
-
-    async def call(self, tool, arguments):
-        return self._prices.pop(0)
-
-    async def close(self): ...
-
-
 AGENTS = (
     ScriptedAgent("test.actor", works),
     ScriptedAgent("test.critic", judges),
     ScriptedAgent("test.both", lambda task, scene: "pass"),
-    ScriptedAgent("test.moody", moody),
-    ScriptedAgent("test.first", lambda about, scene: about["result"].split("/")[0]),
-    ScriptedAgent("test.second", lambda about, scene: about["result"].split("/")[1]),
     ScriptedAgent("test.sure", sure(0)),
     ScriptedAgent("test.sure-critic", sure(1)),
     ScriptedAgent("test.reasons", reasons),
@@ -131,17 +84,14 @@ AGENTS = (
         "test.helpless",
         lambda task, scene: InvocationResult(outcome="escalated", result=task, error="a person should look"),
     ),
-    ScriptedAgent("test.buyer", buys, tools=("shop:price",)),
 )
 LOOPS = {
     "free": VerifierLoopConfig(actor="test.actor"),
-    "moody": VerifierLoopConfig(actor="test.actor", critics=["test.moody"], criteria=["good"]),
-    "pair": VerifierLoopConfig(actor="test.actor", critics=["test.first", "test.second"], max_turns=1),
+    "moody": VerifierLoopConfig(actor="test.actor", critics=["test.crashing"], criteria=["good"]),
     "sure": VerifierLoopConfig(
         actor="test.sure", critics=["test.sure-critic"], floors=ConfidenceFloors(actor=0.5, critic=0.5)
     ),
     "hurried": VerifierLoopConfig(actor="test.actor", critics=["test.critic"], approval_seconds=0.000_001),
-    "shopping": VerifierLoopConfig(actor="test.buyer", critics=["test.critic"], verify="tools"),
     "outer": VerifierLoopConfig(actor="workflow:free", critics=["test.critic"], approve=True),
     "around": VerifierLoopConfig(actor="workflow:judged", max_turns=1),
     "traced": VerifierLoopConfig(actor="test.traced"),
@@ -169,8 +119,7 @@ LOOPS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     address = f"sqlite:///{tmp_path_factory.mktemp('workflows')}/runs.db"
-    given = {"agents": AGENTS, "loops": LOOPS, "tools": Shop(), "critic_seconds": 1.0}
-    with Server(address, **given, seeded=True, routes=[*ROUTES, *SEAMS]) as server:
+    with Server(address, agents=AGENTS, loops=LOOPS, seeded=True, routes=[*ROUTES, *SEAMS]) as server:
         yield server
 
 
@@ -224,16 +173,6 @@ def respond(client, run, node, value):
         ("judged", "bad", "waiting-approval", False, False, ["fail"]),
         ("watched", "bad", "completed", True, False, ["fail"]),
         ("checked", "bad", "completed", False, False, ["fail"]),  # it gave up
-        ("checked", "good", "completed", True, True, ["pass"]),
-        ("free", "bad", "completed", True, True, []),  # no verdict is no gate
-        ("moody", "crash", "waiting-approval", False, False, ["fail"]),
-        ("moody", "silence", "waiting-approval", False, False, ["fail"]),
-        ("moody", "nonsense", "waiting-approval", False, False, ["fail"]),
-        ("moody", "another", "waiting-approval", False, False, ["fail"]),
-        ("pair", "pass/pass", "completed", True, True, ["pass", "pass"]),
-        ("pair", "pass/revise", "failed", False, False, ["pass", "revise"]),
-        ("pair", "revise/fail", "waiting-approval", False, False, ["revise", "fail"]),
-        ("pair", "pass/fail", "waiting-approval", False, False, ["pass", "fail"]),
     ],
 )
 def test_the_outcome_of_each_verdict(client, workflow, task, status, committed, satisfied, verdicts):
@@ -242,8 +181,7 @@ def test_the_outcome_of_each_verdict(client, workflow, task, status, committed, 
     document = report(client, shown["runId"])
     assert (document["committed"], document["goalSatisfied"]) == (committed, satisfied)
     assert [one["verdict"] for one in document["verdicts"]] == verdicts
-    turns = [1] * len(verdicts) if workflow == "pair" else list(range(1, len(verdicts) + 1))
-    assert [one["iteration"] for one in document["verdicts"]] == turns
+    assert [one["iteration"] for one in document["verdicts"]] == list(range(1, len(verdicts) + 1))
     if status == "failed":
         assert shown["error"]["code"] == "loop_limit_exceeded"
         assert events(client, shown["runId"], "cap.breached")[0]["payload"]["kind"] == "loop-iterations"
@@ -268,23 +206,6 @@ def test_an_approval_is_answered_once_by_a_key_with_the_scope(server, client):
     assert rested(client, run)["status"] == "completed"
     again = respond(client, run, "actor", {"action": "reject"})
     assert (again.status_code, again.json()["error"]) == (409, "conflict")
-
-
-@pytest.mark.parametrize(
-    ("task", "unsure"), [("0.4/0.9", "test.sure"), ("0.9/0.4", "test.sure-critic"), ("0.9/0.9", None)]
-)
-def test_a_confidence_below_its_floor_escalates(client, task, unsure):
-    shown = ran(client, "sure", {"task": task})
-    run = shown["runId"]
-    if unsure is not None:
-        assert shown["status"] == "waiting-approval"
-        (suspended,) = events(client, run, "node.suspended")
-        assert suspended["payload"]["kind"] == suspended["payload"]["reason"] == "low-confidence"
-        assert (suspended["payload"]["agentId"], suspended["payload"]["observed"]) == (unsure, 0.4)
-        assert not report(client, run)["committed"]
-        assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
-    assert rested(client, run)["status"] == "completed"
-    assert report(client, run)["goalSatisfied"] is True
 
 
 def test_an_unsure_critic_that_asks_for_another_turn_escalates_too(client):
@@ -339,14 +260,6 @@ def test_an_approval_expires_into_a_refusal(server, client, finds_out):
     assert not report(client, run)["committed"]
 
 
-def test_a_rejected_approval_fails_the_run(client):
-    run = ran(client, "judged", {"task": "bad good"})["runId"]
-    assert respond(client, run, "actor", {"action": "reject"}).status_code == 200
-    shown = rested(client, run)
-    assert (shown["status"], shown["error"]["code"]) == ("failed", "decision_rejected")
-    assert report(client, run)["goalSatisfied"] is False
-
-
 def test_an_interrupt_survives_a_restart(tmp_path):
     address = f"sqlite:///{tmp_path}/runs.db"
     with Server(address, agents=AGENTS, loops=LOOPS) as server:
@@ -370,17 +283,6 @@ def test_an_interrupt_survives_a_restart(tmp_path):
         rested(client, traced)
         decided = events(client, traced, "agent.decided")
         assert [one["payload"]["decision"] for one in decided] == ["bad", PARENT]  # the trace goes on
-
-
-def test_a_tool_call_is_verified_before_its_answer_is_used(client):
-    shown = ran(client, "shopping", {"task": "the price of tea"})
-    assert (shown["status"], shown["variables"]["result"]) == ("completed", "good")
-    returned = events(client, shown["runId"], "agent.toolReturned")
-    verified = events(client, shown["runId"], "agent.verified")
-    assert [one["payload"]["verdict"] for one in verified] == ["fail", "pass", "pass"]
-    for verdict, call in zip(verified, returned, strict=False):  # the last is about the decision
-        assert verdict["payload"]["target"] == call["payload"]["callId"]
-        assert verdict["causationId"] == call["eventId"]
 
 
 def test_a_child_run_is_attested_verified_approved_and_then_merged(client):
@@ -510,14 +412,6 @@ def test_the_error_of_a_run_does_not_quote_its_supervisor(server, client, task, 
     assert not [event for event in raw if CANARY.encode() in event.data]
 
 
-def test_no_success_is_claimed_on_a_verdict_that_is_only_recorded(client):
-    """A supervisor may end it as it likes where verdicts do not gate; that is no goal reached."""
-    shown = ran(client, "bossy", {"task": "bad"})
-    assert (shown["status"], shown["goalSatisfied"]) == ("completed", False)
-    assert report(client, shown["runId"])["goalSatisfied"] is False
-    assert ran(client, "bossy", {"task": "good"})["goalSatisfied"] is True
-
-
 def test_a_list_has_verdicts_and_pending_interrupts(client):
     own = ran(client, "itself", {"task": "x"})["runId"]
     waits = ran(client, "hurried", {"task": "bad"})["runId"]
@@ -532,28 +426,6 @@ def test_a_list_has_verdicts_and_pending_interrupts(client):
     waiting = found[waits]["waiting"]
     assert (waiting["nodeId"], waiting["kind"], waiting["about"]) == ("actor", "approval", "retry")
     assert waiting.keys() == {"nodeId", "kind", "about", "interruptId", "deadline"}
-
-
-def test_interrupt_approval(client):
-    run = ran(client, "conformance-approval")
-    assert (run["status"], run["currentNodeId"]) == ("waiting-approval", "gate")
-    assert respond(client, run["runId"], "gate", {"action": "accept"}).status_code == 200
-    assert rested(client, run["runId"])["status"] == "completed"
-
-
-def test_self_verification_is_shown(client):
-    shown = ran(client, "itself", {"task": "x"})
-    assert report(client, shown["runId"])["verdicts"][0]["selfVerified"] is True
-
-
-def test_verifier_no_content_leak(server, client):
-    run = ran(client, "judged", {"task": f"{CANARY} good"})["runId"]
-    verified = events(client, run, "agent.verified")
-    assert len(verified) == 2
-    assert CANARY not in json.dumps([event["payload"] for event in verified])
-    assert CANARY not in json.dumps(report(client, run))
-    raw = server.do(server.store.events(run))
-    assert not [event for event in raw if CANARY.encode() in event.data]
 
 
 @pytest.mark.parametrize(
@@ -635,16 +507,6 @@ def test_runs_lifecycle_and_failure_path(client):
     assert "inputs" not in noop["payload"]
 
 
-def test_cancellation(client):
-    run = start(client, "conformance-cancellable", {"delayMs": 60_000})
-    assert client.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
-    assert rested(client, run)["status"] == "cancelled"
-    waiting = ran(client, "conformance-approval")["runId"]
-    assert client.post(f"/v1/runs/{waiting}/cancel", json={}).status_code == 200
-    assert rested(client, waiting)["status"] == "cancelled"
-    assert report(client, waiting)["waiting"] is None
-
-
 PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 
@@ -708,29 +570,16 @@ def model(client):
     return client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]
 
 
-def test_agent_loop_version5_shape(model):
+def test_the_execution_model_of_discovery(client, model):
+    """The scenarios agent-loop-version5-shape, cross-host-causation-shape and multi-agent-memory-lifecycle."""
     assert model["version"] >= 5
     assert isinstance(model["statefulResume"], bool)
     assert "transcriptWindow" not in model  # a turn is given no part of the log
-
-
-def test_cross_host_causation_shape(model):
     causation = model["crossHostCausation"]
-    assert (causation["supported"], model["version"] >= 3, bool(causation["hostId"])) == (True, True, True)
-
-
-def test_multi_agent_memory_lifecycle(client, model):
+    assert (causation["supported"], bool(causation["hostId"])) == (True, True)
     assert client.get("/.well-known/openwop").json()["memory"]["supported"] is True
     assert model["crossChildMemoryConcurrency"] in ("strict", "advisory")
     assert 0.5 <= model["confidenceEscalationFloor"] <= 1
-
-
-def test_orchestrator_dispatch(client):
-    shown = ran(client, "conformance-orchestrator-dispatch")
-    decided = [one["payload"] for one in events(client, shown["runId"], "runOrchestrator.decided")]
-    assert [one["decision"]["kind"] for one in decided] == ["next-worker", "terminate"]
-    assert {one["agentId"] for one in decided} == {shown["runOrchestrator"]["agentId"]}
-    assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
 
 
 def test_node_failed_payload_shape(client):
@@ -867,30 +716,6 @@ def test_without_workflows_their_routes_are_not_served(tmp_path):
         assert client.get("/v1/runs/run-x/ancestry").status_code == 404
         assert client.post("/v1/host/sample/agents/verify-run", json={}).status_code == 404
         assert "multiAgent" not in client.get("/.well-known/openwop").json()
-
-
-VALID = {"content": {"valid": True}, "stopReason": "end_turn"}
-REFUSED = {"stopReason": "safety", "refusalText": "no"}
-
-
-@pytest.mark.parametrize(("first", "then"), [(VALID, REFUSED), (REFUSED, VALID)], ids=["valid", "refused"])
-def test_replay_divergence_at_refusal(client, first, then):
-    def programmed(entry):
-        body = {"nodeId": "structured-call", "program": [entry]}
-        assert client.post("/v1/host/sample/test/mock-ai/program", json=body).status_code == 200
-
-    programmed(first)
-    source = ran(client, "conformance-phase4-replay-divergence")
-    programmed(then)
-    forked = client.post(f"/v1/runs/{source['runId']}:fork", json={"mode": "replay", "fromSeq": 0})
-    assert forked.status_code == 201
-    shown = rested(client, forked.json()["runId"])
-    assert (shown["status"], shown["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
-    (diverged,) = events(client, shown["runId"], "replay.divergedAtRefusal")
-    assert (diverged["payload"]["sourceRunId"], diverged["payload"]["nodeId"]) == (
-        source["runId"],
-        "structured-call",
-    )
 
 
 def test_a_run_with_erased_content_cannot_be_forked(server, client):

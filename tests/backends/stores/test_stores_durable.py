@@ -482,7 +482,7 @@ async def test_the_rows_of_a_large_transaction_are_in_order(address, many):
         assert await store.chunks("r", "p", limit=many + 1) == pieces
 
 
-def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_meanwhile(tmp_path):
+def test_the_write_ahead_log_restarts_during_constant_commits_and_reads(tmp_path):
     """A reader keeps what it sees in the log; what it kept there is written back once it has gone."""
     engine, writing = (
         open_engine(f"sqlite:///{tmp_path}/log.db", 2),

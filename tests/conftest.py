@@ -1,5 +1,6 @@
 """What several files of tests share."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -160,28 +161,37 @@ def anyio_backend():
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request, tmp_path):
-    """Of each kind of store an empty one. A new backend adds a word here."""
-    if request.param == "postgres":
+@contextlib.contextmanager
+def empty_store(kind, folder):
+    """Its address."""
+    if kind == "postgres":
         from support.stores.postgres import server  # half a second that most tests do not need
 
         with server().store_database() as address:
             yield address
     else:
-        yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
+        yield {"memory": "memory:", "sqlite": f"sqlite:///{folder}/runs.db"}[kind]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(params=["memory", *DATABASES])
+def address(request, tmp_path):
+    """Of each kind of store an empty one. A new backend adds a word here."""
+    with empty_store(request.param, tmp_path) as address:
+        yield address
+
+
+@pytest.fixture(params=DATABASES)
+def disk(request, tmp_path):
+    """Of each database an empty one."""
+    with empty_store(request.param, tmp_path) as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=DATABASES)
 def database(request, tmp_path_factory):
     """Of each database an empty one, for all tests of a file."""
-    if request.param == "postgres":
-        from support.stores.postgres import server
-
-        with server().store_database() as address:
-            yield address
-    else:
-        yield f"sqlite:///{tmp_path_factory.mktemp('database')}/runs.db"
+    with empty_store(request.param, tmp_path_factory.mktemp("database")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -54,15 +54,6 @@ async def test_an_audit_line_and_its_change_are_atomic(store):
     assert (verdict.lines, verdict.problems) == (51, [])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def disk(request, tmp_path):
-    if request.param == "sqlite":
-        yield sqlite(tmp_path)
-    else:
-        with postgres().store_database() as address:
-            yield address
-
-
 @contextlib.asynccontextmanager
 async def opened(address):
     store = await SqlStore.open(address)
@@ -286,14 +277,10 @@ async def test_a_line_appended_with_a_valid_hash_is_detected(tmp_path):
 # The service and the command
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("audit"))
-        else:
-            address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(RestAndGrpcServer(address))
+@pytest.fixture(scope="module")
+def host(database):
+    with RestAndGrpcServer(database) as host:
+        yield host
 
 
 def test_the_service_writes_who_did_what_to_which_run(host):

@@ -18,7 +18,6 @@ from assay.promotion.audit_lines import DeploymentVerifier
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
 from support.runner import forkserver
-from support.stores.postgres import server
 
 AGENT = "test.crash"
 RELEASER = Principal(tenant="t", id="author", scopes=frozenset(DEPLOY))
@@ -63,19 +62,9 @@ async def state(service):
     return record.state
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def durable(request, tmp_path):
-    """The address of an empty database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/runs.db"
-    else:
-        with server().store_database() as address:
-            yield address
-
-
 @pytest.mark.parametrize("point", ["commit.written", "commit.after"])
-def test_a_kill_leaves_all_of_a_promotion_or_nothing(durable, point):
-    address = durable
+def test_a_kill_leaves_all_of_a_promotion_or_nothing(disk, point):
+    address = disk
     run = asyncio.run(with_service(address, request))
     tests = str(Path(__file__).parents[1])  # for `support`
     environ = os.environ | {"ASSAY_FAILPOINT": f"{point}:1", "PYTHONPATH": tests}

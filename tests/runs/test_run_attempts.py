@@ -23,6 +23,7 @@ from support.waiting import PATIENCE, heartbeat, wait_until
 from support.workflows import ME, WorkflowHost
 from test_runs import Room
 
+pytestmark = pytest.mark.anyio
 TESTS = Path(__file__).parents[1]
 HOUR = timedelta(hours=1)
 
@@ -79,36 +80,31 @@ async def executes(store, run, holder, units):
     await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, executing=units)]))
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
 @pytest.mark.parametrize("kind", [evaluation, agent_eval, workflow])
-def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            left, run = await kind(store)
-            await lose(store, run.id, 3)
-            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
-            await desk.open()
-            ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
-            await desk.close()
-            assert (ended.status, ended.takeovers) == ("failed", 3)
-            error = ended.metadata["error"]
-            code, message = (
-                (error["code"], error["message"]) if kind is workflow else (ended.metadata["code"], error)
-            )
-            assert code == "process_lost"
-            assert "3 processes in a row died or hung while they executed unit 0" in message
-            assert {"executing", "losses"}.isdisjoint(ended.metadata)
-            (first, *_, last) = await store.events(run.id)
-            assert first.type in ("run.started", "evaluation.started")
-            assert last.type == ("evaluation.failed" if kind is evaluation else "run.failed")
-            assert b"process_lost" in last.data
-            if kind is evaluation:
-                summary = ended.metadata["summary"]
-                assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (4, 4)
-                assert (summary["total_checks"], summary["skipped_checks"]) == (4, 4)
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(address, kind):
+    async with opened(address) as store:
+        left, run = await kind(store)
+        await lose(store, run.id, 3)
+        desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
+        await desk.open()
+        ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
+        await desk.close()
+        assert (ended.status, ended.takeovers) == ("failed", 3)
+        error = ended.metadata["error"]
+        code, message = (
+            (error["code"], error["message"]) if kind is workflow else (ended.metadata["code"], error)
+        )
+        assert code == "process_lost"
+        assert "3 processes in a row died or hung while they executed unit 0" in message
+        assert {"executing", "losses"}.isdisjoint(ended.metadata)
+        (first, *_, last) = await store.events(run.id)
+        assert first.type in ("run.started", "evaluation.started")
+        assert last.type == ("evaluation.failed" if kind is evaluation else "run.failed")
+        assert b"process_lost" in last.data
+        if kind is evaluation:
+            summary = ended.metadata["summary"]
+            assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (4, 4)
+            assert (summary["total_checks"], summary["skipped_checks"]) == (4, 4)
 
 
 @pytest.mark.parametrize(("where", "type"), [("sqlite", "killed"), ("postgres", "stopped")])
@@ -250,31 +246,24 @@ def recorded(executor, store):
     return done
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_runs_that_were_lost_together_have_their_last_attempt_alone(where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            left = [(await evaluation(store)) for _ in range(3)]
-            for _, run in left:
-                await lose(store, run.id, 2)
-            desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
-            done = recorded(desk, store)
-            await desk.open()
-            assert done == ["release", "release", "start"]
-            for many in (2, 1, 0):
-                assert desk.active_runs == 1
-                waiting = [
-                    run for run in await store.runs(RunQuery()) if run.holder is None and not run.ended
-                ]
-                assert [run.takeovers for run in waiting] == [2] * many
-                (conducted,) = desk._conductors
-                await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
-                await heartbeat(desk)
-            assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
-            await desk.close()
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_runs_that_were_lost_together_have_their_last_attempt_alone(address):
+    async with opened(address) as store:
+        left = [(await evaluation(store)) for _ in range(3)]
+        for _, run in left:
+            await lose(store, run.id, 2)
+        desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
+        done = recorded(desk, store)
+        await desk.open()
+        assert done == ["release", "release", "start"]
+        for many in (2, 1, 0):
+            assert desk.active_runs == 1
+            waiting = [run for run in await store.runs(RunQuery()) if run.holder is None and not run.ended]
+            assert [run.takeovers for run in waiting] == [2] * many
+            (conducted,) = desk._conductors
+            await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
+            await heartbeat(desk)
+        assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
+        await desk.close()
 
 
 LIVES = [  # what each process records in turn that it executes, until it is lost; the number of losses after each
@@ -296,47 +285,37 @@ LIVES = [  # what each process records in turn that it executes, until it is los
 ]
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_consecutive_losses_count_for_the_units_that_were_executed(where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            for run, (lives, expected) in enumerate(LIVES):
-                opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
-                await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
-                counts = []
-                for at, life in enumerate(lives):
-                    for units in life:
-                        await executes(store, f"r{run}", str(at), units)
-                    counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
-                assert counts == expected, lives
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_consecutive_losses_count_for_the_units_that_were_executed(address):
+    async with opened(address) as store:
+        for run, (lives, expected) in enumerate(LIVES):
+            opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
+            await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
+            counts = []
+            for at, life in enumerate(lives):
+                for units in life:
+                    await executes(store, f"r{run}", str(at), units)
+                counts.append((await store.claim(f"r{run}", str(at + 1), seconds=-1)).takeovers)
+            assert counts == expected, lives
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_takeovers_count_until_progress_and_a_release_does_not_count(where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            await store.commit(
-                Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
-            )
-            await store.release("r", "a")
-            assert (await store.claim("r", "b", seconds=-1)).takeovers == 0
-            assert (
-                await store.claim("r", "b", seconds=-1)
-            ).takeovers == 0  # a holder does not lose a run to itself
-            assert [run.takeovers for run in await store.adopt("c", seconds=-1)] == [1]
-            assert await store.adopt("d", seconds=-1, max_takeovers=1) == []
-            await executes(store, "r", "c", ["unit"])
-            assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
-            assert (await store.run("r")).takeovers == 2
-            step = Event("step", b"{}", datetime.now(UTC))
-            await store.commit(Transaction(entries=[RunUpdate(run="r", holder="d", events=[step])]))
-            assert (await store.run("r")).takeovers == 0
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_takeovers_count_until_progress_and_a_release_does_not_count(address):
+    async with opened(address) as store:
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
+        )
+        await store.release("r", "a")
+        assert (await store.claim("r", "b", seconds=-1)).takeovers == 0
+        assert (
+            await store.claim("r", "b", seconds=-1)
+        ).takeovers == 0  # a holder does not lose a run to itself
+        assert [run.takeovers for run in await store.adopt("c", seconds=-1)] == [1]
+        assert await store.adopt("d", seconds=-1, max_takeovers=1) == []
+        await executes(store, "r", "c", ["unit"])
+        assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
+        assert (await store.run("r")).takeovers == 2
+        step = Event("step", b"{}", datetime.now(UTC))
+        await store.commit(Transaction(entries=[RunUpdate(run="r", holder="d", events=[step])]))
+        assert (await store.run("r")).takeovers == 0
 
 
 def set_back(address, by):
@@ -348,32 +327,26 @@ def set_back(address, by):
     engine.dispose()
 
 
-@pytest.mark.parametrize("where", ["sqlite", "postgres"])
-def test_a_clock_set_back_delays_no_run(where, tmp_path):
+async def test_a_clock_set_back_delays_no_run(disk):
     """A dead process's run is taken up a lease later; a living process keeps its own."""
-
-    async def main(address):
-        async with opened(address) as store:
-            for run, holder in (("r", "dead"), ("s", "living")):
-                opens = CreateRun(tenant="t", kind="k", holder=holder, seconds=2)
-                await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
-            await asyncio.to_thread(set_back, address, HOUR)
-            assert await store.adopt("new", seconds=60) == []  # its lease is counted from now on
-            leased = (await store.run("r")).leased
-            assert leased is not None
-            assert leased - datetime.now(UTC) < HOUR / 2
-            assert await store.claim("r", "other", seconds=60) is None
-            await store.renew("living", seconds=60)
-            await asyncio.sleep(2.1)
-            assert [run.id for run in await store.adopt("new", seconds=60)] == ["r"]
-            await asyncio.to_thread(set_back, address, HOUR)
-            assert (await store.claim("r", "other", seconds=60)) is None
-            leased = (await store.run("r")).leased
-            assert leased is not None
-            assert leased - datetime.now(UTC) < HOUR / 2
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+    async with opened(disk) as store:
+        for run, holder in (("r", "dead"), ("s", "living")):
+            opens = CreateRun(tenant="t", kind="k", holder=holder, seconds=2)
+            await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
+        await asyncio.to_thread(set_back, disk, HOUR)
+        assert await store.adopt("new", seconds=60) == []  # its lease is counted from now on
+        leased = (await store.run("r")).leased
+        assert leased is not None
+        assert leased - datetime.now(UTC) < HOUR / 2
+        assert await store.claim("r", "other", seconds=60) is None
+        await store.renew("living", seconds=60)
+        await asyncio.sleep(2.1)
+        assert [run.id for run in await store.adopt("new", seconds=60)] == ["r"]
+        await asyncio.to_thread(set_back, disk, HOUR)
+        assert (await store.claim("r", "other", seconds=60)) is None
+        leased = (await store.run("r")).leased
+        assert leased is not None
+        assert leased - datetime.now(UTC) < HOUR / 2
 
 
 def test_a_run_can_be_cancelled_after_the_clock_was_set_back():
@@ -399,72 +372,56 @@ def test_a_run_can_be_cancelled_after_the_clock_was_set_back():
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_a_process_that_paused_does_not_count_as_lost(where, tmp_path):
+async def test_a_process_that_paused_does_not_count_as_lost(address):
     """Its lease ended, another has the run, and it is back: by its heartbeat, or by a commit that is refused."""
-
-    async def main(address):
-        async with opened(address) as store:
-            left, run = await evaluation(store)
-            await store.release(run.id, (await store.run(run.id)).holder)
-            for at in range(5):
-                desk = type(left)(store, left._engine, left._kinds, lease=-1, attempts=3)
-                claimed = await store.claim(run.id, desk.executor_id, seconds=-1)
-                assert claimed is not None
-                assert claimed.takeovers == 0
-                await executes(store, run.id, desk.executor_id, ["unit 0"])
-                assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
-                desk.conduct(claimed)
-                await heartbeat(desk)
-                await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
-                assert (await store.run(run.id)).takeovers == 0
-                await store.release(run.id, f"another-{at}")
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+    async with opened(address) as store:
+        left, run = await evaluation(store)
+        await store.release(run.id, (await store.run(run.id)).holder)
+        for at in range(5):
+            desk = type(left)(store, left._engine, left._kinds, lease=-1, attempts=3)
+            claimed = await store.claim(run.id, desk.executor_id, seconds=-1)
+            assert claimed is not None
+            assert claimed.takeovers == 0
+            await executes(store, run.id, desk.executor_id, ["unit 0"])
+            assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
+            desk.conduct(claimed)
+            await heartbeat(desk)
+            await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
+            assert (await store.run(run.id)).takeovers == 0
+            await store.release(run.id, f"another-{at}")
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
 @pytest.mark.parametrize("back", ["its database was away", "it adopts the run again"])
-def test_a_process_that_comes_back_without_its_conductor_does_not_count_as_lost(where, back, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            left, run = await evaluation(store)
-            await store.release(run.id, (await store.run(run.id)).holder)
-            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
-            for holder in ("dead", desk.executor_id):
-                await store.claim(run.id, holder, seconds=-1)
-                await executes(store, run.id, holder, ["unit 0"])
-            assert (await store.claim(run.id, "another", seconds=-1)).takeovers == 2
-            if back == "its database was away":
-                desk._leases.orphan(run.id)
-                await desk._leases.renew()
-            else:
-                assert await store.claim(run.id, desk.executor_id, seconds=60)
-            found = await store.run(run.id)
-            assert (found.takeovers, found.metadata["losses"]) == (1, {"unit 0": ["dead"]})
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_a_process_that_comes_back_without_its_conductor_does_not_count_as_lost(address, back):
+    async with opened(address) as store:
+        left, run = await evaluation(store)
+        await store.release(run.id, (await store.run(run.id)).holder)
+        desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
+        for holder in ("dead", desk.executor_id):
+            await store.claim(run.id, holder, seconds=-1)
+            await executes(store, run.id, holder, ["unit 0"])
+        assert (await store.claim(run.id, "another", seconds=-1)).takeovers == 2
+        if back == "its database was away":
+            desk._leases.orphan(run.id)
+            await desk._leases.renew()
+        else:
+            assert await store.claim(run.id, desk.executor_id, seconds=60)
+        found = await store.run(run.id)
+        assert (found.takeovers, found.metadata["losses"]) == (1, {"unit 0": ["dead"]})
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_only_another_process_takes_back_a_loss_and_never_below_zero(where, tmp_path):
-    async def main(address):
-        async with opened(address) as store:
-            await store.commit(
-                Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
-            )
-            await store.release("r", "a")
-            for holder in ("b", "c", "d"):
-                await store.claim("r", holder, seconds=-1)
-                await executes(store, "r", holder, ["unit"])
-            counts = []
-            for holder in ("d", "x", "c", "c", "b", "b"):  # d holds it, and x never did
-                await store.forgive("r", holder)
-                counts.append((await store.run("r")).takeovers)
-            assert counts == [2, 2, 1, 1, 0, 0]
-            await store.forgive("none", "b")
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+async def test_only_another_process_takes_back_a_loss_and_never_below_zero(address):
+    async with opened(address) as store:
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
+        )
+        await store.release("r", "a")
+        for holder in ("b", "c", "d"):
+            await store.claim("r", holder, seconds=-1)
+            await executes(store, "r", holder, ["unit"])
+        counts = []
+        for holder in ("d", "x", "c", "c", "b", "b"):  # d holds it, and x never did
+            await store.forgive("r", holder)
+            counts.append((await store.run("r")).takeovers)
+        assert counts == [2, 2, 1, 1, 0, 0]
+        await store.forgive("none", "b")

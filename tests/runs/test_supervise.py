@@ -17,8 +17,8 @@ from assay.seams.sample_workflows import samples
 from assay.workflow.state.definition import document_of, read
 from support.waiting import PATIENCE
 from support.workflows import ME, WorkflowHost
-from test_run_attempts import database
 
+pytestmark = pytest.mark.anyio
 SECRET = "what the user wrote"
 
 
@@ -123,72 +123,61 @@ class Later:
         return self._clock.now() + self.offset
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_one_interrupt_that_cannot_expire_does_not_delay_the_others(where, tmp_path, deaths):
-    async def main(address):
-        store = await open_store(address)
-        async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
-            runs = [await house.run("gate") for _ in range(3)]
-            clock = house.workflows._clock = Later(house.workflows._clock)
-            clock.offset = timedelta(hours=1)
-            bad, story = runs[1].id, house.kind.restore
+async def test_one_interrupt_that_cannot_expire_does_not_delay_the_others(address, deaths):
+    store = await open_store(address)
+    async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
+        runs = [await house.run("gate") for _ in range(3)]
+        clock = house.workflows._clock = Later(house.workflows._clock)
+        clock.offset = timedelta(hours=1)
+        bad, story = runs[1].id, house.kind.restore
 
-            async def torn(store, run):
-                if run.id == bad:
-                    raise KeyError(SECRET)
-                return await story(store, run)
+        async def torn(store, run):
+            if run.id == bad:
+                raise KeyError(SECRET)
+            return await story(store, run)
 
-            house.kind.restore = torn
-            assert await house.workflows.expire_waits() == 2
-            assert deaths("expiry") == 1
-            house.kind.restore = story
-            assert await house.workflows.expire_waits() == 1
-            for run in runs:
-                ended = await asyncio.wait_for(house.executor.wait(run.id), PATIENCE)
-                assert ended.status == "failed"
-        await store.close()
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+        house.kind.restore = torn
+        assert await house.workflows.expire_waits() == 2
+        assert deaths("expiry") == 1
+        house.kind.restore = story
+        assert await house.workflows.expire_waits() == 1
+        for run in runs:
+            ended = await asyncio.wait_for(house.executor.wait(run.id), PATIENCE)
+            assert ended.status == "failed"
+    await store.close()
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-def test_of_concurrent_answers_one_counts_and_the_others_conflict(where, tmp_path, deaths, series):
+async def test_of_concurrent_answers_one_counts_and_the_others_conflict(address, deaths, series):
     """While the time runs out: silence answers too."""
-
-    async def main(address):
-        stores = [await open_store(address)]
-        stores.append(stores[0] if where == "memory" else await open_store(address))
-        one = WorkflowHost(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
-        two = WorkflowHost(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
-        async with one, two:
-            for clock in (one.workflows, two.workflows):
-                clock._clock = Later(clock._clock)
-            for late in [False, True] * series(1, 5):
-                run = await one.run("gate")
-                two.workflows._clock.offset = timedelta(hours=late)
-                answers = [
-                    house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
-                    for house in (one, two)
-                    for _ in range(3)
-                ]
-                came = await asyncio.gather(
-                    *answers,
-                    one.workflows.expire_waits(),
-                    two.workflows.expire_waits(),
-                    return_exceptions=True,
-                )
-                refused = [one for one in came[:6] if isinstance(one, BaseException)]
-                assert all(isinstance(one, Conflict) for one in refused), came
-                silent = [one for one in came[6:] if isinstance(one, int)]
-                assert len(silent) == 2, came
-                accepted, expired = 6 - len(refused), sum(silent)
-                assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
-                ended = await asyncio.wait_for(one.executor.wait(run.id), PATIENCE)
-                assert ended.status == ("completed" if accepted else "failed")
-            assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
-        for store in {*stores}:
-            await store.close()
-
-    with database(where, tmp_path) as address:
-        asyncio.run(main(address))
+    stores = [await open_store(address)]
+    stores.append(stores[0] if address == "memory:" else await open_store(address))
+    one = WorkflowHost(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
+    two = WorkflowHost(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
+    async with one, two:
+        for clock in (one.workflows, two.workflows):
+            clock._clock = Later(clock._clock)
+        for late in [False, True] * series(1, 5):
+            run = await one.run("gate")
+            two.workflows._clock.offset = timedelta(hours=late)
+            answers = [
+                house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
+                for house in (one, two)
+                for _ in range(3)
+            ]
+            came = await asyncio.gather(
+                *answers,
+                one.workflows.expire_waits(),
+                two.workflows.expire_waits(),
+                return_exceptions=True,
+            )
+            refused = [one for one in came[:6] if isinstance(one, BaseException)]
+            assert all(isinstance(one, Conflict) for one in refused), came
+            silent = [one for one in came[6:] if isinstance(one, int)]
+            assert len(silent) == 2, came
+            accepted, expired = 6 - len(refused), sum(silent)
+            assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
+            ended = await asyncio.wait_for(one.executor.wait(run.id), PATIENCE)
+            assert ended.status == ("completed" if accepted else "failed")
+        assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
+    for store in {*stores}:
+        await store.close()

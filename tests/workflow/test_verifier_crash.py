@@ -18,7 +18,6 @@ from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import CLOSED, RunQuery
 from assay.workflow.state.gating import combine
-from support.stores.postgres import server
 from support.workers.workflows import LEASE, verdict_of
 from support.workflows import ME, ScriptedAgent, WorkflowHost, loop
 
@@ -246,13 +245,9 @@ async def test_runs_are_resumed_when_their_store_comes_back(commits, after, capl
     assert len(actor.tasks) <= 3  # at most the turn that was under way is taken again
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request, tmp_path):
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/runs.db"
-    else:
-        with server().store_database() as url:
-            yield url
+@pytest.fixture
+def address(disk):
+    return disk
 
 
 def test_a_loop_killed_between_commits_ends_and_repeats_no_turn(zygote, address, tmp_path):

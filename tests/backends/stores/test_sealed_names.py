@@ -9,9 +9,8 @@ from assay.backends.keyring import KeyRing
 from assay.protocol.agents import InvocationResult
 from support.evals import FunctionAgent
 from support.servers.openwop_client import log_of, run_request, store_suite, suite, wait_for_run
-from support.servers.rest_client import Server, sqlite
+from support.servers.rest_client import Server
 from support.stores.database_dump import dump_of
-from support.stores.postgres import server as postgres
 from support.workflows import ScriptedAgent, loop
 
 CIPHER = KeyRing({"a": bytes(range(32))})
@@ -47,15 +46,6 @@ async def act(task, scene):
 
 def critic(about, scene):
     return {"verdict": "pass", "notes": word("criticsays"), "criteria": []}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def disk(request, tmp_path):
-    if request.param == "sqlite":
-        yield sqlite(tmp_path)
-    else:
-        with postgres().store_database() as address:
-            yield address
 
 
 def fill(client, agent):

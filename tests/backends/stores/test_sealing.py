@@ -34,15 +34,6 @@ def text_of(key):
     return base64.b64encode(key).decode()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def disk(request, tmp_path):
-    if request.param == "sqlite":
-        yield sqlite(tmp_path)
-    else:
-        with postgres().store_database() as address:
-            yield address
-
-
 # The cipher
 
 

@@ -46,13 +46,9 @@ def anyio_backend():
     return "asyncio"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request, tmp_path):
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/runs.db"
-    else:
-        with server().store_database() as address:
-            yield address
+@pytest.fixture
+def address(disk):
+    return disk
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

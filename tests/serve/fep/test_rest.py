@@ -1,7 +1,6 @@
 """FEP over HTTP: what every route does when it is asked well, on both databases."""
 
 import asyncio
-import contextlib
 import gzip
 import json
 import re
@@ -17,18 +16,13 @@ from assay.errors import EnvironmentFailure
 from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperation
 from assay.protocol.results import EvaluationRunResult
 from support.servers.rest_client import CONTAINS, SLOW, Server, events_of, lines_of, request_of, slow, sqlite
-from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("rest"))
-        else:
-            address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(Server(address))
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database) as host:
+        yield host
 
 
 def started(client, request, **headers):

@@ -1,6 +1,5 @@
 """FEP over gRPC: what every method does over a real channel, on both databases."""
 
-import contextlib
 import json
 import re
 from typing import Any
@@ -22,18 +21,13 @@ from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table
 from support.servers.grpc_client import RestAndGrpcServer, case_of, connect, message_of, refusal_of, result_of
 from support.servers.rest_client import CONTAINS, lines_of, request_of, slow, sqlite
-from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("grpc"))
-        else:
-            address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(RestAndGrpcServer(address))
+@pytest.fixture(scope="module")
+def host(database):
+    with RestAndGrpcServer(database) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")

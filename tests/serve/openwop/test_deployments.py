@@ -26,7 +26,6 @@ from support.evals import golden
 from support.servers.openwop_client import finish_run, log_of, start_run, suite, types_of
 from support.servers.rest_client import Server, answer_task, sqlite
 from support.spec_files import SHARED
-from support.stores import postgres
 
 SCHEMAS = SHARED / "openwop" / "schemas"
 RELEASE = DEFAULT | DEPLOY
@@ -110,14 +109,10 @@ def agents():
     return [ManyVersions(f"test.{group}.{at}") for group in groups for at in range(12)]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def server(request, tmp_path_factory):
-    if request.param == "sqlite":
-        with _serve(sqlite(tmp_path_factory.mktemp("deployments"))) as running:
-            yield running
-    else:
-        with postgres.server().store_database() as address, _serve(address) as running:
-            yield running
+@pytest.fixture(scope="module")
+def server(database):
+    with _serve(database) as running:
+        yield running
 
 
 def _serve(address):

@@ -1,6 +1,5 @@
 """Erasing: what a run was asked and answered goes, what it came to stays."""
 
-import contextlib
 import sqlite3
 from contextlib import closing
 
@@ -8,19 +7,14 @@ import pytest
 
 from support.canaries import Canaries
 from support.evals import AGENT, golden, suite_of
-from support.servers.rest_client import Server, request_of, slow, sqlite
+from support.servers.rest_client import Server, request_of, slow
 from support.stores.database_dump import dump_of
-from support.stores.postgres import server as postgres
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("erasure"))
-        else:
-            address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(Server(address, keys_known_for=0, seeded=True))
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database, keys_known_for=0, seeded=True) as host:
+        yield host
 
 
 def planted(canary):

@@ -1,6 +1,5 @@
 """Who may do what: every route, for everybody who should not come in. A route without a row here fails."""
 
-import contextlib
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -12,8 +11,7 @@ from assay.auth.keys import DEFAULT
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import body_arguments, build_pack
-from support.servers.rest_client import Server, request_of, slow, sqlite
-from support.stores.postgres import server as postgres
+from support.servers.rest_client import Server, request_of, slow
 
 EVALUATION = request_of(1)
 SUITE = suite_of(golden("t", "x", "x"))
@@ -106,14 +104,10 @@ def name_of(route):
     return route.id
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("matrix"))
-        else:
-            address = stack.enter_context(postgres().store_database())
-        yield stack.enter_context(Server(address, keys_known_for=0, seeded=True))
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database, keys_known_for=0, seeded=True) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ GOLDEN = [
 ]
 
 
-class Asked(MemoryStore):
+class CountingStore(MemoryStore):
     """Counts who asks for requests, and answers nobody at once."""
 
     many = 0
@@ -174,7 +174,7 @@ class Asked(MemoryStore):
 
 def test_tasks_that_start_together_read_their_request_once():
     async def asked(many):
-        hosted = EvalHost(Asked(), FunctionAgent(lambda task, _: task))
+        hosted = EvalHost(CountingStore(), FunctionAgent(lambda task, _: task))
         ended = await hosted.run(suite_of(*(golden(f"t{at}", at) for at in range(many))))
         await hosted.executor.close()
         assert ended.status == "completed"
@@ -835,7 +835,7 @@ def test_an_interrupted_copy_fails_and_its_source_can_be_copied_again():
     asyncio.run(main())
 
 
-class Noting:
+class SpanRecorder:
     """Somewhere spans go: which began, and under what."""
 
     def __init__(self):
@@ -853,7 +853,7 @@ class Noting:
 
 def test_a_resumed_run_continues_the_trace_of_its_request():
     """openwop-contract §3.1: in the process that was asked, in the one that goes on, and not in a copy, which somebody else asked for."""
-    seen, tracer, going = [], Noting(), asyncio.Event()
+    seen, tracer, going = [], SpanRecorder(), asyncio.Event()
     traceparent, other = (f"00-{digit * 32}-{digit * 16}-01" for digit in "ab")
 
     async def answer(task):

@@ -114,7 +114,7 @@ ROWS = {
 ENDS = {"cancelRun", "cancelRunByVerb", "bulkCancelRuns", "resolveInterrupt"}  # each a run of its own
 
 
-class Asked:
+class AuditedHost:
     """A host, a tenant of it with some runs, and another without."""
 
     def __init__(self, host):
@@ -175,22 +175,22 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory):
+def audited_host(tmp_path_factory):
     with Server(sqlite(tmp_path_factory.mktemp("lines")), seeded=True) as host:
-        yield Asked(host)
+        yield AuditedHost(host)
         assert host.do(verify(host.store)).problems == []
 
 
-def test_a_replayed_batch_is_audited_as_reads_of_its_runs(asked):
+def test_a_replayed_batch_is_audited_as_reads_of_its_runs(audited_host):
     batch = {"evaluations": [request_of(1), {}, request_of(1)]}
-    with asked.host.client(asked.key) as client:
+    with audited_host.host.client(audited_host.key) as client:
         for number in ("once", "again"):
             headers = {"idempotency-key": "b", "x-request-id": f"batch-{number}"}
             runs = [
                 one["evaluation_id"]
                 for one in client.post("/v1/evaluate:batch", json=batch, headers=headers).json()["results"]
             ]
-    audited = [(one.action, one.what) for one in asked.audit_lines("ours", "batch-again")]
+    audited = [(one.action, one.what) for one in audited_host.audit_lines("ours", "batch-again")]
     assert sorted(audited) == sorted(("run.read", run) for run in runs)
 
 
@@ -199,17 +199,17 @@ def test_every_route_has_a_row_and_every_row_a_route():
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.id)
-def test_every_route_writes_its_audit_lines(asked, route):
+def test_every_route_writes_its_audit_lines(audited_host, route):
     body, wanted = ROWS[route.id]
-    with asked.host.client(asked.key) as client:
-        flow = asked.waiting(client) if route.id in ENDS else asked.flow
-        flow = asked.ended if route.id == "eraseRun" else flow
+    with audited_host.host.client(audited_host.key) as client:
+        flow = audited_host.waiting(client) if route.id in ENDS else audited_host.flow
+        flow = audited_host.ended if route.id == "eraseRun" else flow
         known = {
-            "evaluation": asked.evaluation,
-            "slow": asked.slow,
-            "done": asked.done,
-            "ended": asked.ended,
-            "run": asked.run,
+            "evaluation": audited_host.evaluation,
+            "slow": audited_host.slow,
+            "done": audited_host.done,
+            "ended": audited_host.ended,
+            "run": audited_host.run,
             "flow": flow,
             "none": "run-none",
         }
@@ -218,10 +218,10 @@ def test_every_route_writes_its_audit_lines(asked, route):
         if route.id == "createSession":
             body = {"code": client.post("/v1/host/assay/session:code").json()["code"]}
         client.headers["X-Request-Id"] = route.id
-        answer = client.request(route.method, asked.path(route, flow), **body_arguments(body))
+        answer = client.request(route.method, audited_host.path(route, flow), **body_arguments(body))
         assert answer.status_code in (200, 201, 202), answer.text
-    found = asked.audit_lines("ours", route.id)
-    who = asked.key.split("_")[1]
+    found = audited_host.audit_lines("ours", route.id)
+    who = audited_host.key.split("_")[1]
     assert all(
         (one.who, one.outcome) == (who, "not_found" if one.action == "refused" else "ok") for one in found
     )
@@ -241,25 +241,29 @@ def test_every_route_writes_its_audit_lines(asked, route):
 @pytest.mark.parametrize(
     "route", [one for one in ROUTES if "{run_id}" in one.path], ids=lambda route: route.id
 )
-def test_a_read_of_another_tenants_run_is_audited_for_the_caller(asked, route):
+def test_a_read_of_another_tenants_run_is_audited_for_the_caller(audited_host, route):
     body = ROWS[route.id][0]
     request = f"not-{route.id}"
-    with asked.host.client(asked.other) as client:
+    with audited_host.host.client(audited_host.other) as client:
         client.headers["X-Request-Id"] = request
         assert (
-            client.request(route.method, asked.path(route, asked.run), **body_arguments(body)).status_code
+            client.request(
+                route.method, audited_host.path(route, audited_host.run), **body_arguments(body)
+            ).status_code
             == 404
         )
-    (line,) = asked.audit_lines("theirs", request)
-    assert (line.action, line.what, line.outcome) == ("refused", asked.run, "not_found")
-    assert asked.audit_lines("ours", request) == []
+    (line,) = audited_host.audit_lines("theirs", request)
+    assert (line.action, line.what, line.outcome) == ("refused", audited_host.run, "not_found")
+    assert audited_host.audit_lines("ours", request) == []
 
 
-def test_a_comparison_with_another_tenants_run_is_audited(asked):
-    with asked.host.client(asked.key) as client:
-        path = f"/v1/runs/{asked.run}:diff?against=run-none"
+def test_a_comparison_with_another_tenants_run_is_audited(audited_host):
+    with audited_host.host.client(audited_host.key) as client:
+        path = f"/v1/runs/{audited_host.run}:diff?against=run-none"
         assert client.get(path, headers={"X-Request-Id": "two"}).status_code == 404
-    assert [(one.action, one.what) for one in asked.audit_lines("ours", "two")] == [("refused", "run-none")]
+    assert [(one.action, one.what) for one in audited_host.audit_lines("ours", "two")] == [
+        ("refused", "run-none")
+    ]
 
 
 # Together or not at all
@@ -301,15 +305,15 @@ async def has_ended_a_key(store):
 
 def evaluation(many):
     async def start(store):
-        office = EvaluationService(store, STANDARD, Services())
+        service = EvaluationService(store, STANDARD, Services())
         checks = [Check(type="contains", arguments={"text": "$.output.value", "phrases": ["x" * 100]})]
         cases = [{"id": str(at), "input": "x" * 500_000} for at in range(many)]
-        contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)
-        asked = AskedFor(office.plan(checks), checks, None, many)
+        contexts = contexts_of(cases, [{"value": at} for at in range(many)], service.services.limits)
+        audited_host = AskedFor(service.plan(checks), checks, None, many)
         if many == 1:
-            await office.save(await office.run_inline(asked, contexts, "t"))
+            await service.save(await service.run_inline(audited_host, contexts, "t"))
         else:
-            await office.submit(asked, contexts, "t", "holder")
+            await service.submit(audited_host, contexts, "t", "holder")
 
     return start
 

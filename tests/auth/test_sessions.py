@@ -15,7 +15,7 @@ NOW = datetime(2026, 7, 1, tzinfo=UTC)
 PRINCIPAL = Principal(tenant="acme", id="command", scopes=frozenset({"runs:read"}))
 
 
-class Times:
+class SettableClock:
     """A clock that a test sets."""
 
     def __init__(self):
@@ -68,7 +68,7 @@ def test_an_invalid_code_is_refused(text):
 
 
 def test_a_session_acts_for_its_opener_until_it_expires_or_ends():
-    store, clock = MemoryStore(), Times()
+    store, clock = MemoryStore(), SettableClock()
     text = opened(store).text.reveal()
     gate = Authenticator(store, clock=clock, seconds=0)
     assert asyncio.run(gate.authenticate(text)) == PRINCIPAL
@@ -83,7 +83,7 @@ def test_a_session_acts_for_its_opener_until_it_expires_or_ends():
 
 
 def test_a_session_ends_with_the_key_that_opened_it():
-    store, gate_clock = MemoryStore(), Times()
+    store, gate_clock = MemoryStore(), SettableClock()
 
     async def work():
         key, _ = await keys.create(store, tenant="acme", now=NOW)

@@ -105,10 +105,10 @@ class Host:
                 self.ask("release", run.id, run.holder)
 
     def results(self, run):
-        office = EvaluationService(self._record.store, STANDARD.with_checks([Logged, Prompt]), Services())
+        service = EvaluationService(self._record.store, STANDARD.with_checks([Logged, Prompt]), Services())
 
         async def read():
-            return [json.loads(line) async for line in office.results(run)]
+            return [json.loads(line) async for line in service.results(run)]
 
         return self._record.loop.run(read())
 

@@ -4,15 +4,12 @@ import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
 
-import pytest
-
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.suites.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.ports import Transaction
 from support.evals import AGENT, TENANT, EvalHost, FunctionAgent, golden, suite_of
-from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat
 from support.workflows import ME, WorkflowHost
 
@@ -42,14 +39,13 @@ class Gated:
 def in_processes(test):
     """Run a coroutine with whatever opens one store as another process would, on every kind of store."""
 
-    @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-    def run(where, tmp_path, caplog):
-        async def main(address):
+    def run(address, caplog):
+        async def main():
             async with AsyncExitStack() as stack:
                 only = MemoryStore()
 
                 async def opened():
-                    if address is None:
+                    if address == "memory:":
                         return only
                     store = await open_store(address)
                     stack.push_async_callback(store.close)
@@ -57,11 +53,7 @@ def in_processes(test):
 
                 await asyncio.wait_for(test(opened, caplog), PATIENCE)
 
-        if where == "postgres":
-            with server().store_database() as url:
-                asyncio.run(main(url))
-        else:
-            asyncio.run(main(None if where == "memory" else f"sqlite:///{tmp_path}/runs.db"))
+        asyncio.run(main())
 
     run.__name__ = test.__name__
     return run

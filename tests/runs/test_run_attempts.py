@@ -21,7 +21,7 @@ from support.evals import AGENT, TENANT, EvalHost, FunctionAgent, golden, suite_
 from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat, wait_until
 from support.workflows import ME, WorkflowHost
-from test_runs import Room
+from test_runs import ExecutorHost
 
 pytestmark = pytest.mark.anyio
 TESTS = Path(__file__).parents[1]
@@ -47,10 +47,10 @@ async def opened(address):
 
 
 async def evaluation(store):
-    room = Room(store)
-    run = await room.start(4, type="stuck")
-    await room.executor.close(0)
-    return room.executor, run
+    host = ExecutorHost(store)
+    run = await host.start(4, type="stuck")
+    await host.executor.close(0)
+    return host.executor, run
 
 
 async def agent_eval(store):
@@ -61,9 +61,9 @@ async def agent_eval(store):
 
 
 async def workflow(store):
-    house = WorkflowHost(store=store)
-    asked = house.workflows.request(ME, "conformance-noop", {}, {})
-    return house.executor, await house.workflows.open(asked, ME.tenant, "run-poison")
+    host = WorkflowHost(store=store)
+    asked = host.workflows.request(ME, "conformance-noop", {}, {})
+    return host.executor, await host.workflows.open(asked, ME.tenant, "run-poison")
 
 
 async def lose(store, run, times):
@@ -85,10 +85,10 @@ async def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(address, 
     async with opened(address) as store:
         left, run = await kind(store)
         await lose(store, run.id, 3)
-        desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
-        await desk.open()
-        ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
-        await desk.close()
+        executor = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
+        await executor.open()
+        ended = await asyncio.wait_for(executor.wait(run.id), PATIENCE)
+        await executor.close()
         assert (ended.status, ended.takeovers) == ("failed", 3)
         error = ended.metadata["error"]
         code, message = (
@@ -251,19 +251,19 @@ async def test_runs_that_were_lost_together_have_their_last_attempt_alone(addres
         left = [(await evaluation(store)) for _ in range(3)]
         for _, run in left:
             await lose(store, run.id, 2)
-        desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
-        done = recorded(desk, store)
-        await desk.open()
+        executor = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
+        done = recorded(executor, store)
+        await executor.open()
         assert done == ["release", "release", "start"]
         for many in (2, 1, 0):
-            assert desk.active_runs == 1
+            assert executor.active_runs == 1
             waiting = [run for run in await store.runs(RunQuery()) if run.holder is None and not run.ended]
             assert [run.takeovers for run in waiting] == [2] * many
-            (conducted,) = desk._conductors
-            await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
-            await heartbeat(desk)
+            (conducted,) = executor._conductors
+            await asyncio.wait_for(executor.cancel(conducted, "t"), PATIENCE)
+            await heartbeat(executor)
         assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
-        await desk.close()
+        await executor.close()
 
 
 LIVES = [  # what each process records in turn that it executes, until it is lost; the number of losses after each
@@ -363,11 +363,11 @@ def test_a_run_can_be_cancelled_after_the_clock_was_set_back():
         await store.release(run.id, (await store.run(run.id)).holder or "")
         assert await store.claim(run.id, "dead", seconds=0.5)
         clock.offset = -HOUR
-        desk = type(left)(store, left._engine, left._kinds, lease=0.5, attempts=3)
-        await desk.open()
-        ended = await asyncio.wait_for(desk.cancel(run.id, "t"), PATIENCE)
+        executor = type(left)(store, left._engine, left._kinds, lease=0.5, attempts=3)
+        await executor.open()
+        ended = await asyncio.wait_for(executor.cancel(run.id, "t"), PATIENCE)
         assert ended.status == "cancelled"
-        await desk.close()
+        await executor.close()
 
     asyncio.run(main())
 
@@ -378,15 +378,15 @@ async def test_a_process_that_paused_does_not_count_as_lost(address):
         left, run = await evaluation(store)
         await store.release(run.id, (await store.run(run.id)).holder)
         for at in range(5):
-            desk = type(left)(store, left._engine, left._kinds, lease=-1, attempts=3)
-            claimed = await store.claim(run.id, desk.executor_id, seconds=-1)
+            executor = type(left)(store, left._engine, left._kinds, lease=-1, attempts=3)
+            claimed = await store.claim(run.id, executor.executor_id, seconds=-1)
             assert claimed is not None
             assert claimed.takeovers == 0
-            await executes(store, run.id, desk.executor_id, ["unit 0"])
+            await executes(store, run.id, executor.executor_id, ["unit 0"])
             assert (await store.claim(run.id, f"another-{at}", seconds=60)).takeovers == 1
-            desk.conduct(claimed)
-            await heartbeat(desk)
-            await asyncio.gather(*(task for _, task in desk._conductors.values()), return_exceptions=True)
+            executor.conduct(claimed)
+            await heartbeat(executor)
+            await asyncio.gather(*(task for _, task in executor._conductors.values()), return_exceptions=True)
             assert (await store.run(run.id)).takeovers == 0
             await store.release(run.id, f"another-{at}")
 
@@ -396,16 +396,16 @@ async def test_a_process_that_comes_back_without_its_conductor_does_not_count_as
     async with opened(address) as store:
         left, run = await evaluation(store)
         await store.release(run.id, (await store.run(run.id)).holder)
-        desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
-        for holder in ("dead", desk.executor_id):
+        executor = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
+        for holder in ("dead", executor.executor_id):
             await store.claim(run.id, holder, seconds=-1)
             await executes(store, run.id, holder, ["unit 0"])
         assert (await store.claim(run.id, "another", seconds=-1)).takeovers == 2
         if back == "its database was away":
-            desk._leases.orphan(run.id)
-            await desk._leases.renew()
+            executor._leases.orphan(run.id)
+            await executor._leases.renew()
         else:
-            assert await store.claim(run.id, desk.executor_id, seconds=60)
+            assert await store.claim(run.id, executor.executor_id, seconds=60)
         found = await store.run(run.id)
         assert (found.takeovers, found.metadata["losses"]) == (1, {"unit 0": ["dead"]})
 

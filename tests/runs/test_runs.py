@@ -1,4 +1,4 @@
-"""What desks promise of their runs: cancelled, followed, parked, asked for by others, on every kind of store."""
+"""What an executor promises of its runs: cancelled, followed, parked, asked for by others, on every kind of store."""
 
 import asyncio
 import json
@@ -21,7 +21,6 @@ from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.results.tally import Tally
 from assay.runs.executor import RunExecutor
-from support.stores.postgres import server
 from support.waiting import PATIENCE
 from support.workers.runs import Logged, Prompt
 
@@ -54,8 +53,8 @@ class Tomorrow:
         return datetime.now(UTC) + timedelta(days=1)
 
 
-class Room:
-    """A desk in this process."""
+class ExecutorHost:
+    """An executor in this process."""
 
     def __init__(self, store, lease=1.0, how=USUAL, clock=None, checks=(Logged, Prompt, Stuck, Gate)):
         services = Services(clock=clock) if clock else Services()
@@ -79,38 +78,33 @@ class Room:
         return run
 
 
-def in_a_room(test):
-    """Run a coroutine with a room on every kind of store."""
+def with_executor(test):
+    """Run a coroutine with an executor on every kind of store."""
 
-    @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
-    def run(where, tmp_path, monkeypatch):
+    def run(address, tmp_path, monkeypatch):
         monkeypatch.setenv("RUNS_LOG", str(tmp_path / "log"))
 
-        async def main(address):
+        async def main():
             store = await open_store(address)
             try:
-                await test(Room(store))
+                await test(ExecutorHost(store))
             finally:
                 await store.close()
 
-        if where == "postgres":
-            with server().store_database() as url:
-                asyncio.run(main(url))
-        else:
-            asyncio.run(main("memory:" if where == "memory" else f"sqlite:///{tmp_path}/runs.db"))
+        asyncio.run(main())
 
     run.__name__ = test.__name__
     return run
 
 
-@in_a_room
-async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(room):
-    await room.executor.open()
-    run = await room.start(2_000)
-    await room.store.wait_for_events(run.id, after=4, timeout=PATIENCE)
-    ended = await room.executor.cancel(run.id, "t")
+@with_executor
+async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(host):
+    await host.executor.open()
+    run = await host.start(2_000)
+    await host.store.wait_for_events(run.id, after=4, timeout=PATIENCE)
+    ended = await host.executor.cancel(run.id, "t")
     assert ended.status == "cancelled"
-    lines = [line async for line in room.service.results(ended)]
+    lines = [line async for line in host.service.results(ended)]
     cases = [json.loads(line) for line in lines]
     statuses = Counter([case["status"] for case in cases])
     assert statuses.total() == 2_000
@@ -119,23 +113,23 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
     assert summary["skipped_test_cases"] == statuses["skip"]
     for count in ("total_checks", "completed_checks", "skipped_checks"):
         assert summary[count] == sum(case["summary"][count] for case in cases)
-    assert [line async for line in room.service.results(ended)] == lines  # what has ended does not change
-    tally = await room.service.tally(ended)
-    assert [line async for line in room.service.results(ended, tally=tally)] == lines
+    assert [line async for line in host.service.results(ended)] == lines  # what has ended does not change
+    tally = await host.service.tally(ended)
+    assert [line async for line in host.service.results(ended, tally=tally)] == lines
     assert msgspec.to_builtins(tally.summary()) == summary
     with pytest.raises(Conflict):
-        await room.executor.cancel(run.id, "t")
-    await room.executor.close()
+        await host.executor.cancel(run.id, "t")
+    await host.executor.close()
 
 
-@in_a_room
-async def test_a_run_with_an_unknown_check_ends_and_is_read(room):
-    await room.executor.open()
-    run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
-    await room.store.wait_for_events(stopped.id, after=1, timeout=PATIENCE)
-    await room.executor.cancel(stopped.id, "t")
-    await room.executor.close(seconds=0)
-    other = Room(room.store, checks=[Logged])
+@with_executor
+async def test_a_run_with_an_unknown_check_ends_and_is_read(host):
+    await host.executor.open()
+    run, stopped = await host.start(30, type="stuck"), await host.start(30, type="stuck")
+    await host.store.wait_for_events(stopped.id, after=1, timeout=PATIENCE)
+    await host.executor.cancel(stopped.id, "t")
+    await host.executor.close(seconds=0)
+    other = ExecutorHost(host.store, checks=[Logged])
     await other.executor.open()
     failed = await other.executor.wait(run.id)
     assert failed.status == "failed"
@@ -151,144 +145,144 @@ async def test_a_run_with_an_unknown_check_ends_and_is_read(room):
     await other.executor.close()
 
 
-@in_a_room
-async def test_a_follower_gets_every_event_once_from_its_cursor(room):
-    await room.executor.open()
-    run = await room.start(50)
-    followers = [asyncio.create_task(collect(room.executor, run.id, after)) for after in (-1, -1, 10)]
-    await room.executor.wait(run.id)
+@with_executor
+async def test_a_follower_gets_every_event_once_from_its_cursor(host):
+    await host.executor.open()
+    run = await host.start(50)
+    followers = [asyncio.create_task(collect(host.executor, run.id, after)) for after in (-1, -1, 10)]
+    await host.executor.wait(run.id)
     seen = await asyncio.gather(*followers)
-    whole = [event.sequence for event in await room.store.events(run.id)]
+    whole = [event.sequence for event in await host.store.events(run.id)]
     assert seen == [whole, whole, whole[11:]]
-    await room.executor.close()
+    await host.executor.close()
 
 
 async def collect(desk, run, after):
     return [event.sequence async for event in desk.follow(run, "t", after) if event is not None]
 
 
-@in_a_room
-async def test_a_closing_executor_releases_its_runs_and_another_adopts_them(room):
-    await room.executor.open()
+@with_executor
+async def test_a_closing_executor_releases_its_runs_and_another_adopts_them(host):
+    await host.executor.open()
     Gate.go = asyncio.Event()
-    run = await room.start(300, type="gate")
-    while (await room.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
+    run = await host.start(300, type="gate")
+    while (await host.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
         await asyncio.sleep(0.01)
-    await room.executor.close(seconds=5)
+    await host.executor.close(seconds=5)
     Gate.go.set()
     with pytest.raises(Unavailable):
-        room.executor.start(run)
-    parked = await room.store.run(run.id)
+        host.executor.start(run)
+    parked = await host.store.run(run.id)
     assert (parked.status, parked.holder) == ("running", None)
-    other = Room(room.store)
+    other = ExecutorHost(host.store)
     await other.executor.open()
     assert (await other.executor.wait(run.id)).status == "completed"
     assert len([line async for line in other.service.results(await other.store.run(run.id))]) == 300
     await other.executor.close()
 
 
-@in_a_room
-async def test_a_run_of_another_tenant_is_not_found(room):
-    run = await room.start(1)
+@with_executor
+async def test_a_run_of_another_tenant_is_not_found(host):
+    run = await host.start(1)
     statuses = []
     for name, tenant in ((run.id, "other"), ("eval_none", "t")):
         try:
-            await room.executor.get(name, tenant)
+            await host.executor.get(name, tenant)
         except NotFound as unknown:
             statuses.append(str(unknown).replace(name, "…"))
     assert len(set(statuses)) == 1
     assert len(statuses) == 2
     with pytest.raises(NotFound):
-        await room.executor.cancel(run.id, "other")
-    assert [event async for event in room.executor.follow(run.id, "other")] == []
-    assert (await room.executor.wait(run.id)).status == "completed"
-    await room.executor.close()
+        await host.executor.cancel(run.id, "other")
+    assert [event async for event in host.executor.follow(run.id, "other")] == []
+    assert (await host.executor.wait(run.id)).status == "completed"
+    await host.executor.close()
 
 
-@in_a_room
-async def test_another_process_can_cancel_a_run(room):
-    await room.executor.open()
-    run = await room.start(5_000)
-    other = Room(room.store)
+@with_executor
+async def test_another_process_can_cancel_a_run(host):
+    await host.executor.open()
+    run = await host.start(5_000)
+    other = ExecutorHost(host.store)
     ended = await other.executor.cancel(run.id, "t")
     assert ended.status == "cancelled"
-    await room.executor.close()
+    await host.executor.close()
 
 
-@in_a_room
-async def test_a_cancelled_run_whose_units_ended_first_ends_cancelled(room):
+@with_executor
+async def test_a_cancelled_run_whose_units_ended_first_ends_cancelled(host):
     """As on workers: each stops the units that it executes, and the holder of the run may be another one."""
-    await room.executor.open()
+    await host.executor.open()
     Gate.go = asyncio.Event()
-    run = await room.start(1, type="gate")
-    while (await room.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
+    run = await host.start(1, type="gate")
+    while (await host.store.run(run.id)).status != "running":  # noqa: ASYNC110  # the store tells of events alone
         await asyncio.sleep(0.01)
     update = RunUpdate(run=run.id, when=frozenset({"running"}), status="cancelling")
-    await room.store.commit(Transaction(entries=[update]))
+    await host.store.commit(Transaction(entries=[update]))
     Gate.go.set()
-    assert (await room.executor.wait(run.id)).status == "cancelled"
-    await room.executor.close(1)
+    assert (await host.executor.wait(run.id)).status == "cancelled"
+    await host.executor.close(1)
 
 
-async def check_it_was_too_late(room, run):
+async def check_it_was_too_late(host, run):
     """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
-    ended = await room.executor.wait(run.id)
+    ended = await host.executor.wait(run.id)
     assert (ended.status, ended.metadata["code"]) == ("failed", "run_timeout")
     assert "(ASSAY_RUN_SECONDS); finished results are stored" in ended.metadata["error"]
-    statuses = [json.loads(line)["status"] async for line in room.service.results(ended)]
+    statuses = [json.loads(line)["status"] async for line in host.service.results(ended)]
     assert statuses == ["completed"] * 3 + ["skip"] * 17
     summary = ended.metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
-    assert room.service.operation(ended).error.error == "run_timeout"
+    assert host.service.operation(ended).error.error == "run_timeout"
 
 
-@in_a_room
-async def test_a_run_that_times_out_keeps_its_results(room):
-    timed = Room(room.store, how=ExecutionOptions(run_seconds=1.5))
+@with_executor
+async def test_a_run_that_times_out_keeps_its_results(host):
+    timed = ExecutorHost(host.store, how=ExecutionOptions(run_seconds=1.5))
     await timed.executor.open()
     await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
     await timed.executor.close()
 
 
-@in_a_room
-async def test_a_restart_does_not_extend_the_timeout_of_a_run(room):
+@with_executor
+async def test_a_restart_does_not_extend_the_timeout_of_a_run(host):
     day = ExecutionOptions(run_seconds=86_400)
-    first = Room(room.store, how=day)
+    first = ExecutorHost(host.store, how=day)
     await first.executor.open()
     run = await first.start(20, type="stuck")
-    await room.store.wait_for_events(
+    await host.store.wait_for_events(
         run.id, after=2, timeout=PATIENCE
     )  # three units are done, and the rest is stuck
     await first.executor.close(seconds=0.1)
-    second = Room(room.store, how=day, clock=Tomorrow())
+    second = ExecutorHost(host.store, how=day, clock=Tomorrow())
     await second.executor.open()
     await check_it_was_too_late(second, run)
     await second.executor.close()
 
 
-@in_a_room
-async def test_the_table_of_an_inline_run_is_read_in_every_stored_form(room):
+@with_executor
+async def test_the_table_of_an_inline_run_is_read_in_every_stored_form(host):
     checks = [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 1})]
     contexts = contexts_of(
         [{"id": str(at), "input": at} for at in range(3)],
         [{"value": at} for at in range(3)],
-        room.service.services.limits,
+        host.service.services.limits,
     )
-    asked = PlannedEvaluation(room.service.plan(checks), checks, None, 3)
-    scored = await room.service.run_inline(asked, contexts, "t")
-    await room.service.save(scored)
-    now = await room.service.tally(scored.run)
+    asked = PlannedEvaluation(host.service.plan(checks), checks, None, 3)
+    scored = await host.service.run_inline(asked, contexts, "t")
+    await host.service.save(scored)
+    now = await host.service.tally(scored.run)
     assert [(row.passed, row.failed) for row in now.rows.values()] == [(1, 2)]
 
-    before = await room.service.run_inline(asked, contexts, "t")  # once it was a piece of its own
+    before = await host.service.run_inline(asked, contexts, "t")  # once it was a piece of its own
     apart = [
         request_chunk(asked.request()),
         EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(final=True))),
     ]
     entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
-    await room.store.commit(Transaction(entries=[entry]))
-    assert (await room.service.tally(before.run)).record(final=True) == now.record(final=True)
+    await host.store.commit(Transaction(entries=[entry]))
+    assert (await host.service.tally(before.run)).record(final=True) == now.record(final=True)
 
-    while await room.store.erase(scored.run.id):
+    while await host.store.erase(scored.run.id):
         pass
-    assert (await room.service.tally(scored.run)).record() == Tally().record()
+    assert (await host.service.tally(scored.run)).record() == Tally().record()

@@ -125,24 +125,24 @@ class Later:
 
 async def test_one_interrupt_that_cannot_expire_does_not_delay_the_others(address, deaths):
     store = await open_store(address)
-    async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
-        runs = [await house.run("gate") for _ in range(3)]
-        clock = house.workflows._clock = Later(house.workflows._clock)
+    async with WorkflowHost(workflows=[gate(seconds=60)], store=store, lease=60.0) as host:
+        runs = [await host.run("gate") for _ in range(3)]
+        clock = host.workflows._clock = Later(host.workflows._clock)
         clock.offset = timedelta(hours=1)
-        bad, story = runs[1].id, house.kind.restore
+        bad, story = runs[1].id, host.kind.restore
 
         async def torn(store, run):
             if run.id == bad:
                 raise KeyError(SECRET)
             return await story(store, run)
 
-        house.kind.restore = torn
-        assert await house.workflows.expire_waits() == 2
+        host.kind.restore = torn
+        assert await host.workflows.expire_waits() == 2
         assert deaths("expiry") == 1
-        house.kind.restore = story
-        assert await house.workflows.expire_waits() == 1
+        host.kind.restore = story
+        assert await host.workflows.expire_waits() == 1
         for run in runs:
-            ended = await asyncio.wait_for(house.executor.wait(run.id), PATIENCE)
+            ended = await asyncio.wait_for(host.executor.wait(run.id), PATIENCE)
             assert ended.status == "failed"
     await store.close()
 
@@ -160,8 +160,8 @@ async def test_of_concurrent_answers_one_counts_and_the_others_conflict(address,
             run = await one.run("gate")
             two.workflows._clock.offset = timedelta(hours=late)
             answers = [
-                house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
-                for house in (one, two)
+                host.workflows.respond(ME, run.id, "gate", {"action": "accept"})
+                for host in (one, two)
                 for _ in range(3)
             ]
             came = await asyncio.gather(

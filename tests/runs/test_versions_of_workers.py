@@ -14,7 +14,7 @@ from assay.runs.fleet import DelegatingExecutor, WorkerRegistry
 from assay.version import __version__, is_older
 from support.waiting import PATIENCE, heartbeat
 from support.workers.runs import Logged
-from test_runs import Room
+from test_runs import ExecutorHost
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,23 @@ def run_in_store(monkeypatch, tmp_path):
     return run
 
 
-async def stored(room, version):
+async def stored(host, version):
     """A run that a server of this version stored, and that no process has yet."""
-    monitor = room.executor.start
-    room.executor.start = lambda run: None
-    run = await room.start(1)
-    room.executor.start = monitor
+    monitor = host.executor.start
+    host.executor.start = lambda run: None
+    run = await host.start(1)
+    host.executor.start = monitor
     entry = RunUpdate(run=run.id, metadata={**run.metadata, REQUIRED_VERSION: version})
-    await room.store.commit(Transaction(entries=[entry]))
-    await room.store.release(run.id, room.executor.executor_id)
+    await host.store.commit(Transaction(entries=[entry]))
+    await host.store.release(run.id, host.executor.executor_id)
     return run.id
 
 
 def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_executed(run_in_store):
     async def test(store):
-        newer = [await stored(Room(store), "999.0.0") for _ in range(3)]
-        older = await stored(Room(store), "0.0.1")
-        worker = Room(store, lease=0.2, checks=(Logged,))
+        newer = [await stored(ExecutorHost(store), "999.0.0") for _ in range(3)]
+        older = await stored(ExecutorHost(store), "0.0.1")
+        worker = ExecutorHost(store, lease=0.2, checks=(Logged,))
         await worker.executor.open()
         done = await worker.executor.wait(older)
         assert (done.status, done.metadata[REQUIRED_VERSION]) == ("completed", "0.0.1")
@@ -91,11 +91,11 @@ def test_a_waiting_client_reads_that_no_worker_can_execute_its_run(run_in_store,
             registry = WorkerRegistry(store, 10.0)
             await registry.register()
             await registry.beat(lambda: {"version": version})
-        room = Room(store)
-        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), room.executor._kinds)
+        host = ExecutorHost(store)
+        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), host.executor._kinds)
         await server.open()
-        room.executor = server
-        run = await room.start(1)
+        host.executor = server
+        run = await host.start(1)
         await asyncio.sleep(0.1)
         waiting = asyncio.ensure_future(server.wait(run.id))
         if words is None:

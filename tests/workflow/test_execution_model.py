@@ -77,10 +77,10 @@ def test_the_version_is_the_highest_phase_with_all_below(host, version):
 
 
 async def test_phase_1_multi_agent_handoff_state_machine():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-multi-agent-handoff")
-        events = await house.events(run)
-        variables = (await house.workflows.snapshot(run))["variables"]
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-multi-agent-handoff")
+        events = await host.events(run)
+        variables = (await host.workflows.snapshot(run))["variables"]
     assert (run.status, variables) == ("completed", {"parentResult": "handoff-complete"})
     decided = next(event for event in events if event["type"] == "runOrchestrator.decided")
     chain = [event for event in events if event["type"] == "core.workflowChain.event"]
@@ -95,33 +95,33 @@ async def test_phase_1_multi_agent_handoff_state_machine():
 
 
 async def test_phase_1_dispatch_loop():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-dispatch-loop")
-        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-dispatch-loop")
+        decided = [event["payload"] for event in await host.events(run, "runOrchestrator.decided")]
         assert [one["decision"]["kind"] for one in decided] == ["next-worker", "terminate"]
         assert len({one["agentId"] for one in decided}) == 1
-        assert (await house.workflows.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
+        assert (await host.workflows.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
         assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
-        short = await house.run("conformance-dispatch-loop", configurable={"maxLoopIterations": 1})
+        short = await host.run("conformance-dispatch-loop", configurable={"maxLoopIterations": 1})
         assert short.metadata["error"]["code"] == "loop_limit_exceeded"
 
 
 async def test_phase_1_orchestrator_termination():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-orchestrator-terminate")
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-orchestrator-terminate")
         assert run.status == "completed"
-        assert len(await house.events(run, "runOrchestrator.decided")) == 1
+        assert len(await host.events(run, "runOrchestrator.decided")) == 1
 
 
 async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_the_state_of_the_first():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-dispatch-cross-worker-handoff")
-        children = [event["payload"]["childRunId"] for event in await house.events(run, "node.dispatched")]
-        second = await house.store.run(children[1])
-        assert (await house.workflows.snapshot(second))["inputs"] == {"input": "hello"}
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-dispatch-cross-worker-handoff")
+        children = [event["payload"]["childRunId"] for event in await host.events(run, "node.dispatched")]
+        second = await host.store.run(children[1])
+        assert (await host.workflows.snapshot(second))["inputs"] == {"input": "hello"}
         began = [
             e
-            for e in await house.events(run, "core.workflowChain.event")
+            for e in await host.events(run, "core.workflowChain.event")
             if e["payload"]["phase"] == "dispatch.began"
         ]
     assert len({event["causationId"] for event in began}) == 1
@@ -135,8 +135,8 @@ async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(v
     """Where one of them is rejected, the run cannot end in success, whatever comes after it."""
     shown = document_of(plan(next_worker("conformance-noop", "conformance-noop"), END))
     shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
-    async with WorkflowHost(ScriptedAgent("test.critic", verdicts), workflows=[read(shown)]) as house:
-        run = await house.run("conformance-planned")
+    async with WorkflowHost(ScriptedAgent("test.critic", verdicts), workflows=[read(shown)]) as host:
+        run = await host.run("conformance-planned")
     assert (run.status, run.metadata["verdict"], run.metadata["goalSatisfied"]) == (
         status,
         verdict,
@@ -147,19 +147,19 @@ async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(v
 
 
 async def test_phase_1_an_unset_variable_leaves_the_childs_input_absent():
-    async with WorkflowHost() as house:
+    async with WorkflowHost() as host:
         for id, wanted in (("conformance-dispatch-input-mapping", {"childGreeting": "Alice"}), ("conformance-dispatch-input-mapping-no-default", {})):  # fmt: skip
-            run = await house.run(id)
-            (dispatched,) = await house.events(run, "node.dispatched")
-            child = await house.store.run(dispatched["payload"]["childRunId"])
-            assert (await house.workflows.snapshot(child))["inputs"] == wanted
+            run = await host.run(id)
+            (dispatched,) = await host.events(run, "node.dispatched")
+            child = await host.store.run(dispatched["payload"]["childRunId"])
+            assert (await host.workflows.snapshot(child))["inputs"] == wanted
 
 
 async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_goes_on():
     flow = plan(next_worker("conformance-failure"), END, dispatch={"outputMapping": {"a": "b"}})
-    async with WorkflowHost(workflows=[flow]) as house:
-        run = await house.run("conformance-planned")
-        phases = [event["payload"] for event in await house.events(run, "core.workflowChain.event")]
+    async with WorkflowHost(workflows=[flow]) as host:
+        run = await host.run("conformance-planned")
+        phases = [event["payload"] for event in await host.events(run, "core.workflowChain.event")]
     assert run.status == "completed"
     assert [one["phase"] for one in phases] == ["dispatch.began", "dispatch.succeeded", "child.failed"]
     assert phases[-1]["error"]["code"] == "node_failed"
@@ -167,23 +167,23 @@ async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_go
 
 async def test_phase_1_a_child_that_is_cancelled_while_it_runs():
     flow = plan(next_worker("conformance-cancellable"), END, dispatch={"outputMapping": {"a": "delayMs"}})
-    async with WorkflowHost(workflows=[flow]) as house:
-        run = await house.workflows.start(ME, "conformance-planned")
-        dispatched = await house.until(run, "node.dispatched")
-        await house.executor.cancel(dispatched[0]["payload"]["childRunId"], "t")
-        run = await house.executor.wait(run.id)
-        phases = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
+    async with WorkflowHost(workflows=[flow]) as host:
+        run = await host.workflows.start(ME, "conformance-planned")
+        dispatched = await host.until(run, "node.dispatched")
+        await host.executor.cancel(dispatched[0]["payload"]["childRunId"], "t")
+        run = await host.executor.wait(run.id)
+        phases = [event["payload"]["phase"] for event in await host.events(run, "core.workflowChain.event")]
     assert (run.status, phases[-1]) == ("completed", "child.cancelled")
 
 
 async def test_phase_1_cancelling_a_parent_cancels_its_child():
-    async with WorkflowHost(workflows=[plan(next_worker("conformance-cancellable"), END)]) as house:
-        run = await house.workflows.start(ME, "conformance-planned")
-        dispatched = await house.until(run, "node.dispatched")
-        assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
-        child = await house.executor.wait(dispatched[0]["payload"]["childRunId"])
+    async with WorkflowHost(workflows=[plan(next_worker("conformance-cancellable"), END)]) as host:
+        run = await host.workflows.start(ME, "conformance-planned")
+        dispatched = await host.until(run, "node.dispatched")
+        assert (await host.executor.cancel(run.id, "t")).status == "cancelled"
+        child = await host.executor.wait(dispatched[0]["payload"]["childRunId"])
         assert child.status == "cancelled"
-        assert (await house.types(run))[-1] == "run.cancelled"
+        assert (await host.types(run))[-1] == "run.cancelled"
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ async def test_phase_1_cancelling_a_parent_cancels_its_child():
     ],
 )
 async def test_phase_1_an_impossible_dispatch_fails_the_run(decisions, dispatch, code):
-    async with WorkflowHost(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
-        run = await house.run("conformance-planned")
+    async with WorkflowHost(workflows=[plan(*decisions, dispatch=dispatch)]) as host:
+        run = await host.run("conformance-planned")
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
-        types = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
+        types = [event["payload"]["phase"] for event in await host.events(run, "core.workflowChain.event")]
         assert ("dispatch.failed" in types) == (code == "unknown_child_workflow")
 
 
@@ -211,17 +211,15 @@ async def test_phase_1_a_dispatch_without_a_decision_fails():
     shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"] = list(reversed(shown["nodes"]))
     shown["edges"] = [shown["edges"][1]]
-    async with WorkflowHost(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
-        run = await house.run("conformance-backwards")
+    async with WorkflowHost(workflows=[read(shown | {"id": "conformance-backwards"})]) as host:
+        run = await host.run("conformance-backwards")
         assert run.metadata["error"]["code"] == "no_pending_decision"
 
 
 async def test_phase_1_a_workflow_that_starts_itself_ends():
-    async with WorkflowHost(workflows=[plan(next_worker("conformance-planned"), END)]) as house:
-        assert (await house.run("conformance-planned")).status == "completed"
-        codes = {
-            run.metadata["error"]["code"] for run in house.store._runs.values() if run.status == "failed"
-        }
+    async with WorkflowHost(workflows=[plan(next_worker("conformance-planned"), END)]) as host:
+        assert (await host.run("conformance-planned")).status == "completed"
+        codes = {run.metadata["error"]["code"] for run in host.store._runs.values() if run.status == "failed"}
     assert codes == {"recursion_limit_exceeded"}
 
 
@@ -229,9 +227,9 @@ async def test_phase_1_a_workflow_that_starts_itself_ends():
 
 
 async def test_phase_2_multi_agent_confidence_escalation():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-multi-agent-confidence-escalation")
-        events = await house.events(run)
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-multi-agent-confidence-escalation")
+        events = await host.events(run)
         assert run.status == "waiting-approval"
         (escalated,) = [
             event for event in events if event["type"] == "core.workflowChain.confidence-escalated"
@@ -241,8 +239,8 @@ async def test_phase_2_multi_agent_confidence_escalation():
         assert escalated["causationId"] == decided["eventId"]
         assert (escalated["payload"]["confidence"], escalated["payload"]["floor"]) == (0.3, 0.5)
         assert escalated["payload"]["originalDecision"] == decided["payload"]["decision"]
-        run = await house.answer(run, "dispatch", {"action": "accept"})
-        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+        run = await host.answer(run, "dispatch", {"action": "accept"})
+        decided = [event["payload"] for event in await host.events(run, "runOrchestrator.decided")]
     assert run.status == "completed"
     assert [one["iteration"] for one in decided] == [1, 2]  # the same decision ran, and was not decided twice
     assert decided[1]["decision"]["reason"] == "plan-exhausted"
@@ -261,8 +259,8 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
     decision = next_worker("conformance-noop") if kind == "next-worker" else dict(END)
     if confidence is not None:
         decision["confidence"] = confidence
-    async with WorkflowHost(workflows=[plan(decision)]) as house:
-        run = await house.run("conformance-planned")
+    async with WorkflowHost(workflows=[plan(decision)]) as host:
+        run = await host.run("conformance-planned")
     assert (run.status == "waiting-approval") is escalates
 
 
@@ -278,37 +276,37 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
     ],
 )
 async def test_phase_2_a_person_may_reject_or_override(value, status, iterations):
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-multi-agent-confidence-escalation")
-        run = await house.answer(run, "dispatch", value)
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-multi-agent-confidence-escalation")
+        run = await host.answer(run, "dispatch", value)
         decided = [
-            event["payload"]["iteration"] for event in await house.events(run, "runOrchestrator.decided")
+            event["payload"]["iteration"] for event in await host.events(run, "runOrchestrator.decided")
         ]
     assert (run.status, decided) == (status, iterations)
 
 
 @pytest.mark.parametrize("edit", [{}, {"decision": None}, {"decision": {"kind": "vibe"}}])
 async def test_phase_2_an_invalid_decision_changes_nothing(edit):
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-multi-agent-confidence-escalation")
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-multi-agent-confidence-escalation")
         with pytest.raises(InvalidRequest) as refused:
-            await house.workflows.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
+            await host.workflows.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
         assert refused.value.problems[0].place == "resumeValue.decision"
-        assert (await house.store.run(run.id)).events == run.events
+        assert (await host.store.run(run.id)).events == run.events
 
 
 async def test_phase_2_orchestrator_conservative_path():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-orchestrator-low-confidence")
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-orchestrator-low-confidence")
         assert run.status == "waiting-approval"
-        assert not await house.events(run, "runOrchestrator.decided")
-        (held,) = await house.events(run, "node.suspended")
+        assert not await host.events(run, "runOrchestrator.decided")
+        (held,) = await host.events(run, "node.suspended")
         assert (held["payload"]["reason"], held["payload"]["agentId"]) == (
             "low-confidence",
             "core.conformance.low-conf-supervisor",
         )
-        run = await house.answer(run, "supervisor", {"action": "accept"})
-        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+        run = await host.answer(run, "supervisor", {"action": "accept"})
+        decided = [event["payload"] for event in await host.events(run, "runOrchestrator.decided")]
     assert run.status == "completed"
     assert decided[0]["decision"]["nextWorkerIds"] == ["conformance-noop"]
     assert [one["iteration"] for one in decided] == [1, 2]
@@ -357,14 +355,14 @@ async def test_phase_2_memory_writes_are_visible_to_the_next_turn_and_later_runs
 
     worker = ScriptedAgent("test.actor", remembers)
     judge = ScriptedAgent("test.critic", ["revise", "pass"])
-    async with WorkflowHost(worker, judge, loops={"loop": loop(memory="notes")}) as house:
-        await house.run("loop", {"task": 1})
-        await house.run("loop", {"task": 2})
-        found = await read_writes(house.store, "t", ("default", "notes"))
+    async with WorkflowHost(worker, judge, loops={"loop": loop(memory="notes")}) as host:
+        await host.run("loop", {"task": 1})
+        await host.run("loop", {"task": 2})
+        found = await read_writes(host.store, "t", ("default", "notes"))
         assert not await read_writes(
-            house.store, "other", ("default", "notes")
+            host.store, "other", ("default", "notes")
         )  # another tenant remembers nothing
-        assert not await read_writes(house.store, "t", ("default", "../\0notes"))
+        assert not await read_writes(host.store, "t", ("default", "../\0notes"))
     assert views == [[0], ["turn 1", 1], ["turn 1", "turn 2", 2]]
     assert not [row for row in found if "sk-0123" in row.entry.content]
 
@@ -379,30 +377,30 @@ async def test_phase_2_a_memory_write_and_its_step_are_atomic():
 
 
 async def test_phase_3_cross_host_ancestry_endpoint():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-dispatch-loop")
-        (dispatched,) = await house.events(run, "node.dispatched")
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-dispatch-loop")
+        (dispatched,) = await host.events(run, "node.dispatched")
         child = dispatched["payload"]["childRunId"]
-        assert await house.workflows.ancestry(run.id, "t", "h/1") == {
+        assert await host.workflows.ancestry(run.id, "t", "h/1") == {
             "runId": run.id,
             "hostId": "h/1",
             "parent": None,
         }
-        assert (await house.workflows.ancestry(child, "t", "h/1"))["parent"] == {
+        assert (await host.workflows.ancestry(child, "t", "h/1"))["parent"] == {
             "runId": run.id, "hostId": "h/1", "cause": "core.dispatch",
         }  # fmt: skip
-        parent = await house.run("conformance-subworkflow-parent")
-        (dispatched,) = await house.events(parent, "node.dispatched")
-        ancestry = await house.workflows.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
+        parent = await host.run("conformance-subworkflow-parent")
+        (dispatched,) = await host.events(parent, "node.dispatched")
+        ancestry = await host.workflows.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
         assert ancestry["parent"]["cause"] == "core.subWorkflow"
         with pytest.raises(NotFound):
-            await house.workflows.ancestry(run.id, "other", "h/1")
+            await host.workflows.ancestry(run.id, "other", "h/1")
 
 
 async def test_phase_3_no_event_of_this_host_claims_a_cause_on_another():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-multi-agent-handoff")
-        assert not [event for event in await house.events(run) if "causationHostId" in event["payload"]]
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-multi-agent-handoff")
+        assert not [event for event in await host.events(run) if "causationHostId" in event["payload"]]
 
 
 # 4
@@ -458,13 +456,13 @@ REFUSAL = {"stopReason": "safety", "refusalText": "I will not"}
     ("first", "then"), [(VALID, REFUSAL), (REFUSAL, VALID)], ids=["valid-refusal", "refusal-valid"]
 )
 async def test_phase_4_replay_divergence_at_refusal(first, then):
-    async with WorkflowHost() as house:
-        await program_mock(house.store, "t", "structured-call", [first])
-        source = await house.run("conformance-phase4-replay-divergence")
+    async with WorkflowHost() as host:
+        await program_mock(host.store, "t", "structured-call", [first])
+        source = await host.run("conformance-phase4-replay-divergence")
         assert source.status == ("completed" if first is VALID else "failed")
-        await program_mock(house.store, "t", "structured-call", [then])
-        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay", 0)).id)
-        events = await house.events(run)
+        await program_mock(host.store, "t", "structured-call", [then])
+        run = await host.executor.wait((await fork(host.workflows, ME, source.id, "replay", 0)).id)
+        events = await host.events(run)
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
     (diverged,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
     kinds = ("valid", "refusal") if first is VALID else ("refusal", "valid")
@@ -483,13 +481,13 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
 )  # fmt: skip
 async def test_phase_4_a_changed_pure_node_is_recorded_and_the_replay_goes_on(type, payload, how):
     """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
-    async with WorkflowHost() as house:
-        source = await house.run("conformance-multi-node")
-        log, steps = await house.store.events(source.id), await read_steps(house.store, source.id)
+    async with WorkflowHost() as host:
+        source = await host.run("conformance-multi-node")
+        log, steps = await host.store.events(source.id), await read_steps(host.store, source.id)
         at = [event.type for event in log].index("node.completed")
         changed = json.loads(log[at].data) | {"payload": payload}
         log[at] = replace(log[at], type=type, data=json.dumps(changed).encode())
-        request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
+        request = replace(await read_request(host.store, source.id), source=source.id, replay=True)
     drive = Replayer("run-again", request, ExecutionEnvironment(), log)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
@@ -500,11 +498,11 @@ async def test_phase_4_a_changed_pure_node_is_recorded_and_the_replay_goes_on(ty
 
 
 async def test_phase_4_a_replay_without_divergence_completes():
-    async with WorkflowHost() as house:
-        source = await house.run("conformance-phase4-nondet-tool")
-        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
+    async with WorkflowHost() as host:
+        source = await host.run("conformance-phase4-nondet-tool")
+        run = await host.executor.wait((await fork(host.workflows, ME, source.id, "replay")).id)
         assert run.status == "completed"
-        assert await house.types(run) == await house.types(source)
+        assert await host.types(run) == await host.types(source)
 
 
 CLOCKS = ("durationMs", "decidedAt")
@@ -533,32 +531,32 @@ def without_ids(events):
 
 async def test_phase_4_a_replay_calls_no_agent_and_has_the_same_events():
     worker, judge = ScriptedAgent("test.actor", ["a", "b"]), ScriptedAgent("test.critic", ["fail", "pass"])
-    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as house:
-        source = await house.answer(await house.run("loop", {"task": "t"}), "actor", {"action": "accept"})
+    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as host:
+        source = await host.answer(await host.run("loop", {"task": "t"}), "actor", {"action": "accept"})
         asked = len(worker.tasks) + len(judge.tasks)
-        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
+        run = await host.executor.wait((await fork(host.workflows, ME, source.id, "replay")).id)
         assert run.status == "completed"
         assert len(worker.tasks) + len(judge.tasks) == asked
-        assert without_ids(await house.events(run)) == without_ids(await house.events(source))
-        log = await house.events(run)
+        assert without_ids(await host.events(run)) == without_ids(await host.events(source))
+        log = await host.events(run)
         own = {event["eventId"] for event in log}
-        assert own & {event["eventId"] for event in await house.events(source)} == set()
+        assert own & {event["eventId"] for event in await host.events(source)} == set()
         targets = [event["payload"]["target"] for event in log if event["type"] == "agent.verified"]
         assert len(targets) == 2
         assert set(targets) <= own  # its own, and not its source's
         assert "replay.diverged" not in {event["type"] for event in log}
-        handed = await house.run("conformance-multi-agent-handoff")
-        runs = len(house.store._runs)
-        again = await house.executor.wait((await fork(house.workflows, ME, handed.id, "replay")).id)
-        assert len(house.store._runs) == runs + 1  # no child was started
-        assert without_ids(await house.events(again)) == without_ids(await house.events(handed))
+        handed = await host.run("conformance-multi-agent-handoff")
+        runs = len(host.store._runs)
+        again = await host.executor.wait((await fork(host.workflows, ME, handed.id, "replay")).id)
+        assert len(host.store._runs) == runs + 1  # no child was started
+        assert without_ids(await host.events(again)) == without_ids(await host.events(handed))
 
 
 async def test_phase_4_a_cancelled_run_replays_as_cancelled():
-    async with WorkflowHost() as house:
-        source = await house.run("conformance-approval")
-        source = await house.executor.cancel(source.id, "t")
-        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "replay")).id)
+    async with WorkflowHost() as host:
+        source = await host.run("conformance-approval")
+        source = await host.executor.cancel(source.id, "t")
+        run = await host.executor.wait((await fork(host.workflows, ME, source.id, "replay")).id)
         assert run.status == "cancelled"
 
 
@@ -567,16 +565,16 @@ async def test_phase_4_a_branch_keeps_the_earlier_events_and_executes_the_rest()
         ScriptedAgent("test.actor", ["a", "b", "c"]),
         ScriptedAgent("test.critic", ["revise", "pass", "pass"]),
     )
-    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as house:
-        source = await house.run("loop", {"task": "t"})
-        events = await house.events(source)
+    async with WorkflowHost(worker, judge, loops={"loop": loop()}) as host:
+        source = await host.run("loop", {"task": "t"})
+        events = await host.events(source)
         mine = [event["sequence"] for event in events if event["payload"].get("agentId") == "test.actor"]
         second = mine[3]  # after the three of its first turn: where its second begins
-        run = await house.executor.wait((await fork(house.workflows, ME, source.id, "branch", second)).id)
+        run = await host.executor.wait((await fork(host.workflows, ME, source.id, "branch", second)).id)
         assert (run.status, run.metadata["mode"]) == ("completed", "branch")
         assert worker.tasks[-1]["turn"] == 2  # the first turn was not asked again
         assert len(worker.tasks) == 3
-        mine = without_ids(await house.events(run))
+        mine = without_ids(await host.events(run))
         assert [one[0] for one in mine[:second]] == [one[0] for one in without_ids(events)[:second]]
 
 
@@ -584,22 +582,22 @@ async def test_phase_4_a_branch_keeps_the_earlier_events_and_executes_the_rest()
 async def test_phase_4_overrides_of_a_branch_hold_in_its_forks(where):
     worker = ScriptedAgent("test.actor", lambda task, scene: "r")
     judge = ScriptedAgent("test.critic", lambda task, scene: "revise")
-    async with WorkflowHost(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
+    async with WorkflowHost(worker, judge, loops={"loop": loop(max_turns=4)}) as host:
 
         async def forked(run, mode, start=0, **options):
             made = await fork(
-                house.workflows, ME, run.id, mode, start, {"configurable": options} if options else None
+                host.workflows, ME, run.id, mode, start, {"configurable": options} if options else None
             )
-            ended = await house.executor.wait(made.id)
-            snapshot = await house.workflows.snapshot(ended)
+            ended = await host.executor.wait(made.id)
+            snapshot = await host.workflows.snapshot(ended)
             return ended, (
                 ended.metadata["error"]["details"]["cap"],
                 ended.metadata["iteration"],
                 snapshot["configurable"],
             )
 
-        source = await house.run("loop", {"task": "t"})
-        events = await house.events(source)
+        source = await host.run("loop", {"task": "t"})
+        events = await host.events(source)
         turns = [one["sequence"] for one in events if one["type"] == "runOrchestrator.decided"]
         start = 0 if where == "the beginning" else turns[1]
         cap, secret = "configurable.maxLoopIterations", "sk-0123456789abcdefgh1234"
@@ -609,7 +607,7 @@ async def test_phase_4_overrides_of_a_branch_hold_in_its_forks(where):
         asked = len(worker.tasks)
         replayed, log = await forked(shorter, "replay")
         assert (log, len(worker.tasks)) == ((cap, 2, kept), asked)
-        assert without_ids(await house.events(replayed)) == without_ids(await house.events(shorter))
+        assert without_ids(await host.events(replayed)) == without_ids(await host.events(shorter))
         _, log = await forked(shorter, "branch", shorter.events - 1, maxLoopIterations=3)
         assert log == (cap, 3, kept | {"maxLoopIterations": 3})
 
@@ -617,13 +615,13 @@ async def test_phase_4_overrides_of_a_branch_hold_in_its_forks(where):
 async def test_phase_4_children_of_a_branch_have_its_options():
     worker = ScriptedAgent("test.actor", lambda task, scene: "r")
     loops = {"inner": loop(critics=[]), "loop": loop("workflow:inner", [])}
-    async with WorkflowHost(worker, loops=loops) as house:
-        source = await house.run("loop", {"task": "t"}, {"mine": 1})
-        made = await fork(house.workflows, ME, source.id, "branch", 0, {"mine": 2})
-        ended = await house.executor.wait(made.id)
-        events = await house.events(ended)
+    async with WorkflowHost(worker, loops=loops) as host:
+        source = await host.run("loop", {"task": "t"}, {"mine": 1})
+        made = await fork(host.workflows, ME, source.id, "branch", 0, {"mine": 2})
+        ended = await host.executor.wait(made.id)
+        events = await host.events(ended)
         (child,) = [one["payload"]["childRunId"] for one in events if one["type"] == "node.dispatched"]
-        below = await house.workflows.snapshot(await house.store.run(child))
+        below = await host.workflows.snapshot(await host.store.run(child))
         assert below["configurable"] == {"mine": 2}
 
 
@@ -641,44 +639,42 @@ async def test_phase_4_children_of_a_branch_have_its_options():
     ],
 )
 async def test_phase_4_an_invalid_fork_is_refused(mode, from_seq, overlay, wrong):
-    async with WorkflowHost() as house:
-        source = await house.run("conformance-noop")
+    async with WorkflowHost() as host:
+        source = await host.run("conformance-noop")
         with pytest.raises(wrong):
-            await fork(house.workflows, ME, source.id, mode, from_seq, overlay)
+            await fork(host.workflows, ME, source.id, mode, from_seq, overlay)
         with pytest.raises(NotFound):
-            await fork(house.workflows, OTHER, source.id, "replay")
-        assert len(house.store._runs) == 1
+            await fork(host.workflows, OTHER, source.id, "replay")
+        assert len(host.store._runs) == 1
 
 
 # 5
 
 
 async def test_phase_5_agent_loop_iteration_monotonic():
-    async with WorkflowHost() as house:
-        outcome = await seams.agent_loop(house.workflows, ME, {"turns": 3})
+    async with WorkflowHost() as host:
+        outcome = await seams.agent_loop(host.workflows, ME, {"turns": 3})
     assert outcome["decisions"] == [{"iteration": 1}, {"iteration": 2}, {"iteration": 3}]
 
 
 async def test_phase_5_agent_loop_stateful_resume():
-    async with WorkflowHost() as house:
-        outcome = await seams.agent_loop(
-            house.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True}
-        )
+    async with WorkflowHost() as host:
+        outcome = await seams.agent_loop(host.workflows, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
         assert (outcome["resumedIteration"], [one["iteration"] for one in outcome["decisions"]]) == (
             2,
             [1, 2, 3, 4],
         )
-        held = await seams.agent_loop(house.workflows, ME, {"turns": 4, "suspendAtTurn": 2})
+        held = await seams.agent_loop(host.workflows, ME, {"turns": 4, "suspendAtTurn": 2})
         assert held["decisions"] == [{"iteration": 1}]
         for bad in ({}, {"turns": 0}, {"turns": True}, [], {"turns": 2, "suspendAtTurn": "x"}):
             with pytest.raises(InvalidRequest):
-                await seams.agent_loop(house.workflows, ME, bad)
+                await seams.agent_loop(host.workflows, ME, bad)
 
 
 async def test_phase_5_a_waiting_loop_survives_a_restart():
-    async with WorkflowHost() as house:
-        run = await house.run("conformance-orchestrator-low-confidence")
-    async with WorkflowHost(store=house.store) as later:
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-orchestrator-low-confidence")
+    async with WorkflowHost(store=host.store) as later:
         run = await later.answer(run, "supervisor", {"action": "accept"})
         assert run.status == "completed"
         decided = [
@@ -688,13 +684,11 @@ async def test_phase_5_a_waiting_loop_survives_a_restart():
 
 
 async def test_phase_5_a_held_turn_counts_once_against_the_bound():
-    async with WorkflowHost() as house:
-        run = await house.run(
-            "conformance-orchestrator-low-confidence", configurable={"maxLoopIterations": 1}
-        )
+    async with WorkflowHost() as host:
+        run = await host.run("conformance-orchestrator-low-confidence", configurable={"maxLoopIterations": 1})
         assert run.status == "waiting-approval"
-        run = await house.answer(run, "supervisor", {"action": "accept"})
-        (breach,) = await house.events(run, "cap.breached")
+        run = await host.answer(run, "supervisor", {"action": "accept"})
+        (breach,) = await host.events(run, "cap.breached")
     assert (run.metadata["error"]["code"], breach["payload"]["observed"]) == ("loop_limit_exceeded", 2)
 
 
@@ -703,11 +697,11 @@ async def test_phase_5_a_held_turn_counts_once_against_the_bound():
 
 @pytest.mark.parametrize("verdict", ["pass", "fail", "revise"])
 async def test_phase_6_verify_run(verdict):
-    async with WorkflowHost(*seams.SAMPLE_AGENTS) as house:
-        outcome = await seams.verify_run(house.workflows, ME, {"simulateVerdict": verdict, "task": "CANARY"})
+    async with WorkflowHost(*seams.SAMPLE_AGENTS) as host:
+        outcome = await seams.verify_run(host.workflows, ME, {"simulateVerdict": verdict, "task": "CANARY"})
         for bad in ({}, {"simulateVerdict": "ok"}, []):
             with pytest.raises(InvalidRequest):
-                await seams.verify_run(house.workflows, ME, bad)
+                await seams.verify_run(host.workflows, ME, bad)
     success = outcome["status"] == "completed" or outcome["outcome"] == "completed" or outcome["committed"]
     assert success is (verdict == "pass")
     assert {(one["type"], one["verdict"]) for one in outcome["events"]} == {("agent.verified", verdict)}
@@ -724,9 +718,9 @@ async def test_phase_6_verify_run(verdict):
     ],
 )
 async def test_phase_6_subrun_attest(policy, action, merged):
-    async with WorkflowHost() as house:
+    async with WorkflowHost() as host:
         body = {"childOutputs": {"x": 1, "y": [2]}, "outputAttestation": policy, "approvalAction": action}
-        outcome = await seams.attest(house.workflows, ME, body)
+        outcome = await seams.attest(host.workflows, ME, body)
     assert outcome["merged"] is merged
     assert outcome.get("mergedValues") == ({"x": 1, "y": [2]} if merged else None)
     assert outcome["attestation"]["algorithm"] == "sha256"

@@ -105,25 +105,25 @@ async def test_verifier_no_content_leak():
     agents = (actor_with(canary), critic_with(canary), boss_with(canary), plain, away)
     judge = lambda _: canary("a judge's answer")  # noqa: E731
     with record_telemetry() as seen:
-        async with WorkflowHost(*agents, loops=loops, tools=Box(canary), judge=judge) as house:
+        async with WorkflowHost(*agents, loops=loops, tools=Box(canary), judge=judge) as host:
             task = {"task": {canary("a task's key"): canary("a task")}}
-            run = await house.run("loop", task)
+            run = await host.run("loop", task)
             for _ in range(4):  # a crash, nonsense, and a result that its actor is not sure of
                 if run.status == "waiting-approval":
                     answer = {"action": "accept", "comment": canary("a person's comment")}
-                    run = await house.answer(run, "actor", answer)
+                    run = await host.answer(run, "actor", answer)
             assert run.status == "completed"
-            assert len((await verification_of(house.store, run, house.workflows.environment)).failures) == 3
-            assert (await house.run("checked", task)).status == "waiting-approval"
-            asked = await house.run("asking", task)
-            await house.answer(asked, "actor", canary("a person's answer"))
+            assert len((await verification_of(host.store, run, host.workflows.environment)).failures) == 3
+            assert (await host.run("checked", task)).status == "waiting-approval"
+            asked = await host.run("asking", task)
+            await host.answer(asked, "actor", canary("a person's answer"))
             for what in ("nonsense", "nobody"):
-                assert (await house.run("asking", {"task": what})).status == "failed"
-            assert (await house.run("away", task)).status == "failed"
-            outer = await house.run("outer", task)
+                assert (await host.run("asking", {"task": what})).status == "failed"
+            assert (await host.run("away", task)).status == "failed"
+            outer = await host.run("outer", task)
             edit = {"action": "edit-accept", "outputs": {"result": canary("an edited output")}}
-            assert (await house.answer(outer, "actor", edit)).status == "completed"
-            events_text, owned = await everything(house)
+            assert (await host.answer(outer, "actor", edit)).status == "completed"
+            events_text, owned = await everything(host)
     assert not canary.found_in(events_text)
     assert not canary.found_in(seen[0])
     private = {
@@ -138,16 +138,16 @@ async def test_verifier_no_content_leak():
     assert set(canary.planted) - canary.found_in(owned) == private  # all the rest its owner reads
 
 
-async def everything(house):
+async def everything(host):
     """What is told without content, of all runs; and what an owner reads: the events whole, and why somebody failed."""
     events_text, owned = [], []
-    for run in await house.store.runs(RunQuery(limit=100)):
-        events = await house.store.events(run.id, limit=10_000)
+    for run in await host.store.runs(RunQuery(limit=100)):
+        events = await host.store.events(run.id, limit=10_000)
         events_text += [event.data.decode() for event in events]
         events_text.append(json.dumps(run.metadata))
-        events_text.append(msgspec.json.encode(await house.workflows.report(run.id, run.tenant)).decode())
-        owned.append(json.dumps(await house.events(run)))
-        came = await verification_of(house.store, run, house.workflows.environment)
+        events_text.append(msgspec.json.encode(await host.workflows.report(run.id, run.tenant)).decode())
+        owned.append(json.dumps(await host.events(run)))
+        came = await verification_of(host.store, run, host.workflows.environment)
         owned.append(msgspec.json.encode(came).decode())
     return "\n".join(events_text), "\n".join(owned)
 
@@ -183,16 +183,16 @@ async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(criteria, config
         "judged": loop("test.plain", criteria=configured),
         "ended": loop("test.plain", (), criteria=configured, supervisor="test.boss"),
     }
-    async with WorkflowHost(critic, boss, plain, loops=loops) as house:
-        judged = await house.run("judged", {"task": "t"})
-        (one,) = (await house.workflows.report(judged.id, "t")).verdicts
+    async with WorkflowHost(critic, boss, plain, loops=loops) as host:
+        judged = await host.run("judged", {"task": "t"})
+        (one,) = (await host.workflows.report(judged.id, "t")).verdicts
         assert (judged.status, one.verdict, one.criteria) == ("completed", "pass", (recorded,))
-        ended = await house.run("ended", {"task": "t"})
-        decided = [one for one in await house.events(ended) if one["type"] == "runOrchestrator.decided"]
+        ended = await host.run("ended", {"task": "t"})
+        decided = [one for one in await host.events(ended) if one["type"] == "runOrchestrator.decided"]
         keys = [one["key"] for one in decided[-1]["payload"]["decision"]["successCriteria"]]
         assert (ended.status, keys) == ("completed", list(dict.fromkeys([recorded, "undeclared"])))
-        _, owned = await everything(house)
-        steps = b"".join(one.data for one in await house.store.chunks(judged.id, "step"))
+        _, owned = await everything(host)
+        steps = b"".join(one.data for one in await host.store.chunks(judged.id, "step"))
     assert recorded in configured or recorded == criteria or criteria not in owned
     assert (
         b"REDACTED" if criteria == SECRET else criteria.encode()
@@ -207,7 +207,7 @@ async def test_8_5_unnamed_criteria_are_met_if_all_are(met):
     plain = ScriptedAgent("test.plain", lambda task, _: "done")
     async with WorkflowHost(
         boss, plain, loops={"loop": loop("test.plain", (), supervisor="test.boss")}
-    ) as house:
-        report = await house.workflows.report((await house.run("loop", {"task": "t"})).id, "t")
+    ) as host:
+        report = await host.workflows.report((await host.run("loop", {"task": "t"})).id, "t")
     assert report.success_criteria == ({"key": "undeclared", "met": all(met)},)
     assert report.goal_satisfied is all(met)

@@ -73,35 +73,35 @@ class Life:
 
     def born(self):
         self.store = Mortal(self.inner)
-        self.house = WorkflowHost(*cast(self.script), loops={"loop": self.loop}, store=self.store, lease=60)
-        return self.house
+        self.host = WorkflowHost(*cast(self.script), loops={"loop": self.loop}, store=self.store, lease=60)
+        return self.host
 
     async def start(self):
         self.born()
-        await self.house.executor.open()
-        await self.house.workflows.start(ME, "loop", {"task": "t"}, run=self.run)
+        await self.host.executor.open()
+        await self.host.workflows.start(ME, "loop", {"task": "t"}, run=self.run)
         await self.rest()
 
     async def rest(self):
         """To its end, to a wait, or to death and beyond."""
         while True:
             with suppress(EnvironmentFailure):
-                return await self.house.executor.wait(self.run)
+                return await self.host.executor.wait(self.run)
             await self.reborn()
 
     async def reborn(self):
         """Another process, once nobody holds what the dead one held."""
-        desk = self.house.executor
-        tasks = [task for _, task in desk._conductors.values()]
-        for task in (*tasks, desk._heartbeat_task):
+        executor = self.host.executor
+        tasks = [task for _, task in executor._conductors.values()]
+        for task in (*tasks, executor._heartbeat_task):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.inner.release(self.run, desk.executor_id)
+        await self.inner.release(self.run, executor.executor_id)
         await self.born().executor.open()
 
     async def answer(self, action):
         with suppress(EnvironmentFailure, Conflict):
-            await self.house.workflows.respond(ME, self.run, "actor", {"action": action})
+            await self.host.workflows.respond(ME, self.run, "actor", {"action": action})
         if self.store.dead:
             await self.reborn()
         await self.rest()
@@ -153,10 +153,10 @@ class Histories(RuleBasedStateMachine):
         born = self.life.born
 
         def armed():
-            house = born()
+            host = born()
             self.life.store.left, self.life.store.after = left, after
             self.life.born = born
-            return house
+            return host
 
         self.life.born = armed
         try:
@@ -164,7 +164,7 @@ class Histories(RuleBasedStateMachine):
         except EnvironmentFailure:  # it died while it was being started: whoever asked asks again
             await self.life.reborn()
             if await self.life.inner.run(self.life.run) is None:
-                await self.life.house.workflows.start(ME, "loop", {"task": "t"}, run=self.life.run)
+                await self.life.host.workflows.start(ME, "loop", {"task": "t"}, run=self.life.run)
             await self.life.rest()
 
     def resting(self):
@@ -200,7 +200,7 @@ class Histories(RuleBasedStateMachine):
             self.runner.run(self.life.answer("reject"))
         assert self.runner.run(self.life.status()) in CLOSED, "a history that does not end"
         assert [type for type, _ in self.runner.run(self.life.log())] == self.runner.run(self.left_alone())
-        self.runner.run(self.life.house.executor.close(0.1))
+        self.runner.run(self.life.host.executor.close(0.1))
         self.runner.close()
 
     async def left_alone(self):
@@ -209,7 +209,7 @@ class Histories(RuleBasedStateMachine):
         for action in self.answers:
             await other.answer(action)
         log = [type for type, _ in await other.log()]
-        await other.house.executor.close(0.1)
+        await other.host.executor.close(0.1)
         return log
 
 
@@ -229,16 +229,16 @@ async def test_runs_are_resumed_when_their_store_comes_back(commits, after, capl
     store, script = Mortal(MemoryStore()), [("revise", "pass"), ("pass", "pass")]
     actor, *critics = cast(script)
     declared = loop(critics=["test.critic-0", "test.critic-1"])
-    async with WorkflowHost(actor, *critics, loops={"loop": declared}, store=store, lease=0.5) as house:
+    async with WorkflowHost(actor, *critics, loops={"loop": declared}, store=store, lease=0.5) as host:
         store.left, store.after = commits, after
-        run = await house.workflows.start(ME, "loop", {"task": "secret"})
-        while run.id in house.executor._conductors:
-            await asyncio.wait({house.executor._conductors[run.id][1]})
+        run = await host.workflows.start(ME, "loop", {"task": "secret"})
+        while run.id in host.executor._conductors:
+            await asyncio.wait({host.executor._conductors[run.id][1]})
             await asyncio.sleep(0)
         assert store.dead
         gc.collect()
         store.dead = False
-        ended = await house.executor.wait(run.id)
+        ended = await host.executor.wait(run.id)
     assert (ended.status, ended.metadata["goalSatisfied"], unheard) == ("completed", True, [])
     messages = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
     assert messages == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]

@@ -31,9 +31,9 @@ def actor(*results, id="test.actor", **card):
 
 
 async def ran(actor, *critics, task="the task", configurable=None, **more):
-    async with verifier_host(actor, *critics, **more) as house:
-        run = await house.run("loop", {"task": task}, configurable)
-        return run, await house.events(run), await house.workflows.report(run.id, "t")
+    async with verifier_host(actor, *critics, **more) as host:
+        run = await host.run("loop", {"task": task}, configurable)
+        return run, await host.events(run), await host.workflows.report(run.id, "t")
 
 
 def decisions(events):
@@ -137,10 +137,10 @@ async def test_a_critic_that_crashes_or_answers_nonsense_counts_as_fail(message)
 async def test_a_critic_that_does_not_end_counts_as_fail(monkeypatch):
     monkeypatch.setitem(invoke.__kwdefaults__, "grace", 0.05)
     slow = ScriptedAgent(CRITIC, sleep)
-    async with WorkflowHost(actor("R"), slow, loops={"loop": loop()}, seconds=0.05) as house:
-        house.critics._seconds = 0.05
-        run = await house.run("loop", {"task": 1})
-        report = await house.workflows.report(run.id, "t")
+    async with WorkflowHost(actor("R"), slow, loops={"loop": loop()}, seconds=0.05) as host:
+        host.critics._seconds = 0.05
+        run = await host.run("loop", {"task": 1})
+        report = await host.workflows.report(run.id, "t")
     assert [one.verdict for one in report.verdicts] == ["fail"]
 
 
@@ -193,16 +193,16 @@ async def test_giving_up_completes_and_is_no_success():
 
 
 async def test_a_person_may_grant_another_turn_after_a_fail_and_may_refuse():
-    async with verifier_host(actor("bad", "good"), critic("fail", "pass")) as house:
-        run = await house.run("loop", {"task": "t"})
-        run = await house.answer(run, "actor", {"action": "accept"})
+    async with verifier_host(actor("bad", "good"), critic("fail", "pass")) as host:
+        run = await host.run("loop", {"task": "t"})
+        run = await host.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
-        assert (await house.workflows.report(run.id, "t")).committed
-        events = await house.events(run)
+        assert (await host.workflows.report(run.id, "t")).committed
+        events = await host.events(run)
         assert [one["iteration"] for one in decisions(events)] == [1, 2, 3]
-    async with verifier_host(actor("bad"), critic("fail")) as house:
-        run = await house.run("loop", {"task": "t"})
-        run = await house.answer(run, "actor", {"action": "reject"})
+    async with verifier_host(actor("bad"), critic("fail")) as host:
+        run = await host.run("loop", {"task": "t"})
+        run = await host.answer(run, "actor", {"action": "reject"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
 
 
@@ -241,30 +241,30 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
 async def test_a_confidence_below_its_floor_escalates(confidence, judged, unsure):
     async with verifier_host(
         actor(confidence), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)
-    ) as house:
-        run = await house.run("loop", {"task": "t"})
+    ) as host:
+        run = await host.run("loop", {"task": "t"})
         if unsure is None:
             assert run.status == "completed"
             return
         assert run.status == "waiting-approval"
-        (suspended,) = await house.events(run, "node.suspended")
+        (suspended,) = await host.events(run, "node.suspended")
         payload = suspended["payload"]
         assert payload["kind"] == payload["reason"] == "low-confidence"
         assert (payload["agentId"], payload["observed"] < 0.5) == (unsure, True)
-        assert not (await house.workflows.report(run.id, "t")).committed
-        run = await house.answer(run, "actor", {"action": "accept"})
+        assert not (await host.workflows.report(run.id, "t")).committed
+        run = await host.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
 
 
 async def test_an_unanswered_escalation_is_a_rejection():
     result = InvocationResult(outcome="completed", result="R", confidence=0.1)
-    async with verifier_host(actor(result), critic("pass"), approval_seconds=0.01) as house:
-        run = await house.run("loop", {"task": "t"})
+    async with verifier_host(actor(result), critic("pass"), approval_seconds=0.01) as host:
+        run = await host.run("loop", {"task": "t"})
         await asyncio.sleep(0.02)
-        assert await house.workflows.expire_waits() == 1
-        ended = await house.executor.wait(run.id)
+        assert await host.workflows.expire_waits() == 1
+        ended = await host.executor.wait(run.id)
         assert (ended.status, ended.metadata["error"]["code"]) == ("failed", "decision_rejected")
-        assert not (await house.workflows.report(run.id, "t")).committed
+        assert not (await host.workflows.report(run.id, "t")).committed
 
 
 # who verifies
@@ -272,9 +272,9 @@ async def test_an_unanswered_escalation_is_a_rejection():
 
 async def test_self_verification_is_allowed_and_shown():
     both = ScriptedAgent("test.actor", lambda task, scene: {"verdict": "pass"})
-    async with WorkflowHost(both, loops={"loop": loop("test.actor", ["test.actor"])}) as house:
-        run = await house.run("loop", {"task": "t"})
-        assert (await house.workflows.report(run.id, "t")).verdicts[0].self_verified
+    async with WorkflowHost(both, loops={"loop": loop("test.actor", ["test.actor"])}) as host:
+        run = await host.run("loop", {"task": "t"})
+        assert (await host.workflows.report(run.id, "t")).verdicts[0].self_verified
 
 
 async def test_self_verification_through_workflows_is_shown():
@@ -286,18 +286,18 @@ async def test_self_verification_through_workflows_is_shown():
         "outer": loop("workflow:between", ["test.critic", "test.actor"]),
         "fair": loop("workflow:between", ["test.critic"]),  # it judged inside, and did no work there
     }
-    async with WorkflowHost(both, other, loops=loops) as house:
-        run = await house.run("outer", {"task": "t"})
-        verdicts = (await house.workflows.report(run.id, "t")).verdicts
+    async with WorkflowHost(both, other, loops=loops) as host:
+        run = await host.run("outer", {"task": "t"})
+        verdicts = (await host.workflows.report(run.id, "t")).verdicts
         assert [(one.agent_id, one.actor_id, one.self_verified) for one in verdicts] == [
             ("test.critic", "between", False),
             ("test.actor", "between", True),
         ]
         assert run.metadata["selfVerified"]
-        came = await verification_of(house.store, run, house.workflows.environment)
+        came = await verification_of(host.store, run, host.workflows.environment)
         assert [one.self_verified for one in came.verdicts] == [False, True]
-        fair = await house.run("fair", {"task": "t"})
-        assert not (await house.workflows.report(fair.id, "t")).verdicts[0].self_verified
+        fair = await host.run("fair", {"task": "t"})
+        assert not (await host.workflows.report(fair.id, "t")).verdicts[0].self_verified
         assert "selfVerified" not in fair.metadata
 
 
@@ -344,11 +344,11 @@ def test_an_invalid_table_of_a_loop_is_refused(table):
 
 
 async def test_an_unknown_agent_is_refused_before_anything_runs():
-    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as house:
+    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as host:
         with pytest.raises(InvalidRequest) as refused:
-            await house.workflows.start(house_me(), "loop", {"task": 1})
+            await host.workflows.start(house_me(), "loop", {"task": 1})
         assert [problem.place for problem in refused.value.problems] == ['workflows."loop".critics']
-        assert not house.store._runs
+        assert not host.store._runs
 
 
 def house_me():
@@ -366,9 +366,9 @@ CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases
 async def test_checks_are_a_critic_with_a_verdict_by_criterion():
     criteria = {"names-it": CONTAINS, "is-there": {"type": "exists", "arguments": {"path": "$.output.value"}}}
     worker = actor("Lyon", "Paris")
-    async with WorkflowHost(worker, loops={"loop": loop(critics=(), criteria=criteria)}) as house:
-        run = await house.run("loop", {"task": "capital?"})
-        report = await house.workflows.report(run.id, "t")
+    async with WorkflowHost(worker, loops={"loop": loop(critics=(), criteria=criteria)}) as host:
+        run = await host.run("loop", {"task": "capital?"})
+        report = await host.workflows.report(run.id, "t")
     assert run.status == "completed"
     assert [one.verdict for one in report.verdicts] == ["revise", "pass"]
     assert report.verdicts[0].criteria == ("names-it", "is-there")
@@ -407,10 +407,10 @@ JUDGED = {
 async def test_a_judge_is_a_critic(judge, status, verdicts):
     """An `llm_judge` among the criteria; what it is asked holds the candidate, and what is told of it does not."""
     declared = loop(critics=(), criteria={"answers": JUDGED})
-    async with WorkflowHost(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as house:
-        run = await house.run("loop", {"task": "the capital?"})
-        report = await house.workflows.report(run.id, "t")
-        verified = [event["payload"] for event in await house.events(run, "agent.verified")]
+    async with WorkflowHost(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as host:
+        run = await host.run("loop", {"task": "the capital?"})
+        report = await host.workflows.report(run.id, "t")
+        verified = [event["payload"] for event in await host.events(run, "agent.verified")]
     assert (run.status, [one.verdict for one in report.verdicts]) == (status, verdicts)
     assert {one.criteria for one in report.verdicts} == {("answers",)}
     assert not [one for one in verified if "Lyon" in json.dumps(one)]
@@ -422,9 +422,9 @@ async def test_every_call_of_a_judge_is_in_the_bracket_of_its_critic():
     declared = loop(critics=(), criteria={"answers": JUDGED})
     async with WorkflowHost(
         actor("Paris"), loops={"loop": declared}, judge=lambda ask: next(answers)
-    ) as house:
-        run = await house.run("loop", {"task": "the capital?"})
-        types = [event["type"] for event in await house.events(run)]
+    ) as host:
+        run = await host.run("loop", {"task": "the capital?"})
+        types = [event["type"] for event in await host.events(run)]
     assert run.status == "completed"
     at = types.index("agent.verified")
     assert types[at - 3 : at + 2] == [
@@ -435,9 +435,9 @@ async def test_every_call_of_a_judge_is_in_the_bracket_of_its_critic():
 
 async def test_a_judge_without_a_model_is_refused_before_anything_runs():
     criteria = {"is-there": {"type": "exists", "arguments": {"path": "$.output"}}, "answers": JUDGED}
-    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as house:
+    async with WorkflowHost(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as host:
         with pytest.raises(InvalidRequest) as refused:
-            await house.workflows.start(house_me(), "loop", {"task": 1})
+            await host.workflows.start(house_me(), "loop", {"task": 1})
         (problem,) = refused.value.problems
         assert problem.place.startswith('workflows."loop".criteria.answers')
 
@@ -448,12 +448,12 @@ async def test_a_judge_without_a_model_is_refused_before_anything_runs():
 async def test_an_agent_may_supervise_and_cannot_end_in_success_on_a_fail():
     ends = ScriptedAgent("test.boss", lambda task, scene: go_or_end(task))
     declared = loop(supervisor="test.boss", on_fail="retry")
-    async with WorkflowHost(actor("R"), critic("fail"), ends, loops={"loop": declared}) as house:
-        run = await house.run("loop", {"task": "t"})
+    async with WorkflowHost(actor("R"), critic("fail"), ends, loops={"loop": declared}) as host:
+        run = await host.run("loop", {"task": "t"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
         assert run.metadata["supervisor"] == "test.boss"
-    async with WorkflowHost(actor("R"), critic("pass"), ends, loops={"loop": declared}) as house:
-        assert (await house.run("loop", {"task": "t"})).status == "completed"
+    async with WorkflowHost(actor("R"), critic("pass"), ends, loops={"loop": declared}) as host:
+        assert (await host.run("loop", {"task": "t"})).status == "completed"
 
 
 REACHED = {"kind": "terminate", "reason": "goal-reached"}
@@ -481,9 +481,9 @@ async def test_8_5_no_success_is_reported_without_a_verdict(gating, critics, dec
     )
     agents = ScriptedAgent("test.actor", [made]), critic("pass"), ScriptedAgent("test.boss", decides)
     declared = loop(critics=critics, supervisor="test.boss", gating=gating)
-    async with WorkflowHost(*agents, loops={"loop": declared}) as house:
-        run = await house.run("loop", {"task": "t"})
-        last = decisions(await house.events(run))[-1]["decision"]
+    async with WorkflowHost(*agents, loops={"loop": declared}) as host:
+        run = await host.run("loop", {"task": "t"})
+        last = decisions(await host.events(run))[-1]["decision"]
         assert (run.status, last.get("reason") if reason else None) == (status, reason)
         assert run.metadata["goalSatisfied"] is (reason == "goal-reached")
         if status == "failed":
@@ -494,9 +494,9 @@ async def test_8_5_no_success_is_reported_without_a_verdict(gating, critics, dec
 async def test_8_5_a_supervisor_cannot_claim_a_goal_that_a_critic_denies(verdict):
     agents = actor("R"), critic(verdict), ScriptedAgent("test.boss", [WORKS, REACHED])
     declared = loop(supervisor="test.boss", gating=False)
-    async with WorkflowHost(*agents, loops={"loop": declared}) as house:
-        run = await house.run("loop", {"task": "t"})
-        last = decisions(await house.events(run))[-1]["decision"]
+    async with WorkflowHost(*agents, loops={"loop": declared}) as host:
+        run = await host.run("loop", {"task": "t"})
+        last = decisions(await host.events(run))[-1]["decision"]
     assert (run.status, run.metadata["goalSatisfied"], last["reason"]) == ("completed", False, "gave-up")
 
 
@@ -524,8 +524,8 @@ async def test_a_supervisor_that_decides_nothing_fails_the_run(answer, code):
     boss = ScriptedAgent("test.boss", [answer])
     async with WorkflowHost(
         actor("R"), boss, loops={"loop": loop(critics=(), supervisor="test.boss")}
-    ) as house:
-        run = await house.run("loop", {"task": "t"})
+    ) as host:
+        run = await host.run("loop", {"task": "t"})
         assert (run.status, run.metadata["error"]["code"]) == ("failed", code)
 
 
@@ -538,10 +538,10 @@ async def test_a_supervisor_may_ask_a_person_and_gets_the_answer():
     agent = ScriptedAgent("test.boss", boss)
     async with WorkflowHost(
         actor("R"), agent, loops={"loop": loop(critics=(), supervisor="test.boss")}
-    ) as house:
-        run = await house.run("loop", {"task": "t"})
+    ) as host:
+        run = await host.run("loop", {"task": "t"})
         assert run.status == "waiting-input"
-        run = await house.answer(run, "actor", "France")
+        run = await host.answer(run, "actor", "France")
         assert run.status == "completed"
         assert agent.tasks[-1]["answer"] == "France"
 
@@ -586,9 +586,9 @@ async def test_a_tool_call_is_verified_before_its_answer_is_used():
     declared = loop(verify="tools")
     async with WorkflowHost(
         worker, ScriptedAgent(CRITIC, judge), loops={"loop": declared}, tools=Box([-1, 3])
-    ) as house:
-        run = await house.run("loop", {"task": "price of tea"})
-        events = await house.events(run)
+    ) as host:
+        run = await host.run("loop", {"task": "price of tea"})
+        events = await host.events(run)
     returned = {
         event["payload"]["callId"]: event["eventId"]
         for event in events
@@ -612,10 +612,10 @@ async def test_a_sub_run_is_harvested_attested_verified_and_then_merged():
     parent = parent_of(
         "conformance-subworkflow-child", outputAttestation={"checksum": True}, critics=[{"agent": CRITIC}]
     )
-    async with WorkflowHost(critic("pass"), workflows=[parent]) as house:
-        run = await house.run("sub-parent")
-        events = await house.events(run)
-        assert (await house.workflows.snapshot(run))["variables"] == {"childOutcome": "child-completed"}
+    async with WorkflowHost(critic("pass"), workflows=[parent]) as host:
+        run = await host.run("sub-parent")
+        events = await host.events(run)
+        assert (await host.workflows.snapshot(run))["variables"] == {"childOutcome": "child-completed"}
     phases = [event for event in events if event["type"] == "core.workflowChain.event"]
     assert [event["payload"]["phase"] for event in phases] == [
         "dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested",
@@ -640,14 +640,14 @@ async def test_a_sub_run_is_harvested_attested_verified_and_then_merged():
 )
 async def test_a_rejected_sub_run_is_not_merged(verdicts, answer, merged, status):
     parent = parent_of("conformance-subworkflow-child", critics=[{"agent": CRITIC}])
-    async with WorkflowHost(critic(*verdicts), workflows=[parent]) as house:
-        run = await house.run("sub-parent")
+    async with WorkflowHost(critic(*verdicts), workflows=[parent]) as host:
+        run = await host.run("sub-parent")
         if answer is not None:
             assert run.status == "waiting-approval"
-            assert (await house.workflows.snapshot(run))["variables"] == {}
-            run = await house.answer(run, "subwf-call", {"action": answer})
+            assert (await host.workflows.snapshot(run))["variables"] == {}
+            run = await host.answer(run, "subwf-call", {"action": answer})
         assert run.status == status
-        assert ("childOutcome" in (await house.workflows.snapshot(run))["variables"]) is merged
+        assert ("childOutcome" in (await host.workflows.snapshot(run))["variables"]) is merged
 
 
 @pytest.mark.parametrize(
@@ -662,11 +662,11 @@ async def test_subrun_output_approval(value, result):
     parent = parent_of(
         "conformance-subworkflow-child", outputAttestation={"checksum": True, "requireApproval": True}
     )
-    async with WorkflowHost(workflows=[parent]) as house:
-        run = await house.run("sub-parent")
+    async with WorkflowHost(workflows=[parent]) as host:
+        run = await host.run("sub-parent")
         assert run.status == "waiting-approval"
-        run = await house.answer(run, "subwf-call", value)
-        assert (run.status, (await house.workflows.snapshot(run))["variables"]) == ("completed", result)
+        run = await host.answer(run, "subwf-call", value)
+        assert (run.status, (await host.workflows.snapshot(run))["variables"]) == ("completed", result)
 
 
 async def test_a_child_run_may_be_the_actor():
@@ -674,10 +674,10 @@ async def test_a_child_run_may_be_the_actor():
     declared = loop("workflow:inner", ["test.critic"])
     async with WorkflowHost(
         actor("R"), critic("revise", "pass"), workflows=[child], loops={"outer": declared}
-    ) as house:
-        run = await house.run("outer", {"task": "t"})
-        report = await house.workflows.report(run.id, "t")
-        events = await house.events(run)
+    ) as host:
+        run = await host.run("outer", {"task": "t"})
+        report = await host.workflows.report(run.id, "t")
+        events = await host.events(run)
     assert (run.status, report.committed) == ("completed", True)
     children = [event["payload"]["childRunId"] for event in events if event["type"] == "node.dispatched"]
     assert [one.target for one in report.verdicts] == children

@@ -38,9 +38,9 @@ def anyio_backend():
 
 
 @pytest.fixture(scope="module")
-async def house(anyio_backend):
-    async with WorkflowHost() as house:
-        yield house
+async def host(anyio_backend):
+    async with WorkflowHost() as host:
+        yield host
 
 
 def schema(name):
@@ -94,8 +94,8 @@ ENDS = {
 
 
 @pytest.mark.parametrize("id", RUNNABLE)
-async def test_every_sample_that_is_advertised_runs(house, id):
-    run = await house.run(id, INPUTS.get(id))
+async def test_every_sample_that_is_advertised_runs(host, id):
+    run = await host.run(id, INPUTS.get(id))
     assert run.status == ENDS.get(id, "completed")
 
 
@@ -105,9 +105,9 @@ def test_nothing_is_advertised_that_is_not_seeded():
 
 @shared
 @pytest.mark.parametrize("id", RUNNABLE)
-async def test_the_events_of_a_sample_match_the_published_schemas(house, id):
-    run = await house.run(id, INPUTS.get(id))
-    for event in await house.events(run):
+async def test_the_events_of_a_sample_match_the_published_schemas(host, id):
+    run = await host.run(id, INPUTS.get(id))
+    for event in await host.events(run):
         run_event().validate(event)
         payload_validator(event["type"]).validate(event["payload"])
 
@@ -179,14 +179,14 @@ async def test_the_events_of_a_verified_loop_match_the_published_schemas(verify)
         "loop": loop(verify=verify, criteria=["good"], approval_seconds=60),
         "outer": loop("workflow:loop", [], approve=True),
     }
-    async with WorkflowHost(actor, critic, loops=loops) as house:
-        run = await house.run("loop", {"task": "t"})
+    async with WorkflowHost(actor, critic, loops=loops) as host:
+        run = await host.run("loop", {"task": "t"})
         for _ in range(3):
             if run.status == "waiting-approval":
-                run = await house.answer(run, "actor", {"action": "accept"})
+                run = await host.answer(run, "actor", {"action": "accept"})
         assert run.status == "completed"
-        outer = await house.run("outer", {"task": "t"})
-        for event in [*await house.events(run), *await house.events(outer)]:
+        outer = await host.run("outer", {"task": "t"})
+        for event in [*await host.events(run), *await host.events(outer)]:
             run_event().validate(event)
             payload_validator(event["type"]).validate(event["payload"])
 
@@ -285,42 +285,42 @@ def test_mocked_outputs_are_for_sample_workflows_only():
         ("conformance-noop", {}, {"reasoningVerbosity": "loud"}, "configurable.reasoningVerbosity"),
     ],
 )
-async def test_an_invalid_run_is_refused_and_starts_nothing(house, workflow, inputs, configurable, place):
-    before = len(house.store._runs)
+async def test_an_invalid_run_is_refused_and_starts_nothing(host, workflow, inputs, configurable, place):
+    before = len(host.store._runs)
     with pytest.raises(InvalidRequest) as refused:
-        await house.workflows.start(ME, workflow, inputs, configurable)
+        await host.workflows.start(ME, workflow, inputs, configurable)
     assert place in [problem.place for problem in refused.value.problems]
-    assert len(house.store._runs) == before
+    assert len(host.store._runs) == before
 
 
 # scenarios
 
 
-async def test_failure_path(house):
-    run = await house.run("conformance-failure")
+async def test_failure_path(host):
+    run = await host.run("conformance-failure")
     assert run.metadata["error"].keys() == {"code", "message"}
-    failed = {event["type"]: event["payload"] for event in await house.events(run)}
+    failed = {event["type"]: event["payload"] for event in await host.events(run)}
     assert failed["node.failed"]["error"] == failed["run.failed"]["error"] == run.metadata["error"]
 
 
-async def test_multi_node_ordering(house):
-    run = await house.run("conformance-multi-node")
-    assert [event["payload"]["nodeId"] for event in await house.events(run, "node.completed")] == [
+async def test_multi_node_ordering(host):
+    run = await host.run("conformance-multi-node")
+    assert [event["payload"]["nodeId"] for event in await host.events(run, "node.completed")] == [
         "a",
         "b",
         "c",
     ]
 
 
-async def test_identity_returns_its_input(house):
+async def test_identity_returns_its_input(host):
     payload = {"deep": [1, {"a": None}]}
-    run = await house.run("conformance-identity", {"payload": payload})
-    assert (await house.workflows.snapshot(run))["variables"]["payload"] == payload
+    run = await host.run("conformance-identity", {"payload": payload})
+    assert (await host.workflows.snapshot(run))["variables"]["payload"] == payload
 
 
-async def test_event_ordering(house):
-    run = await house.run("conformance-noop")
-    events = await house.events(run)
+async def test_event_ordering(host):
+    run = await host.run("conformance-noop")
+    events = await host.events(run)
     assert [event["sequence"] for event in events] == list(range(len(events)))
     assert [event["type"] for event in events if event["type"].startswith("run.")] == [
         "run.started",
@@ -330,87 +330,87 @@ async def test_event_ordering(house):
 
 
 @pytest.mark.parametrize("limit", [1, 5])
-async def test_cap_breach(house, limit):
-    run = await house.run("conformance-cap-breach", configurable={"recursionLimit": limit})
+async def test_cap_breach(host, limit):
+    run = await host.run("conformance-cap-breach", configurable={"recursionLimit": limit})
     assert run.metadata["error"]["code"] == "recursion_limit_exceeded"
-    (breach,) = await house.events(run, "cap.breached")
+    (breach,) = await host.events(run, "cap.breached")
     assert breach["payload"]["kind"] == "node-executions"
     assert (breach["payload"]["limit"], breach["payload"]["observed"]) == (limit, limit + 1)
 
 
-async def test_run_execution_bounds_shape(house):
-    run = await house.run("conformance-run-duration-breach", configurable={"runTimeoutMs": 20})
+async def test_run_execution_bounds_shape(host):
+    run = await host.run("conformance-run-duration-breach", configurable={"runTimeoutMs": 20})
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "run_timeout")
-    (breach,) = await house.events(run, "cap.breached")
+    (breach,) = await host.events(run, "cap.breached")
     assert breach["payload"]["kind"] == "run-duration"
     assert breach["payload"]["observed"] > breach["payload"]["limit"] == 20
 
 
-async def test_cancellation(house):
-    run = await house.workflows.start(ME, "conformance-cancellable", {"delayMs": 60_000})
-    await house.store.wait_for_events(run.id, after=0, timeout=PATIENCE)
-    assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
-    assert (await house.types(run))[-1] == "run.cancelled"
+async def test_cancellation(host):
+    run = await host.workflows.start(ME, "conformance-cancellable", {"delayMs": 60_000})
+    await host.store.wait_for_events(run.id, after=0, timeout=PATIENCE)
+    assert (await host.executor.cancel(run.id, "t")).status == "cancelled"
+    assert (await host.types(run))[-1] == "run.cancelled"
 
 
 # interrupts
 
 
-async def test_interrupt_approval(house):
-    run = await house.run("conformance-approval")
-    assert (await house.workflows.snapshot(run))["currentNodeId"] == "gate"
+async def test_interrupt_approval(host):
+    run = await host.run("conformance-approval")
+    assert (await host.workflows.snapshot(run))["currentNodeId"] == "gate"
     for bad in ({"action": "maybe"}, {}, "accept", None):
         with pytest.raises(InvalidRequest):
-            await house.workflows.respond(ME, run.id, "gate", bad)
+            await host.workflows.respond(ME, run.id, "gate", bad)
     with pytest.raises(NotFound):
-        await house.workflows.respond(ME, run.id, "nowhere", {"action": "accept"})
+        await host.workflows.respond(ME, run.id, "nowhere", {"action": "accept"})
     with pytest.raises(NotFound):
-        await house.workflows.respond(OTHER, run.id, "gate", {"action": "accept"})
+        await host.workflows.respond(OTHER, run.id, "gate", {"action": "accept"})
     with pytest.raises(Forbidden):
-        await house.workflows.respond(Principal(tenant="t", id="x"), run.id, "gate", {"action": "accept"})
-    assert (await house.store.run(run.id)).status == "waiting-approval"  # nothing of that changed anything
-    assert (await house.answer(run, "gate", {"action": "accept"})).status == "completed"
+        await host.workflows.respond(Principal(tenant="t", id="x"), run.id, "gate", {"action": "accept"})
+    assert (await host.store.run(run.id)).status == "waiting-approval"  # nothing of that changed anything
+    assert (await host.answer(run, "gate", {"action": "accept"})).status == "completed"
     with pytest.raises(Conflict):
-        await house.workflows.respond(ME, run.id, "gate", {"action": "reject"})
+        await host.workflows.respond(ME, run.id, "gate", {"action": "reject"})
 
 
-async def test_a_run_is_visible_to_its_tenant_only(house):
-    run = await house.run("conformance-noop")
-    assert (await house.workflows.report(run.id, "t")).run_id == run.id
+async def test_a_run_is_visible_to_its_tenant_only(host):
+    run = await host.run("conformance-noop")
+    assert (await host.workflows.report(run.id, "t")).run_id == run.id
     for asking in (
-        house.workflows.get(run.id, OTHER.tenant),
-        house.workflows.report(run.id, OTHER.tenant),
-        house.workflows.ancestry(run.id, OTHER.tenant, "host"),
-        fork(house.workflows, OTHER, run.id, "replay"),
+        host.workflows.get(run.id, OTHER.tenant),
+        host.workflows.report(run.id, OTHER.tenant),
+        host.workflows.ancestry(run.id, OTHER.tenant, "host"),
+        fork(host.workflows, OTHER, run.id, "replay"),
     ):
         with pytest.raises(NotFound):
             await asking
 
 
-async def test_a_rejected_approval_gate_fails_the_run(house):
-    run = await house.answer(await house.run("conformance-approval"), "gate", {"action": "reject"})
+async def test_a_rejected_approval_gate_fails_the_run(host):
+    run = await host.answer(await host.run("conformance-approval"), "gate", {"action": "reject"})
     assert (run.status, run.metadata["error"]["code"]) == ("failed", "decision_rejected")
-    (received,) = await house.events(run, "approval.received")
+    (received,) = await host.events(run, "approval.received")
     assert received["payload"]["decidedBy"] == "key-me"
 
 
-async def test_of_concurrent_answers_one_counts(house):
-    run = await house.run("conformance-approval")
-    answers = [house.workflows.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
+async def test_of_concurrent_answers_one_counts(host):
+    run = await host.run("conformance-approval")
+    answers = [host.workflows.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
     came = await asyncio.gather(*answers, return_exceptions=True)
     assert sum(isinstance(one, Conflict) for one in came) == 7
-    assert (await house.executor.wait(run.id)).status == "completed"
+    assert (await host.executor.wait(run.id)).status == "completed"
 
 
 async def test_an_interrupt_survives_its_process_and_expires_into_a_rejection():
     gate = document_of(samples()["conformance-approval"])
     gate["nodes"][0]["config"]["expiresSeconds"] = 60
     gate = read(gate | {"id": "gate-with-an-end"})
-    async with WorkflowHost(workflows=[gate]) as house:
-        run = await house.run("gate-with-an-end")
-        other = await house.run("gate-with-an-end")
-        assert await house.workflows.expire_waits() == 0
-    async with WorkflowHost(workflows=[gate], store=house.store) as later:
+    async with WorkflowHost(workflows=[gate]) as host:
+        run = await host.run("gate-with-an-end")
+        other = await host.run("gate-with-an-end")
+        assert await host.workflows.expire_waits() == 0
+    async with WorkflowHost(workflows=[gate], store=host.store) as later:
         assert (await later.answer(run, "gate", {"action": "accept"})).status == "completed"
         now = later.workflows._clock.now()
         later.workflows._clock = Later(now + timedelta(seconds=61))
@@ -434,11 +434,11 @@ class Later:
         return self._now
 
 
-async def test_a_run_that_waits_can_be_cancelled(house):
-    run = await house.run("conformance-approval")
-    assert (await house.executor.cancel(run.id, "t")).status == "cancelled"
+async def test_a_run_that_waits_can_be_cancelled(host):
+    run = await host.run("conformance-approval")
+    assert (await host.executor.cancel(run.id, "t")).status == "cancelled"
     with pytest.raises(Conflict):
-        await house.workflows.respond(ME, run.id, "gate", {"action": "accept"})
+        await host.workflows.respond(ME, run.id, "gate", {"action": "accept"})
 
 
 def test_waiting_statuses_are_those_of_the_schema():
@@ -448,9 +448,9 @@ def test_waiting_statuses_are_those_of_the_schema():
 # agents
 
 
-async def test_agent_reasoning_events(house):
-    run = await house.run("conformance-agent-reasoning")
-    events = await house.events(run)
+async def test_agent_reasoning_events(host):
+    run = await host.run("conformance-agent-reasoning")
+    events = await host.events(run)
     assert [event["type"] for event in events if event["type"].startswith("agent.")] == [
         "agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided",
     ]  # fmt: skip
@@ -463,25 +463,25 @@ async def test_agent_reasoning_events(house):
     assert (called["payload"]["inputs"], returned["payload"]["outcome"]) == ({"x": 1}, {"x": 1})
 
 
-async def test_reasoning_verbosity_off_records_no_reasoning(house):
-    run = await house.run("conformance-agent-reasoning", configurable={"reasoningVerbosity": "off"})
-    assert "agent.reasoned" not in await house.types(run)
+async def test_reasoning_verbosity_off_records_no_reasoning(host):
+    run = await host.run("conformance-agent-reasoning", configurable={"reasoningVerbosity": "off"})
+    assert "agent.reasoned" not in await host.types(run)
 
 
-async def test_agent_metadata(house):
-    run = await house.run("conformance-agent-identity")
-    assert (await house.workflows.snapshot(run))["agent"]["agentId"] == "core.conformance.identity-agent"
+async def test_agent_metadata(host):
+    run = await host.run("conformance-agent-identity")
+    assert (await host.workflows.snapshot(run))["agent"]["agentId"] == "core.conformance.identity-agent"
 
 
-async def test_agent_confidence_escalation(house):
-    run = await house.run("conformance-agent-low-confidence")
-    (suspended,) = await house.events(run, "node.suspended")
+async def test_agent_confidence_escalation(host):
+    run = await host.run("conformance-agent-low-confidence")
+    (suspended,) = await host.events(run, "node.suspended")
     payload = suspended["payload"]
     assert (payload["reason"], payload["kind"]) == ("low-confidence", "low-confidence")
     assert payload["observed"] < payload["threshold"]
     assert isinstance(payload["agentId"], str)
-    run = await house.answer(run, "low-conf-decider", {"action": "accept"})
+    run = await host.answer(run, "low-conf-decider", {"action": "accept"})
     assert run.status == "completed"
-    assert len(await house.events(run, "agent.decided")) == 2
-    lower = await house.run("conformance-agent-low-confidence", configurable={"escalationThreshold": 0.4})
+    assert len(await host.events(run, "agent.decided")) == 2
+    lower = await host.run("conformance-agent-low-confidence", configurable={"escalationThreshold": 0.4})
     assert lower.status == "completed"

@@ -34,7 +34,7 @@ def channel(host):
         yield channel
 
 
-class Dawdling:
+class DelayedMessage:
     """A message that does not come until it may."""
 
     def __init__(self, message=b""):
@@ -56,7 +56,7 @@ def begun(channel, path, message, key="", timeout=PATIENCE):
     ids=["nobody", "a wrong key", "without the scope"],
 )
 def test_a_message_of_an_unknown_caller_is_not_read(host, channel, key, code):
-    message = Dawdling()
+    message = DelayedMessage()
     key = host.key(scopes={"evaluations:read"}) if key is None else key
     try:
         call = begun(channel, RUN, message, key)
@@ -66,7 +66,7 @@ def test_a_message_of_an_unknown_caller_is_not_read(host, channel, key, code):
 
 
 def test_public_methods_are_answered_without_reading_the_message(channel):
-    message = Dawdling()
+    message = DelayedMessage()
     try:
         assert begun(channel, "/fep.v1.EvaluationService/HealthCheck", message).code().name == "OK"
     finally:
@@ -76,7 +76,7 @@ def test_public_methods_are_answered_without_reading_the_message(channel):
 def test_the_messages_in_flight_of_a_tenant_are_bounded(host, channel):
     key, other = host.key(tenant="slow"), host.key(tenant="other")
     lists = "/fep.v1.AsyncEvaluationService/ListOperations"
-    held = [Dawdling() for _ in range(TIGHT.max_held_bytes // TIGHT.max_body_bytes)]
+    held = [DelayedMessage() for _ in range(TIGHT.max_held_bytes // TIGHT.max_body_bytes)]
     try:
         calls = [begun(channel, lists, one, key) for one in held]
         load = host.app.state.server.admission
@@ -94,7 +94,7 @@ def test_the_messages_in_flight_of_a_tenant_are_bounded(host, channel):
 
 def test_a_message_that_does_not_arrive_times_out(tmp_path):
     serving = ServerLimits(body_seconds=0.2, max_body_bytes=10_000)
-    message = Dawdling()
+    message = DelayedMessage()
     with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host, key="") as client:
         try:
             assert begun(client._channel, RUN, message, host.key()).code().name == "INVALID_ARGUMENT"

@@ -229,9 +229,9 @@ def test_3_5_bulk_cancel_answers_for_each(client, source):
 
 def test_3_6_ten_requests_at_once_with_one_key_are_one_run(client):
     body = run_request(store_suite(client, PLAIN))
-    with ThreadPoolExecutor(10) as crew:
+    with ThreadPoolExecutor(10) as pool:
         answers = list(
-            crew.map(
+            pool.map(
                 lambda _: client.post("/v1/runs", json=body, headers={"Idempotency-Key": "ten"}), range(10)
             )
         )

@@ -168,7 +168,7 @@ ROWS = {
 }
 
 
-class Said(logging.Handler):
+class ErrorLog(logging.Handler):
     """What the server could not cope with."""
 
     def __init__(self):
@@ -209,7 +209,7 @@ def runs(client):
 
 @pytest.fixture
 def log_lines():
-    handler = Said()
+    handler = ErrorLog()
     logging.getLogger().addHandler(handler)
     yield handler.lines
     logging.getLogger().removeHandler(handler)
@@ -219,7 +219,7 @@ def put(client, path, text):
     return client.post(path, content=text.encode(), headers={"content-type": "application/json"})
 
 
-def coped(client, path, templates, value):
+def start_all(client, path, templates, value):
     """The runs that were begun; whatever else was answered is a clear refusal."""
     begun = []
     for at, template in enumerate(templates):
@@ -246,7 +246,7 @@ def test_a_hostile_value_at_any_endpoint_is_accepted_or_refused(client, runs, lo
     begun = [
         run
         for path, templates in ROWS.items()
-        for run in coped(client, path.format(**runs), templates, value)
+        for run in start_all(client, path.format(**runs), templates, value)
     ]
     for run in begun:
         shown = wait_for_run(client, run)
@@ -379,7 +379,7 @@ def test_postgresql_accepts_and_refuses_the_same_values(kept_in_postgres, log_li
         f"/v1/runs/{run}/annotations": NOTES,
         f"/v1/runs/{run}:fork": FORKS,
     }
-    begun = [id for path, templates in rows.items() for id in coped(client, path, templates, value)]
+    begun = [id for path, templates in rows.items() for id in start_all(client, path, templates, value)]
     assert {wait_for_run(client, id)["status"] for id in begun} <= {"completed", "failed"}
     for query in ("experiment=a%00b", "page_token=%00", "since=%00"):
         assert client.get(f"/v1/evaluations?{query}").status_code < 500

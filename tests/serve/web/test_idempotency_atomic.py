@@ -45,67 +45,69 @@ def notes(client, run):
     return [one["annotationId"] for one in client.get(f"/v1/runs/{run}/annotations").json()["annotations"]]
 
 
-class Way:
+class Operation:
     """What is asked for, of what is made ready, and what may be there of it only once."""
 
     def __init__(self, path, body, made, ready=lambda client: "", once=lambda client, ready: None):
         self.path, self.body, self.made, self.ready, self.once = path, body, made, ready, once
 
 
-WAYS = {
-    "a run": Way("/v1/runs", {"workflowId": "conformance-noop"}, lambda body: body["runId"]),
-    "an evaluation": Way("/v1/evaluations", request_of(2), lambda body: body["operation_id"]),
-    "an evaluation at once": Way("/v1/evaluate", request_of(2), lambda body: body["evaluation_id"]),
-    "a batch": Way(
+OPERATIONS = {
+    "a run": Operation("/v1/runs", {"workflowId": "conformance-noop"}, lambda body: body["runId"]),
+    "an evaluation": Operation("/v1/evaluations", request_of(2), lambda body: body["operation_id"]),
+    "an evaluation at once": Operation("/v1/evaluate", request_of(2), lambda body: body["evaluation_id"]),
+    "a batch": Operation(
         "/v1/evaluate:batch",
         {"evaluations": [request_of(1), request_of(2)]},
         lambda body: [one["evaluation_id"] for one in body["results"]],
     ),
-    "an annotation": Way(
+    "an annotation": Operation(
         "/v1/runs/{}/annotations",
         NOTE,
         lambda body: body["annotationId"],
         lambda client: started(client, "conformance-noop"),
         lambda client, run: len(notes(client, run)),
     ),
-    "a fork": Way(
+    "a fork": Operation(
         "/v1/runs/{}:fork",
         {"mode": "replay"},
         lambda body: body["runId"],
         lambda client: wait_for_run(client, started(client, "conformance-noop"))["runId"],
     ),
-    "an answer": Way(
+    "an answer": Operation(
         "/v1/runs/{}/interrupts/gate",
         {"resumeValue": {"action": "accept"}},
         lambda body: body["runId"],
         waiting,
         lambda client, run: [e["type"] for e in log_of(client, run)].count("approval.received"),
     ),
-    "a cancel": Way(
+    "a cancel": Operation(
         "/v1/runs/{}/cancel",
         {},
         lambda body: body["status"],
         waiting,
         lambda client, run: [e["type"] for e in log_of(client, run)].count("run.cancelled"),
     ),
-    "a cancel of many": Way(
+    "a cancel of many": Operation(
         "/v1/runs:bulk-cancel", None, lambda body: [one["ok"] for one in body["results"]], waiting
     ),
-    "a cancel of an evaluation": Way("/v1/evaluations/{}:cancel", {}, lambda body: body["cancelled"], busy),
+    "a cancel of an evaluation": Operation(
+        "/v1/evaluations/{}:cancel", {}, lambda body: body["cancelled"], busy
+    ),
 }
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_one_idempotency_key_at_two_servers_creates_once(two, name):
-    way = WAYS[name]
+    operation = OPERATIONS[name]
     with ThreadPoolExecutor(4) as pool:
         for at in range(TIMES):
-            ready = way.ready(two[0])
-            body = {"runIds": [ready]} if way.body is None else way.body
+            ready = operation.ready(two[0])
+            body = {"runIds": [ready]} if operation.body is None else operation.body
             headers = {"Idempotency-Key": f"{name} {at}"}
 
-            path = way.path.format(ready)
+            path = operation.path.format(ready)
 
             def ask(client, path=path, body=body, headers=headers):
                 return client.post(path, json=body, headers=headers)
@@ -113,13 +115,15 @@ def test_one_idempotency_key_at_two_servers_creates_once(two, name):
             answers = list(pool.map(ask, two * 2))
             assert len({answer.status_code for answer in answers}) == 1, [a.text for a in answers]
             assert answers[0].status_code < 300, answers[0].text
-            assert len({str(way.made(answer.json())) for answer in answers}) == 1
+            assert len({str(operation.made(answer.json())) for answer in answers}) == 1
             replays = [answer.headers.get("openwop-idempotent-replay") for answer in answers]
             # a cancel that comes when the run has ended makes nothing, and needs no key
             assert replays.count(None) == 1 or name.startswith("a cancel"), replays
-            assert way.once(two[1], ready) in (None, 1)
-            if "{}" in way.path:
-                changed: Any = {"reason": "another"} if way.body == {} else {**(way.body or {}), "x": 1}
+            assert operation.once(two[1], ready) in (None, 1)
+            if "{}" in operation.path:
+                changed: Any = (
+                    {"reason": "another"} if operation.body == {} else {**(operation.body or {}), "x": 1}
+                )
                 other = ask(two[1], body=changed)
                 assert other.status_code in (400, 409)
 

@@ -21,7 +21,7 @@ def anyio_backend(request):
     return "asyncio", {"use_uvloop": request.param}
 
 
-class Inside(asyncio.Protocol):
+class AcceptedConnection(asyncio.Protocol):
     """Says so, and is known by its transport."""
 
     known: list[asyncio.Transport] = []  # noqa: RUF012
@@ -33,9 +33,9 @@ class Inside(asyncio.Protocol):
 
 @asynccontextmanager
 async def entrance(most, **more):
-    Inside.known = []
+    AcceptedConnection.known = []
     with socket.create_server(("127.0.0.1", 0)) as heard:
-        place = Listener(heard, most, Inside, **more)
+        place = Listener(heard, most, AcceptedConnection, **more)
         place.address = heard.getsockname()
         place.open(100)
         yield place
@@ -55,13 +55,13 @@ async def first_bytes(client):
         return await asyncio.get_running_loop().sock_recv(client, 12)
 
 
-def knocking(place, held):
+def connect(place, held):
     client = held.enter_context(socket.create_connection(place.address))
     client.setblocking(False)
     return client
 
 
-def papers():
+def server_tls():
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     return context
@@ -70,45 +70,45 @@ def papers():
 async def test_a_connection_above_the_limit_is_refused_until_another_closes():
     async with entrance(2) as place:
         with ExitStack() as held:
-            one, two = knocking(place, held), knocking(place, held)
+            one, two = connect(place, held), connect(place, held)
             assert [await first_bytes(one), await first_bytes(two), place.connections] == [b"in", b"in", 2]
-            three = knocking(place, held)
+            three = connect(place, held)
             assert await first_bytes(three) == b"HTTP/1.1 503"
             assert place.connections == 2
             two.close()  # by the client
             await until(lambda: place.connections == 1)
-            assert await first_bytes(knocking(place, held)) == b"in"
-            Inside.known[0].abort()  # by the server
+            assert await first_bytes(connect(place, held)) == b"in"
+            AcceptedConnection.known[0].abort()  # by the server
             await until(lambda: place.connections == 1)
         await until(lambda: place.connections == 0)
 
 
 async def test_a_connection_without_a_handshake_counts_and_times_out():
-    async with entrance(2, tls=papers(), seconds=0.4) as place:
+    async with entrance(2, tls=server_tls(), seconds=0.4) as place:
         with ExitStack() as held:
-            silent = [knocking(place, held), knocking(place, held)]
+            silent = [connect(place, held), connect(place, held)]
             await until(lambda: place.connections == 2)
-            assert await first_bytes(knocking(place, held)) == b""  # a handshake is no place for HTTP
+            assert await first_bytes(connect(place, held)) == b""  # a handshake is no place for HTTP
             assert [await first_bytes(one) for one in silent] == [b"", b""]
             await until(lambda: place.connections == 0)
-            babbling = knocking(place, held)
+            babbling = connect(place, held)
             babbling.send(b"GET / HTTP/1.1\r\n\r\n")
             await until(lambda: place.connections == 0 and not place._handshakes)
-    assert not Inside.known
+    assert not AcceptedConnection.known
 
 
 async def test_close_keeps_open_connections_and_drops_handshakes():
     with ExitStack() as held:
         async with entrance(2) as place:
-            inside = knocking(place, held)
+            inside = connect(place, held)
             assert await first_bytes(inside) == b"in"
         with pytest.raises(ConnectionRefusedError):
-            knocking(place, held)
-        Inside.known[0].write(b"still")
+            connect(place, held)
+        AcceptedConnection.known[0].write(b"still")
         assert await first_bytes(inside) == b"still"
-        Inside.known[0].abort()
-        async with entrance(2, tls=papers(), seconds=60.0) as place:
-            shaking = knocking(place, held)
+        AcceptedConnection.known[0].abort()
+        async with entrance(2, tls=server_tls(), seconds=60.0) as place:
+            shaking = connect(place, held)
             await until(lambda: place.connections == 1)
         assert await first_bytes(shaking) == b""
         assert place.connections == 0
@@ -117,7 +117,7 @@ async def test_close_keeps_open_connections_and_drops_handshakes():
 async def test_a_connection_accepted_during_close_is_dropped():
     with ExitStack() as held:
         async with entrance(2) as place:
-            client = knocking(place, held)
+            client = connect(place, held)
             place._accept()
             assert place.connections == 1
         assert await first_bytes(client) == b""
@@ -136,10 +136,10 @@ async def test_without_file_descriptors_the_listener_answers_503(monkeypatch, ca
 
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
-            clients = [knocking(place, held) for _ in range(3)]
+            clients = [connect(place, held) for _ in range(3)]
             assert [await first_bytes(client) for client in clients] == [b"HTTP/1.1 503"] * 3
             assert (place.connections, place._retry) == (0, None)  # and it listens as before
-            assert await first_bytes(knocking(place, held)) == b"in"
+            assert await first_bytes(connect(place, held)) == b"in"
         assert caplog.text.count("connections cannot be accepted for now") == 1
 
 
@@ -157,7 +157,7 @@ async def test_an_exhausted_listener_accepts_again_later(monkeypatch, caplog, wh
         monkeypatch.setattr("assay.serve.web.listener.RETRY_SECONDS", 0.05)
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
-            assert await first_bytes(knocking(place, held)) == b"in"
+            assert await first_bytes(connect(place, held)) == b"in"
         assert "connections cannot be accepted for now: there are no more" in caplog.text
 
 
@@ -168,7 +168,7 @@ async def test_an_exhausted_listener_can_be_closed(monkeypatch):
     monkeypatch.setattr(socket.socket, "accept", exhausted)
     with ExitStack() as held:
         async with entrance(2) as place:
-            knocking(place, held)
+            connect(place, held)
             await until(lambda: place._retry is not None)
         assert place._retry.cancelled()
 

@@ -79,7 +79,7 @@ class Collector:
         ]
 
 
-class Seen(NamedTuple):
+class Telemetry(NamedTuple):
     answers: dict[str, httpx.Response]
     trailing: dict[str, str]
     metrics: str
@@ -111,7 +111,7 @@ JUDGE = {
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def telemetry_of(tmp_path_factory):
     """One server, from its start to its end, asked for all kinds of things."""
     folder = tmp_path_factory.mktemp("seeing")
     (folder / "boomcheck.py").write_text(CHECK)
@@ -127,7 +127,7 @@ def seen(tmp_path_factory):
         collector.close()
 
 
-def _asked(folder, collector) -> Seen:
+def _asked(folder, collector) -> Telemetry:
     made = subprocess.run(
         [sys.executable, "-m", "assay", "key", "create", "--tenant", TENANT, "--json"],
         cwd=folder, capture_output=True, check=True, timeout=PATIENCE,
@@ -176,7 +176,7 @@ def _asked(folder, collector) -> Seen:
     server.send_signal(signal.SIGTERM)
     _, logs = server.communicate()
     lines = [line for line in logs.splitlines() if line.startswith("{")]
-    return Seen(
+    return Telemetry(
         answers, trailing, metrics, [json.loads(line) for line in lines], logs,
         collector.spans(), b"".join(collector.bodies), run,
     )  # fmt: skip
@@ -190,8 +190,8 @@ def samples(text):
     }
 
 
-def test_metrics_have_every_family(seen):
-    found = samples(seen.metrics)
+def test_metrics_have_every_family(telemetry_of):
+    found = samples(telemetry_of.metrics)
     assert found["assay_requests_total", "rest", "POST /v1/evaluate", "200"] == 2
     assert found["assay_requests_total", "rest", "POST /v1/evaluate", "400"] == 2
     assert found["assay_requests_total", "rest", "OTHER /v1/evaluate", "405"] == 1
@@ -208,22 +208,24 @@ def test_metrics_have_every_family(seen):
     assert found["assay_model_cost_usd_total", "home"] > 0
     assert found["assay_requests_in_flight",] == 1  # this one
     assert found["process_cpu_seconds_total",] > 0
-    names = {family.name for family in text_string_to_metric_families(seen.metrics)}
+    names = {family.name for family in text_string_to_metric_families(telemetry_of.metrics)}
     assert {*COUNTERS, *TIMES, *GAUGES} <= names
 
 
-def test_a_response_and_its_log_lines_have_one_request_id(seen):
-    for name, answer in seen.answers.items():
+def test_a_response_and_its_log_lines_have_one_request_id(telemetry_of):
+    for name, answer in telemetry_of.answers.items():
         number = answer.headers["x-request-id"]
         assert number.startswith("req_" if name in ("strange", "no method") else f"asked-{name}")
         if name == "no method":
             continue  # it was no request yet: the server itself said no
         answered = [
-            line for line in seen.logs if line.get("request") == number and line["message"] == "answered"
+            line
+            for line in telemetry_of.logs
+            if line.get("request") == number and line["message"] == "answered"
         ]
         assert [int(line["status"]) for line in answered] == [answer.status_code], name
-    assert seen.trailing["x-request-id"] == "asked-grpc"
-    assert [line["route"] for line in seen.logs if line.get("request") == "asked-grpc"] == [
+    assert telemetry_of.trailing["x-request-id"] == "asked-grpc"
+    assert [line["route"] for line in telemetry_of.logs if line.get("request") == "asked-grpc"] == [
         "/fep.v1.EvaluationService/HealthCheck"
     ]
 
@@ -232,12 +234,15 @@ def attributes(span):
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-def test_requests_runs_units_and_checks_have_spans(seen):
+def test_requests_runs_units_and_checks_have_spans(telemetry_of):
     spans = {
-        (span.name, str(attributes(span).get("gen_ai.evaluation.name", ""))): span for span in seen.spans
+        (span.name, str(attributes(span).get("gen_ai.evaluation.name", ""))): span
+        for span in telemetry_of.spans
     }
-    by_id = {span.span_id: span for span in seen.spans}
-    quick = next(span for span in seen.spans if span.parent_span_id == bytes.fromhex("b7ad6b7169203331"))
+    by_id = {span.span_id: span for span in telemetry_of.spans}
+    quick = next(
+        span for span in telemetry_of.spans if span.parent_span_id == bytes.fromhex("b7ad6b7169203331")
+    )
     assert quick.trace_id == bytes.fromhex("0af7651916cd43dd8448eb211c80319c")  # the caller's
     assert attributes(quick) == {
         "http.request.method": "POST", "http.route": "/v1/evaluate", "http.response.status_code": 200,
@@ -252,21 +257,25 @@ def test_requests_runs_units_and_checks_have_spans(seen):
         "run evaluation",
         "POST /v1/evaluate",
     )
-    assert attributes(run)["assay.run.id"] == seen.run
+    assert attributes(run)["assay.run.id"] == telemetry_of.run
     assert ("fep.v1.EvaluationService/HealthCheck", "") in spans
 
 
 @pytest.mark.parametrize("where", ["metrics", "logs", "spans"])
-def test_telemetry_has_no_content_and_no_tenant(seen, where):
-    text = {"metrics": seen.metrics.encode(), "logs": seen.raw_logs.encode(), "spans": seen.raw_spans}[where]
+def test_telemetry_has_no_content_and_no_tenant(telemetry_of, where):
+    text = {
+        "metrics": telemetry_of.metrics.encode(),
+        "logs": telemetry_of.raw_logs.encode(),
+        "spans": telemetry_of.raw_spans,
+    }[where]
     assert len(text) > 1000
     assert CANARY.encode() not in text.lower()
     assert TENANT.encode() not in text.lower()
 
 
-def test_libraries_log_nothing_below_a_warning(seen):
-    assert {line["level"] for line in seen.logs if line["logger"].startswith("assay")} >= {"info"}
-    assert [line for line in seen.logs if not line["logger"].startswith("assay")] == []
+def test_libraries_log_nothing_below_a_warning(telemetry_of):
+    assert {line["level"] for line in telemetry_of.logs if line["logger"].startswith("assay")} >= {"info"}
+    assert [line for line in telemetry_of.logs if not line["logger"].startswith("assay")] == []
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])

@@ -165,27 +165,6 @@ def test_every_wrong_case_is_reported_with_its_place(client):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("content", "headers", "place"),
-    [
-        (
-            '{"test_cases":[{"id":"a","input":1,"input":2}],"outputs":[{"value":1}],"checks":[]}',
-            JSON,
-            "test_cases[0].input: ",
-        ),
-        ('{"checks":[],"test_cases":[],"outputs":[],"checks":[]}', JSON, "checks: "),
-        (
-            '{}\n{"test_case":{"id":"a","input":1,"input":2},"output":{"value":1}}',
-            LINES,
-            "line 2: test_case.input: ",
-        ),
-    ],
-)
-def test_a_body_with_a_member_twice_is_refused(client, content, headers, place):
-    refusal = refused(client.post("/v1/evaluate", content=content, headers=headers), 400, "validation_error")
-    assert refusal.message == f"{place}this member is there twice, so its value is not clear: keep one"
-
-
 def test_a_line_with_the_id_of_another_input_names_both_lines(client):
     cases = [
         {"id": "a", "input": 1},

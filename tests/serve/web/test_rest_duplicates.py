@@ -8,7 +8,7 @@ from support.servers.rest_client import Server, sqlite
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}
-SAID = "this member is there twice, so its value is not clear: keep one"
+TWICE = "this member is there twice, so its value is not clear: keep one"
 LONG = json.dumps("at 12:00 " * 20_000)  # 180 kB
 GOOD = f'{{"id":"a","input":{LONG}}}'
 
@@ -45,7 +45,7 @@ def test_a_member_twice_in_a_body_is_refused(client, many, parts, place):
     assert (len(content) > 2 * 1024 * 1024) is (many == 13)
     answer = client.post("/v1/evaluate", content=content, headers=JSON)
     assert answer.status_code == 400
-    assert answer.json()["message"] == f"{place.replace('%d', str(many - 1))}: {SAID}"
+    assert answer.json()["message"] == f"{place.replace('%d', str(many - 1))}: {TWICE}"
 
 
 def test_a_large_body_without_a_member_twice_is_evaluated(client):
@@ -59,7 +59,7 @@ def test_a_member_twice_behind_two_megabytes_of_lines_is_refused(client):
     twice = '{"test_case":{"id":"a","input":1},"output":{"value":1,"value":2}}'
     answer = client.post("/v1/evaluate", content='{"checks":[]}\n' + good * 12 + twice, headers=LINES)
     assert answer.status_code == 400
-    assert answer.json()["message"] == f"line 14: output.value: {SAID}"
+    assert answer.json()["message"] == f"line 14: output.value: {TWICE}"
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_member_twice_behind_two_megabytes_of_lines_is_refused(client):
 def test_every_endpoint_refuses_a_member_twice(client, path, content, place):
     answer = client.post(path, content=content, headers=JSON)
     assert answer.status_code == 400
-    assert f"{place}: {SAID}" in answer.text
+    assert f"{place}: {TWICE}" in answer.text

@@ -48,7 +48,7 @@ LEAKED = canary("sk-")
 CONTENT = "words-of-a-task"
 
 
-class Planted:
+class SecretRecorder:
     """Every secret that was sent, by where; and everything that came back."""
 
     def __init__(self):
@@ -58,7 +58,7 @@ class Planted:
     def plant(self, where, secret):
         return self.secrets.setdefault(where, secret)
 
-    def heard(self, answer):
+    def record(self, answer):
         self.answers.append(f"{answer.status_code} {answer.headers} {answer.text}")
         return answer
 
@@ -74,13 +74,13 @@ CONFIGS = {
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def recorded(tmp_path_factory):
     """A host to which all of it was sent, over both transports; what it said, and its folder."""
-    folder, planted = tmp_path_factory.mktemp("canary"), Planted()
-    lines, heard = io.StringIO(), Heard()
+    folder, recorder = tmp_path_factory.mktemp("canary"), SecretRecorder()
+    lines, loggers_heard = io.StringIO(), LoggerNames()
     keep = logs.handler("json", lines)
     logging.getLogger().addHandler(keep)
-    logging.getLogger().addHandler(heard)
+    logging.getLogger().addHandler(loggers_heard)
     before = logging.getLogger().level
     logging.getLogger().setLevel(logging.DEBUG)
     try:
@@ -91,18 +91,18 @@ def played(tmp_path_factory):
             ) as host,
             host.client("") as client,
         ):
-            send(host, issuer, planted, client)
-            call(host, planted)
-            flow(planted, client)
+            send(host, issuer, recorder, client)
+            call(host, recorder)
+            flow(recorder, client)
     finally:
         logging.getLogger().removeHandler(keep)
-        logging.getLogger().removeHandler(heard)
+        logging.getLogger().removeHandler(loggers_heard)
         logging.getLogger().setLevel(before)
     (folder / "assay.toml").write_text(f'database_url = "sqlite:///{folder}/runs.db"\n')
-    return folder, planted, lines.getvalue(), heard.names
+    return folder, recorder, lines.getvalue(), loggers_heard.names
 
 
-class Heard(logging.Handler):
+class LoggerNames(logging.Handler):
     """The loggers that spoke, whatever is written of it."""
 
     def __init__(self):
@@ -113,53 +113,53 @@ class Heard(logging.Handler):
         self.names.add(record.name)
 
 
-def flow(planted, client):
+def flow(recorder, client):
     """A workflow that is given secrets, and shown in every way there is."""
-    headers = {"x-api-key": planted.secrets["a key"]}
+    headers = {"x-api-key": recorder.secrets["a key"]}
     payload = {
-        "text": f"see {planted.plant('a text of an input', canary('sk-'))} {CONTENT}",
-        "password": planted.plant("a member of an input", f"no id {canary()}"),
+        "text": f"see {recorder.plant('a text of an input', canary('sk-'))} {CONTENT}",
+        "password": recorder.plant("a member of an input", f"no id {canary()}"),
     }
     body = {"workflowId": "conformance-identity", "inputs": {"payload": payload}}
-    run = planted.heard(client.post("/v1/runs", json=body, headers=headers)).json()["runId"]
+    run = recorder.record(client.post("/v1/runs", json=body, headers=headers)).json()["runId"]
     for mode in ("values", "debug"):
         stream = {**headers, "accept": "text/event-stream"}
-        response = planted.heard(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
+        response = recorder.record(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
         assert CONTENT in response.text
     for path in ("", "/events/poll"):
-        response = planted.heard(client.get(f"/v1/runs/{run}{path}", headers=headers))
+        response = recorder.record(client.get(f"/v1/runs/{run}{path}", headers=headers))
         assert CONTENT in response.text
         assert "[REDACTED:password]" in response.text
 
 
-def send(host, issuer, planted, client):
-    good = planted.plant("a key", host.key())
+def send(host, issuer, recorder, client):
+    good = recorder.plant("a key", host.key())
     headers = {"x-api-key": good}
-    done = planted.heard(client.post("/v1/evaluate", json=request_of(2), headers=headers))
+    done = recorder.record(client.post("/v1/evaluate", json=request_of(2), headers=headers))
     assert done.status_code == 200
-    gone = planted.plant("a revoked key", host.key(revoked=True))
-    wrong = planted.plant("a wrong key", f"{good[:15]}{canary()[:43]}")
-    token = planted.plant("a token", issuer.token())
-    forged = planted.plant("a forged token", issuer.token(number=1))
-    for text in (gone, wrong, token, forged, planted.plant("a key that is none", canary("sk-"))):
-        planted.heard(client.get("/v1/evaluations", headers={"authorization": f"Bearer {text}"}))
-        planted.heard(client.get(f"/v1/evaluations/{text}", headers=headers))
-        planted.heard(client.get("/v1/evaluations", params={"page_token": text}, headers=headers))
-        planted.heard(client.get("/v1/evaluations", params={text[:90]: "x"}, headers=headers))
-        planted.heard(client.post("/v1/evaluate", json={text: 1}, headers=headers))
-        planted.heard(
+    gone = recorder.plant("a revoked key", host.key(revoked=True))
+    wrong = recorder.plant("a wrong key", f"{good[:15]}{canary()[:43]}")
+    token = recorder.plant("a token", issuer.token())
+    forged = recorder.plant("a forged token", issuer.token(number=1))
+    for text in (gone, wrong, token, forged, recorder.plant("a key that is none", canary("sk-"))):
+        recorder.record(client.get("/v1/evaluations", headers={"authorization": f"Bearer {text}"}))
+        recorder.record(client.get(f"/v1/evaluations/{text}", headers=headers))
+        recorder.record(client.get("/v1/evaluations", params={"page_token": text}, headers=headers))
+        recorder.record(client.get("/v1/evaluations", params={text[:90]: "x"}, headers=headers))
+        recorder.record(client.post("/v1/evaluate", json={text: 1}, headers=headers))
+        recorder.record(
             client.post(
                 "/v1/evaluate", json=request_of(1, [{"type": text, "arguments": {}}]), headers=headers
             )
         )
-        planted.heard(client.get("/v1/evaluations", headers={"authorization": f"Basic {text}"}))
+        recorder.record(client.get("/v1/evaluations", headers={"authorization": f"Basic {text}"}))
     for what, make in CONFIGS.items():
         for name, type in (
             ("config", "remote"),
             ("model_config", "llm_judge"),
             ("provider_config", "llm_judge"),
         ):
-            secret = planted.plant(f"{what} in {name}", canary("sk-"))
+            secret = recorder.plant(f"{what} in {name}", canary("sk-"))
             arguments = (
                 {"text": "$.output.value"}
                 if type == "remote"
@@ -175,12 +175,12 @@ def send(host, issuer, planted, client):
                 ),
                 client.post("/v1/evaluate", json=inside(check), headers=headers),
             ]
-            for answer in map(planted.heard, answers):
+            for answer in map(recorder.record, answers):
                 assert answer.status_code in (200, 400), answer.text
     leaky = client.post(
         "/v1/evaluate", json=request_of(1, [{"type": "leaky", "arguments": {"text": "a"}}]), headers=headers
     )
-    planted.heard(leaky)
+    recorder.record(leaky)
     assert leaky.json()["results"][0]["check_results"][0]["status"] == "error"
 
 
@@ -189,15 +189,15 @@ def inside(check):
     return {"test_cases": [{"id": "own", "input": 1, "checks": [check]}], "outputs": [{"value": "Paris"}]}
 
 
-def call(host, planted):
-    with connect(host, key=planted.secrets["a key"]) as client:
-        for secret in list(planted.secrets.values()):
+def call(host, recorder):
+    with connect(host, key=recorder.secrets["a key"]) as client:
+        for secret in list(recorder.secrets.values()):
             with contextlib.suppress(grpc.RpcError):
                 client.ListOperations(metadata=(("x-more", secret),))
             try:
                 client.GetOperation(operation(secret))
             except grpc.RpcError as error:
-                planted.answers.append(f"{error.details()} {error.trailing_metadata()}")
+                recorder.answers.append(f"{error.details()} {error.trailing_metadata()}")
 
 
 def operation(id):
@@ -206,34 +206,34 @@ def operation(id):
     return fep_pb2.GetOperationRequest(operation_id=id)
 
 
-def found(planted, text):
-    return [where for where, secret in planted.secrets.items() if secret in text]
+def secrets_in(recorder, text):
+    return [where for where, secret in recorder.secrets.items() if secret in text]
 
 
-def test_no_secret_is_in_the_database(played):
-    folder, planted, *_ = played
+def test_no_secret_is_in_the_database(recorded):
+    folder, recorder, *_ = recorded
     kept = dump_of(f"sqlite:///{folder}/runs.db").decode("latin-1")
     assert "evaluation.completed" in kept
-    assert not found(planted, kept)
+    assert not secrets_in(recorder, kept)
 
 
-def test_no_secret_and_no_content_is_in_the_log_at_debug(played):
-    _, planted, lines, loggers = played
+def test_no_secret_and_no_content_is_in_the_log_at_debug(recorded):
+    _, recorder, lines, loggers = recorded
     assert lines
-    assert not found(planted, lines)
+    assert not secrets_in(recorder, lines)
     assert CONTENT not in lines
     assert {"sse_starlette.sse", "httpcore.http11"} <= loggers  # they say all of it, and are not quoted
 
 
-def test_no_secret_is_in_an_answer(played):
-    _, planted, *_ = played
-    assert len(planted.answers) > 100
-    for answer in planted.answers:
-        assert not found(planted, answer), answer
+def test_no_secret_is_in_an_answer(recorded):
+    _, recorder, *_ = recorded
+    assert len(recorder.answers) > 100
+    for answer in recorder.answers:
+        assert not secrets_in(recorder, answer), answer
 
 
-def test_no_secret_is_in_an_export(played, command):
-    folder, planted, *_ = played
+def test_no_secret_is_in_an_export(recorded, command):
+    folder, recorder, *_ = recorded
     ids = json.loads(command("list", "--json", "--limit", "100", folder=folder).out)
     assert ids
     for one in ids:
@@ -248,11 +248,11 @@ def test_no_secret_is_in_an_export(played, command):
             + done.err
             + "".join((folder / name).read_text("utf-8") for name in ("out.csv", "out.json"))
         )
-        assert not found(planted, text)
+        assert not secrets_in(recorder, text)
 
 
-def test_a_secret_in_a_request_is_refused_with_its_place(played):
-    _, planted, *_ = played
-    refused = [answer for answer in planted.answers if "it holds a secret" in answer]
+def test_a_secret_in_a_request_is_refused_with_its_place(recorded):
+    _, recorder, *_ = recorded
+    refused = [answer for answer in recorder.answers if "it holds a secret" in answer]
     assert len(refused) >= len(CONFIGS) * 5
     assert any("checks[0].arguments.config" in answer for answer in refused)

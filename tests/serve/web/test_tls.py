@@ -30,7 +30,7 @@ from support.servers.rest_client import LOOPS, Server, request_of, sqlite
 from support.waiting import PATIENCE
 
 
-class Papers:
+class Certificates:
     """A certificate authority, a server's certificate and a client's, as files."""
 
     def __init__(self, folder):
@@ -59,17 +59,17 @@ class Papers:
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory):
-    return Papers(tmp_path_factory.mktemp("papers"))
+def certificates(tmp_path_factory):
+    return Certificates(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.fixture(scope="module", params=LOOPS)
-def host(papers, tmp_path_factory, request):
+def host(certificates, tmp_path_factory, request):
     serving, address = (
         ServerLimits(head_seconds=0.6, max_connections=8),
         sqlite(tmp_path_factory.mktemp("tls")),
     )
-    tls = read(papers.cert, papers.key)
+    tls = read(certificates.cert, certificates.key)
     with Server(address, tls=tls, serving=serving, run=request.param) as host:
         yield host
 
@@ -79,8 +79,8 @@ def asked(host, context, **headers):
         return client.post("/v1/evaluate", json=request_of(2))
 
 
-def test_everything_works_over_tls(host, papers):
-    answer = asked(host, papers.trusting(), authorization=f"Bearer {host.key()}")
+def test_everything_works_over_tls(host, certificates):
+    answer = asked(host, certificates.trusting(), authorization=f"Bearer {host.key()}")
     assert answer.status_code == 200, answer.text
     assert answer.json()["results"]
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
@@ -105,11 +105,11 @@ def test_plain_http_is_not_answered_on_a_port_of_tls(host):
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*TLSv1:DeprecationWarning")
-def test_tls_before_1_2_is_refused(host, papers, version, good):
+def test_tls_before_1_2_is_refused(host, certificates, version, good):
     assert (
         host.tls.context().minimum_version == ssl.TLSVersion.TLSv1_2
     )  # whatever this machine's OpenSSL would take
-    context = papers.trusting(minimum_version=version, maximum_version=version)
+    context = certificates.trusting(minimum_version=version, maximum_version=version)
     context.set_ciphers("ALL:@SECLEVEL=0")  # so that it is the server that refuses
     with contextlib.ExitStack() as stack:
         if not good:
@@ -124,7 +124,7 @@ def test_a_missing_handshake_times_out(host):
         assert silent.recv(1) == b""  # in head_seconds, and not in asyncio's minute
 
 
-def test_connections_without_a_handshake_block_others_only_until_they_time_out(host, papers):
+def test_connections_without_a_handshake_block_others_only_until_they_time_out(host, certificates):
     silent = [socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) for _ in range(8)]
     try:
         assert host.raw(b"", seconds=PATIENCE) == b""
@@ -134,49 +134,51 @@ def test_connections_without_a_handshake_block_others_only_until_they_time_out(h
     finally:
         for one in silent:
             one.close()
-    assert asked(host, papers.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
+    assert asked(host, certificates.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
 
 
-def test_with_a_client_authority_a_client_needs_its_certificate(papers, tmp_path):
+def test_with_a_client_authority_a_client_needs_its_certificate(certificates, tmp_path):
     strangers = trustme.CA().issue_cert("a-client")
-    tls = read(papers.cert, papers.key, papers.authority)
+    tls = read(certificates.cert, certificates.key, certificates.authority)
     with Server(sqlite(tmp_path), tls=tls) as host:
         key = f"Bearer {host.key()}"
-        assert asked(host, papers.trusting(papers.client), authorization=key).status_code == 200
-        assert asked(host, papers.trusting(papers.client)).status_code == 401  # a certificate is no key
+        assert asked(host, certificates.trusting(certificates.client), authorization=key).status_code == 200
+        assert (
+            asked(host, certificates.trusting(certificates.client)).status_code == 401
+        )  # a certificate is no key
         for own in (None, strangers):
             with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError, httpx.ConnectError)):
-                asked(host, papers.trusting(own), authorization=key)
+                asked(host, certificates.trusting(own), authorization=key)
 
 
 # Files
 
 
-def wrong_files(papers):
+def wrong_files(certificates):
     other = trustme.CA().issue_cert("other")
-    key = load_pem_private_key(Path(papers.key).read_bytes(), None)
+    key = load_pem_private_key(Path(certificates.key).read_bytes(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame"))
     return [
-        ("no such certificate", ("nowhere.pem", papers.key), "--tls-cert: nowhere.pem cannot be read: No such file"),
-        ("no such key", (papers.cert, "nowhere.pem"), "--tls-key: nowhere.pem cannot be read: No such file"),
-        ("a folder", (papers.cert, str(papers.folder)), "cannot be read: Is a directory"),
-        ("the two swapped", (papers.key, papers.cert), "--tls-cert: .* contains no certificate in PEM format"),
-        ("a certificate for a key", (papers.cert, papers.cert), "--tls-key: .* contains no private key in PEM format"),
-        ("another's key", (papers.cert, papers.put("other.pem", other)), "is not the key of the certificate in"),
-        ("a broken key", (papers.cert, papers.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be read|is not the key"),
-        ("a broken certificate", (papers.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), papers.key), "cannot be read"),
-        ("a locked key", (papers.cert, papers.put("locked.pem", locked)), "is encrypted with a password"),
-        ("an empty file", (papers.put("empty.pem", b""), papers.key), "contains no certificate"),
-        ("only a certificate", (papers.cert, ""), "--tls-cert needs --tls-key"),
-        ("only a key", ("", papers.key), "--tls-key needs --tls-cert"),
-        ("only an authority", ("", "", papers.authority), "needs --tls-cert and --tls-key"),
-        ("no such authority", (papers.cert, papers.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem cannot be read"),
-        ("an authority that is none", (papers.cert, papers.key, papers.key), "--tls-client-ca: .* contains no certificate"),
+        ("no such certificate", ("nowhere.pem", certificates.key), "--tls-cert: nowhere.pem cannot be read: No such file"),
+        ("no such key", (certificates.cert, "nowhere.pem"), "--tls-key: nowhere.pem cannot be read: No such file"),
+        ("a folder", (certificates.cert, str(certificates.folder)), "cannot be read: Is a directory"),
+        ("the two swapped", (certificates.key, certificates.cert), "--tls-cert: .* contains no certificate in PEM format"),
+        ("a certificate for a key", (certificates.cert, certificates.cert), "--tls-key: .* contains no private key in PEM format"),
+        ("another's key", (certificates.cert, certificates.put("other.pem", other)), "is not the key of the certificate in"),
+        ("a broken key", (certificates.cert, certificates.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be read|is not the key"),
+        ("a broken certificate", (certificates.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), certificates.key), "cannot be read"),
+        ("a locked key", (certificates.cert, certificates.put("locked.pem", locked)), "is encrypted with a password"),
+        ("an empty file", (certificates.put("empty.pem", b""), certificates.key), "contains no certificate"),
+        ("only a certificate", (certificates.cert, ""), "--tls-cert needs --tls-key"),
+        ("only a key", ("", certificates.key), "--tls-key needs --tls-cert"),
+        ("only an authority", ("", "", certificates.authority), "needs --tls-cert and --tls-key"),
+        ("no such authority", (certificates.cert, certificates.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem cannot be read"),
+        ("an authority that is none", (certificates.cert, certificates.key, certificates.key), "--tls-client-ca: .* contains no certificate"),
     ]  # fmt: skip
 
 
-def test_invalid_tls_files_are_refused_in_one_line(papers):
-    for why, given, message in wrong_files(papers):
+def test_invalid_tls_files_are_refused_in_one_line(certificates):
+    for why, given, message in wrong_files(certificates):
         with pytest.raises(UsageError, match=message) as refused:
             read(*given)
         assert "\n" not in str(refused.value), why
@@ -195,13 +197,16 @@ def test_a_loopback_address_needs_no_tls(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
-def test_a_network_address_needs_tls_or_the_option_insecure(papers, host):
+def test_a_network_address_needs_tls_or_the_option_insecure(certificates, host):
     with pytest.raises(
         UsageError, match=r"would cross it unencrypted: give --tls-cert and --tls-key, or --insecure"
     ):
         listen(host, 0, None)
     if host == "0.0.0.0":
-        for given in ({"tls": None, "insecure": True}, {"tls": Tls(Path(papers.cert), Path(papers.key))}):
+        for given in (
+            {"tls": None, "insecure": True},
+            {"tls": Tls(Path(certificates.cert), Path(certificates.key))},
+        ):
             place = listen(host, 0, **given)
             with place.listener:
                 assert place.address.startswith("https://" if given["tls"] else "http://")
@@ -229,9 +234,9 @@ def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, 
     assert not (tmp_path / ".assay").exists()
 
 
-def test_the_command_serves_tls(papers, tmp_path):
-    environment = {**os.environ, "ASSAY_TLS_KEY": papers.key}
-    program = [sys.executable, "-m", "assay", "serve", "--port", "0", "--tls-cert", papers.cert]
+def test_the_command_serves_tls(certificates, tmp_path):
+    environment = {**os.environ, "ASSAY_TLS_KEY": certificates.key}
+    program = [sys.executable, "-m", "assay", "serve", "--port", "0", "--tls-cert", certificates.cert]
     with subprocess.Popen(
         program, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as serving:
@@ -239,7 +244,7 @@ def test_the_command_serves_tls(papers, tmp_path):
         try:
             line = serving.stdout.readline()
             assert line.startswith("assay serves https://127.0.0.1:"), line
-            with httpx.Client(base_url=line.split()[2], verify=papers.trusting()) as client:
+            with httpx.Client(base_url=line.split()[2], verify=certificates.trusting()) as client:
                 assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
         finally:
             serving.send_signal(signal.SIGTERM)
@@ -250,7 +255,7 @@ def test_the_command_serves_tls(papers, tmp_path):
 
 
 @contextlib.contextmanager
-def calling(host, papers, own=None, key=None):
+def calling(host, certificates, own=None, key=None):
     """A client of gRPC that trusts the authority, with a certificate of its own or none."""
     more = {}
     if own is not None:
@@ -258,7 +263,7 @@ def calling(host, papers, own=None, key=None):
             "private_key": own.private_key_pem.bytes(),
             "certificate_chain": b"".join(one.bytes() for one in own.cert_chain_pems),
         }
-    trusting = grpc.ssl_channel_credentials(papers.ca.cert_pem.bytes(), **more)
+    trusting = grpc.ssl_channel_credentials(certificates.ca.cert_pem.bytes(), **more)
     with grpc.secure_channel(f"127.0.0.1:{host.grpc_port}", trusting) as channel:
         yield Client(channel, host.key() if key is None else key)
 
@@ -272,20 +277,20 @@ def status_of(client):
 
 
 @pytest.fixture(scope="module")
-def both(papers, tmp_path_factory):
-    tls = read(papers.cert, papers.key, papers.authority)
+def both(certificates, tmp_path_factory):
+    tls = read(certificates.cert, certificates.key, certificates.authority)
     serving = ServerLimits(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
     with RestAndGrpcServer(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
         yield host
 
 
-def test_grpc_has_the_same_tls_and_client_certificates(both, papers):
-    with calling(both, papers, papers.client) as client:
+def test_grpc_has_the_same_tls_and_client_certificates(both, certificates):
+    with calling(both, certificates, certificates.client) as client:
         assert status_of(client) == grpc.StatusCode.OK
-    with calling(both, papers, papers.client, key="") as client:
+    with calling(both, certificates, certificates.client, key="") as client:
         assert status_of(client) == grpc.StatusCode.UNAUTHENTICATED
     for own in (None, trustme.CA().issue_cert("a-client")):
-        with calling(both, papers, own) as client:
+        with calling(both, certificates, own) as client:
             assert status_of(client) == grpc.StatusCode.UNAVAILABLE
 
 
@@ -296,8 +301,8 @@ def test_grpc_does_not_answer_plaintext_on_a_tls_port(both):
 
 @pytest.mark.filterwarnings("ignore:.*TLSv1:DeprecationWarning")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1], ids=["1.0", "1.1"])
-def test_grpc_refuses_tls_before_1_2(both, papers, version):
-    context = papers.trusting(papers.client, minimum_version=version, maximum_version=version)
+def test_grpc_refuses_tls_before_1_2(both, certificates, version):
+    context = certificates.trusting(certificates.client, minimum_version=version, maximum_version=version)
     context.set_ciphers("ALL:@SECLEVEL=0")
     plain = socket.create_connection(("127.0.0.1", both.grpc_port), timeout=PATIENCE)
     with plain, pytest.raises((ssl.SSLError, ConnectionError)):

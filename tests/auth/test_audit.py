@@ -12,7 +12,6 @@ from sqlalchemy import event, insert, text
 
 from assay.auth.audit import lines, verify
 from assay.backends.stores.records.record_rows import line_row
-from assay.backends.stores.sql.store import SqlStore
 from assay.backends.stores.sql.tables import audit
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
@@ -21,6 +20,7 @@ from assay.serve.grpc import fep_pb2 as fep
 from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
 from support.servers.rest_client import request_of, slow, sqlite
 from support.stores.database_dump import dump_of
+from support.stores.opened import sql_store
 from support.stores.postgres import server as postgres
 
 pytestmark = pytest.mark.anyio
@@ -52,15 +52,6 @@ async def test_an_audit_line_and_its_change_are_atomic(store):
     assert sorted(int(one.what) for one in await audit_log(store, "u")) == list(range(50))
     verdict = await verify(store)
     assert (verdict.lines, verdict.problems) == (51, [])
-
-
-@contextlib.asynccontextmanager
-async def opened(address):
-    store = await SqlStore.open(address)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def tamper(store, *statements):
@@ -125,16 +116,16 @@ CASES["a year that is none"] = ([FAR], "1 rows hold values of a wrong type")
 @pytest.mark.parametrize("name", MISFITS)
 async def test_a_row_of_the_wrong_type_is_detected(tmp_path, name):
     """SQLite takes them; PostgreSQL does not."""
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await write(store)
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await write(store)
         tamper(store, MISFITS[name].format(line="tenant = 't' AND lane = 1 AND number = 2"))
         messages = [trouble.message for trouble in (await verify(store)).problems]
         assert any("1 rows hold values of a wrong type" in one for one in messages)
         assert len([one async for one in lines(store)]) in (9, 10)
         await write(store, many=1)  # the log goes on
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await write(store, tenant="another", many=1)
 
 
@@ -160,7 +151,7 @@ def whole(request, tmp_path_factory):
 
         async def fill():
             for tenant in ("t", "t", "u"):
-                async with opened(address) as store:
+                async with sql_store(address) as store:
                     await write(store, tenant=tenant)
 
         asyncio.run(fill())
@@ -172,7 +163,7 @@ def whole(request, tmp_path_factory):
 async def test_every_change_of_the_audit_log_is_detected(whole, name):
     statements, messages = CASES[name]
     here = "tenant = 't' AND lane = 1 AND number = 2"
-    async with opened(whole) as store:
+    async with sql_store(whole) as store:
         assert (await verify(store)).problems == []
         with store._engine.connect() as connection:
             kept = {
@@ -200,7 +191,7 @@ def _fitting(store, statements):
 
 
 async def test_a_rewritten_audit_log_is_detected_by_an_earlier_hash(tmp_path):
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await write(store)
         heads = (await verify(store)).heads
         rows = [one async for one in lines(store)]
@@ -230,7 +221,7 @@ async def test_a_rewritten_audit_log_is_detected_by_an_earlier_hash(tmp_path):
 
 
 async def test_processes_write_one_audit_log_concurrently(disk):
-    async with opened(disk) as one, opened(disk) as two, opened(disk) as three:
+    async with sql_store(disk) as one, sql_store(disk) as two, sql_store(disk) as three:
         await asyncio.gather(
             *(write(store, many=40, who=f"k{at}") for at, store in enumerate((one, two, three)))
         )
@@ -250,7 +241,7 @@ async def test_the_audit_log_is_whole_after_a_commit_without_an_answer(disk):
             raise RuntimeError("nobody heard of it")
 
     stop = False
-    async with opened(disk) as store:
+    async with sql_store(disk) as store:
         await write(store, many=2)
         event.listen(store._sql_writer._engine, "commit", lost)
         stop = True
@@ -263,7 +254,7 @@ async def test_the_audit_log_is_whole_after_a_commit_without_an_answer(disk):
 
 
 async def test_a_line_appended_with_a_valid_hash_is_detected(tmp_path):
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await write(store)
         (head,) = await store.heads()
         forged = line_row(next_record(head, datetime.now(UTC), audit_entry("t", "run.read", "r")))
@@ -388,7 +379,7 @@ def test_the_command_shows_and_verifies(command, tmp_path):
     assert id.encode() in dump_of(address)
 
     async def forge():
-        async with opened(address) as store:
+        async with sql_store(address) as store:
             tamper(store, "DELETE FROM audit WHERE lane = 1", "DELETE FROM audit_heads WHERE lane = 1")
 
     asyncio.run(forge())

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.suites.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
-from assay.backends.stores.open import open_store
 from assay.backends.stores.sql.connect import open_engine
 from assay.backends.stores.sql.tables import runs as runs_table
 from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from support.evals import AGENT, TENANT, EvalHost, FunctionAgent, golden, suite_of
+from support.stores.opened import any_store
 from support.stores.postgres import server
 from support.waiting import PATIENCE, heartbeat, wait_until
 from support.workflows import ME, WorkflowHost
@@ -35,15 +35,6 @@ def database(where, folder, *, empty=False):
             yield url
     else:
         yield "memory:" if where == "memory" else f"sqlite:///{folder}/runs.db"
-
-
-@contextlib.asynccontextmanager
-async def opened(address):
-    store = await open_store(address)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def evaluation(store):
@@ -82,7 +73,7 @@ async def executes(store, run, holder, units):
 
 @pytest.mark.parametrize("kind", [evaluation, agent_eval, workflow])
 async def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(address, kind):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         left, run = await kind(store)
         await lose(store, run.id, 3)
         executor = type(left)(store, left._engine, left._kinds, lease=60, attempts=3, grace=0)
@@ -124,7 +115,7 @@ def test_a_run_that_kills_or_stops_its_process_is_set_aside(zygote, where, type,
             return process
 
         async def found():
-            async with opened(address) as store:
+            async with any_store(address) as store:
                 return await store.runs(RunQuery())
 
         until = time.monotonic() + PATIENCE
@@ -155,7 +146,7 @@ def test_a_run_is_set_aside_for_one_unit_and_not_for_the_number_of_deaths(
     with database(where, tmp_path) as address:
 
         async def found():
-            async with opened(address) as store:
+            async with any_store(address) as store:
                 return await store.runs(RunQuery())
 
         for unit in fatal:
@@ -202,7 +193,7 @@ def test_a_run_whose_preparation_pauses_its_process_is_not_set_aside(
             return process
 
         async def found():
-            async with opened(address) as store:
+            async with any_store(address) as store:
                 (run,) = await store.runs(RunQuery())
                 return run
 
@@ -247,7 +238,7 @@ def recorded(executor, store):
 
 
 async def test_runs_that_were_lost_together_have_their_last_attempt_alone(address):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         left = [(await evaluation(store)) for _ in range(3)]
         for _, run in left:
             await lose(store, run.id, 2)
@@ -286,7 +277,7 @@ LIVES = [  # what each process records in turn that it executes, until it is los
 
 
 async def test_consecutive_losses_count_for_the_units_that_were_executed(address):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         for run, (lives, expected) in enumerate(LIVES):
             opens = CreateRun(tenant="t", kind="k", holder="0", seconds=-1)
             await store.commit(Transaction(entries=[RunUpdate(run=f"r{run}", opens=opens)]))
@@ -299,7 +290,7 @@ async def test_consecutive_losses_count_for_the_units_that_were_executed(address
 
 
 async def test_takeovers_count_until_progress_and_a_release_does_not_count(address):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         await store.commit(
             Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
         )
@@ -329,7 +320,7 @@ def set_back(address, by):
 
 async def test_a_clock_set_back_delays_no_run(disk):
     """A dead process's run is taken up a lease later; a living process keeps its own."""
-    async with opened(disk) as store:
+    async with any_store(disk) as store:
         for run, holder in (("r", "dead"), ("s", "living")):
             opens = CreateRun(tenant="t", kind="k", holder=holder, seconds=2)
             await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
@@ -374,7 +365,7 @@ def test_a_run_can_be_cancelled_after_the_clock_was_set_back():
 
 async def test_a_process_that_paused_does_not_count_as_lost(address):
     """Its lease ended, another has the run, and it is back: by its heartbeat, or by a commit that is refused."""
-    async with opened(address) as store:
+    async with any_store(address) as store:
         left, run = await evaluation(store)
         await store.release(run.id, (await store.run(run.id)).holder)
         for at in range(5):
@@ -393,7 +384,7 @@ async def test_a_process_that_paused_does_not_count_as_lost(address):
 
 @pytest.mark.parametrize("back", ["its database was away", "it adopts the run again"])
 async def test_a_process_that_comes_back_without_its_conductor_does_not_count_as_lost(address, back):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         left, run = await evaluation(store)
         await store.release(run.id, (await store.run(run.id)).holder)
         executor = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
@@ -411,7 +402,7 @@ async def test_a_process_that_comes_back_without_its_conductor_does_not_count_as
 
 
 async def test_only_another_process_takes_back_a_loss_and_never_below_zero(address):
-    async with opened(address) as store:
+    async with any_store(address) as store:
         await store.commit(
             Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
         )

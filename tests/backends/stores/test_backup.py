@@ -22,11 +22,6 @@ CIPHER = KeyRing({"a": bytes(range(32))})
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def documented(pattern: str) -> str:
     (found,) = re.findall(pattern, GUIDE.read_text("utf-8"), re.MULTILINE)
     return found

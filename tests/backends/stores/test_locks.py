@@ -13,7 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from assay.backends.stores.open import open_store
 from assay.backends.stores.sql import group_commit as writer
 from assay.backends.stores.sql.connect import BUSY_SECONDS, open_engine
 from assay.backends.stores.sql.liveness import _ask_file
@@ -22,6 +21,7 @@ from assay.errors.storage import DatabaseUnavailable
 from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction, store_patience
 from assay.ports.audit import audit_entry
 from assay.serve.web.request import STORE_SECONDS
+from support.stores.opened import any_store
 from support.stores.postgres import server
 from support.waiting import PATIENCE
 
@@ -39,15 +39,6 @@ def step(run, **more):
     return Transaction(entries=[RunUpdate(run=run, events=[Event("step", b"{}", datetime.now(UTC))], **more)])
 
 
-@contextlib.asynccontextmanager
-async def opened(address):
-    store = await open_store(address)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 @pytest.fixture
 def hurried(monkeypatch):
     monkeypatch.setattr(writer, "LOCK_SECONDS", 0.6)
@@ -56,7 +47,7 @@ def hurried(monkeypatch):
 @pytest.mark.usefixtures("hurried")
 def test_a_locked_run_is_refused_in_time_and_delays_no_other():
     async def main(address):
-        async with opened(address) as store:
+        async with any_store(address) as store:
             for run in ("r", "s"):
                 await store.commit(opening(run, holder="me"))
             with psycopg.connect(address) as other:
@@ -92,7 +83,7 @@ def test_a_document_that_another_process_writes_delays_no_other():
     """It is not there yet, so no row is locked: the database itself waits for the other's end."""
 
     async def main(address):
-        async with opened(address) as store:
+        async with any_store(address) as store:
             await store.commit(Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]))
             with psycopg.connect(address) as other:
                 other.execute(
@@ -113,7 +104,7 @@ def test_a_document_that_another_process_writes_delays_no_other():
 
 def test_a_paused_process_loses_its_transaction_and_continues(zygote):
     async def main(address):
-        async with opened(address) as store:
+        async with any_store(address) as store:
             await store.commit(opening("s"))
             process = zygote.start(
                 address, "20", folder=TESTS, target="support.workers.stores:work",
@@ -165,7 +156,7 @@ def test_a_locked_file_is_waited_for_and_then_refused(tmp_path):
     file = tmp_path / "runs.db"
 
     async def scenario():
-        async with opened(f"sqlite:///{file}") as store:
+        async with any_store(f"sqlite:///{file}") as store:
             await store.commit(opening("before"))
             with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import contextlib
 import json
 import os
 import stat
@@ -16,13 +15,13 @@ from assay.backends.keyring import KeyRing, read_keys
 from assay.backends.stores.open import open_store
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.sql import reencrypt as markers
-from assay.backends.stores.sql.store import SqlStore
 from assay.backends.stores.sql.tables import runs
 from assay.checks.checker import Checker, Text
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Secret, Transaction
 from support.servers.rest_client import CONTAINS, Server, lines_of, request_of, slow, sqlite
 from support.stores.database_dump import dump_of
+from support.stores.opened import sql_store
 from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
@@ -159,15 +158,6 @@ async def read(store, run="r", many=40):
     assert (await store.document("t", "suite", run)).data == f"{CANARY} suite".encode()
 
 
-@contextlib.asynccontextmanager
-async def opened(address, cipher=None, **more):
-    store = await SqlStore.open(address, cipher=cipher, **more)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def reseal(store):
     """The numbers of records, and of data keys."""
     many, keys, following = 0, 0, ""
@@ -180,37 +170,37 @@ async def reseal(store):
 
 @pytest.mark.anyio
 async def test_keys_are_turned_on_changed_and_turned_off(disk):
-    async with opened(disk) as store:
+    async with sql_store(disk) as store:
         await fill(store)
         assert CANARY.encode() in dump_of(disk)
-    async with opened(disk, OLD) as store:
+    async with sql_store(disk, OLD) as store:
         await read(store)  # what lay in clear before is read
         await fill(store, "sealed")
         assert await reseal(store) == (40 + 1 + 1, 0)  # pieces, documents, runs: those that lay in clear
         assert CANARY.encode() not in dump_of(disk)
-    async with opened(disk, BOTH) as store:
+    async with sql_store(disk, BOTH) as store:
         await read(store)
         await fill(store, "newer")
         assert await reseal(store) == (0, 2)  # the data keys of the tenant and of the host
         assert await reseal(store) == (0, 0)
         assert CANARY.encode() not in dump_of(disk)
-    async with opened(disk, NEW) as store:  # the old key is not needed any more
+    async with sql_store(disk, NEW) as store:  # the old key is not needed any more
         await read(store)
         await read(store, "sealed")
         await read(store, "newer")
-    async with opened(disk, NEW, sealing=False) as store:
+    async with sql_store(disk, NEW, sealing=False) as store:
         assert await reseal(store) == (3 * 42, 2)
-    async with opened(disk) as store:
+    async with sql_store(disk) as store:
         await read(store)
 
 
 @pytest.mark.anyio
 async def test_reencryption_can_be_interrupted_after_any_step(disk):
-    async with opened(disk, OLD) as store:
+    async with sql_store(disk, OLD) as store:
         await fill(store)
     steps = 0
     while True:
-        async with opened(disk, BOTH) as store:
+        async with sql_store(disk, BOTH) as store:
             following = ""
             for _ in range(steps):
                 following = (await store.reencrypt(following)).cursor
@@ -225,7 +215,7 @@ async def test_reencryption_can_be_interrupted_after_any_step(disk):
                 await open_store(disk, cipher=lacking)
         steps += 1
     assert steps > 3
-    async with opened(disk, NEW) as store:
+    async with sql_store(disk, NEW) as store:
         await read(store)
 
 
@@ -240,7 +230,7 @@ async def test_reencryption_can_be_interrupted_after_any_step(disk):
     ids=["none", "another", "wrong"],
 )
 async def test_a_store_is_not_opened_without_its_key(disk, cipher, message):
-    async with opened(disk, OLD) as store:
+    async with sql_store(disk, OLD) as store:
         await fill(store)
     with pytest.raises(UsageError, match=message):
         await open_store(disk, cipher=cipher)
@@ -248,7 +238,7 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, message):
 
 @pytest.mark.anyio
 async def test_of_two_first_keys_at_once_the_second_is_refused(disk):
-    async with opened(disk, OLD) as store:
+    async with sql_store(disk, OLD) as store:
         markers._mark(store._engine, RecordCodec(OLD))  # the same key: both were right
         with pytest.raises(UsageError, match="it is not the 'a' that encrypted this store"):
             markers._mark(store._engine, RecordCodec(KeyRing({"a": B})))
@@ -258,12 +248,12 @@ async def test_of_two_first_keys_at_once_the_second_is_refused(disk):
 async def test_reencryption_does_not_overwrite_a_later_write():
     """A run goes on while its row is in the hands of `assay rekey`: the commit comes back for a row that is locked."""
     with postgres().store_database() as address:
-        async with opened(address, OLD) as store:
+        async with sql_store(address, OLD) as store:
             begin = RunUpdate(
                 run="r", opens=CreateRun(tenant="t", kind="k", name=""), status="running", metadata={"n": 1}
             )
             await store.commit(Transaction(entries=[begin]))
-        async with opened(address, BOTH) as store, opened(address, BOTH) as other:
+        async with sql_store(address, BOTH) as store, sql_store(address, BOTH) as other:
             resealing = other._reencryption
             with other._engine.connect() as connection, connection.begin():
                 (row,) = resealing._rows(connection, runs, [])
@@ -281,13 +271,13 @@ async def test_reencryption_does_not_overwrite_a_later_write():
 
 @pytest.mark.anyio
 async def test_a_new_database_file_is_readable_by_its_owner_only(tmp_path):
-    async with opened(sqlite(tmp_path)) as store:
+    async with sql_store(sqlite(tmp_path)) as store:
         await fill(store)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
         assert {"runs.db", "runs.db-wal"} <= modes.keys()
         assert set(modes.values()) == {0o600}
     (tmp_path / "runs.db").chmod(0o640)
-    async with opened(sqlite(tmp_path)):
+    async with sql_store(sqlite(tmp_path)):
         assert (
             stat.S_IMODE((tmp_path / "runs.db").stat().st_mode) == 0o640
         )  # it was there: its owner's business
@@ -295,7 +285,7 @@ async def test_a_new_database_file_is_readable_by_its_owner_only(tmp_path):
 
 @pytest.mark.anyio
 async def test_a_row_in_the_place_of_another_is_refused(tmp_path):
-    async with opened(sqlite(tmp_path), OLD) as store:
+    async with sql_store(sqlite(tmp_path), OLD) as store:
         await fill(store, "one")
         await fill(store, "two")
         with store._engine.connect() as connection, connection.begin():
@@ -392,7 +382,7 @@ def test_a_server_serves_during_reencryption(disk):
     with Server(disk, cipher=BOTH) as server, server.client() as client:
 
         async def elsewhere():
-            async with opened(disk, BOTH) as store:
+            async with sql_store(disk, BOTH) as store:
                 return await reseal(store)
 
         worker = threading.Thread(target=lambda: asyncio.run(elsewhere()))

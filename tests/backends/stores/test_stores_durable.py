@@ -7,10 +7,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -30,6 +28,7 @@ from assay.backends.stores.sql.store import SqlStore
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry
+from support.stores.opened import sql_store
 from support.stores.postgres import server
 from support.waiting import PATIENCE
 
@@ -39,11 +38,6 @@ OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kin
 STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.fixture
@@ -65,15 +59,6 @@ def empty_address(request, tmp_path):
 def postgres_address():
     with server().store_database() as address:
         yield address
-
-
-@contextlib.asynccontextmanager
-async def opened(address, **options) -> AsyncGenerator[Any]:
-    store = await SqlStore.open(address, **options)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @contextlib.contextmanager
@@ -102,7 +87,7 @@ def worker(zygote, address):
 
 async def check_after_crash(address, stdout):
     """Nothing that was told is lost; nothing is half there."""
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         run = await store.run("r")
         count = run.events if run else 0
         events = await store.events("r", limit=1_000_000)
@@ -151,7 +136,7 @@ async def test_a_kill_during_writes_of_whole_runs_leaves_each_whole_or_absent(ad
         process.kill()
     stdout, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
         for id in there:
             ((event,), (piece,)) = await store.events(id), await store.chunks(id, "result")
@@ -168,19 +153,19 @@ async def test_after_a_kill_during_the_creation_of_tables_the_next_start_creates
     process = start_worker(zygote, empty_address, failpoint=point)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    async with opened(empty_address) as store:
+    async with sql_store(empty_address) as store:
         await store.commit(OPENED)
 
 
 async def test_committed_data_is_there_after_a_reopen(address):
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(OPENED)
         steps = [asyncio.ensure_future(store.commit(STEP)) for _ in range(10)]
         await asyncio.sleep(0)
     assert [await step for step in steps] == [(n,) for n in range(1, 11)]  # closing wrote what was given
     with pytest.raises(EnvironmentFailure, match="closed"):
         await store.commit(STEP)
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         assert (await store.run("r")).events == 10
 
 
@@ -188,7 +173,7 @@ async def test_committed_data_is_there_after_a_reopen(address):
 
 
 async def test_processes_that_write_one_database_notify_each_other(address):
-    async with opened(address) as here, opened(address) as there:
+    async with sql_store(address) as here, sql_store(address) as there:
         await here.commit(OPENED)
         waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=PATIENCE))
         await asyncio.sleep(0.05)
@@ -215,7 +200,7 @@ async def test_processes_that_start_together_create_the_tables_once(worker):
 
 
 async def test_a_cancelled_commit_is_written_whole_or_not_at_all(address):
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(OPENED)
         calls = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
         await asyncio.sleep(0.001)
@@ -238,7 +223,7 @@ def opening(run, **more):
 
 async def test_the_event_loop_goes_on_while_another_process_has_the_lock(tmp_path):
     address = f"sqlite:///{tmp_path}/runs.db"
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(opening("first"))
         with engine_of(address) as engine:
             with engine.connect().execution_options(writes=True) as other, other.begin():
@@ -251,7 +236,7 @@ async def test_the_event_loop_goes_on_while_another_process_has_the_lock(tmp_pat
 
 
 async def test_concurrent_commits_are_written_in_their_order(address):
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(opening("first"))
         for many in range(1, 4):
             entry = RunUpdate(run=f"n{many}", opens=CreateRun(tenant="t", kind="k"))
@@ -279,7 +264,7 @@ def _step(run):
 
 @pytest.mark.filterwarnings("ignore:.*expression-based index")
 async def test_the_migrations_make_the_tables_the_code_knows(empty_address):
-    async with opened(empty_address):
+    async with sql_store(empty_address):
         pass
     assert ScriptDirectory(str(migrate.SCRIPTS)).get_current_head() == migrate.HEAD
     with engine_of(empty_address) as engine, engine.connect() as connection:
@@ -318,7 +303,7 @@ def test_a_new_database_has_the_schema_that_the_migrations_make(empty_address):
 
 async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address, tmp_path):
     """The schema after ours is made up here: 0002 adds a column and fills it."""
-    async with opened(empty_address) as store:
+    async with sql_store(empty_address) as store:
         await store.commit(OPENED)
         await store.commit(STEP)
     scripts = tmp_path / "newer"
@@ -371,7 +356,7 @@ def test_heavy_modules_are_loaded_when_used(tmp_path):
 
 
 async def test_an_outage_of_the_database_loses_no_commit(postgres_address):
-    async with opened(postgres_address, patience=PATIENCE) as store:
+    async with sql_store(postgres_address, patience=PATIENCE) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
             steps = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
@@ -383,7 +368,7 @@ async def test_an_outage_of_the_database_loses_no_commit(postgres_address):
 
 
 async def test_a_database_that_stays_away_is_a_clear_error(postgres_address):
-    async with opened(postgres_address, patience=3) as store:
+    async with sql_store(postgres_address, patience=3) as store:
         await store.commit(OPENED)
         with server().away(postgres_address):
             verbs = (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9))
@@ -403,7 +388,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_addr
             raise lost.pop()
 
     armed = False
-    async with opened(postgres_address, reach=reach) as store:
+    async with sql_store(postgres_address, reach=reach) as store:
         await store.commit(OPENED)
         armed = True
         entry = RunUpdate(run="r", expected=0, events=[Event("step", b"{}", NOW)])
@@ -413,7 +398,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_addr
 
 
 async def test_a_full_disk_is_a_clear_error_and_leaves_no_partial_commit(address):
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(OPENED)
         await (fill if address.startswith("sqlite") else refuse_as_full)(store)
         evidence = [EvidenceChunk(kind="big", data=os.urandom(3_000_000))]
@@ -469,7 +454,7 @@ async def test_a_database_that_cannot_be_opened_is_a_clear_error(tmp_path, make,
 async def test_the_rows_of_a_large_transaction_are_in_order(address, many):
     events = [Event(f"e{at}", b"%d" % at, NOW) for at in range(many)]
     pieces = [EvidenceChunk(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(OPENED)
         assert await store.commit(
             Transaction(entries=[RunUpdate(run="r", events=events, evidence=pieces)])
@@ -516,12 +501,12 @@ def test_the_write_ahead_log_restarts_during_constant_commits_and_reads(tmp_path
 
 async def test_erased_content_is_gone_from_the_file(tmp_path):
     address, piece = f"sqlite:///{tmp_path}/runs.db", EvidenceChunk(kind="e", data=b"canary" * 5000)
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(
             Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=[piece])])
         )
     assert b"canary" in (tmp_path / "runs.db").read_bytes()
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         assert await store.erase("r") == 1
     assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
 
@@ -553,7 +538,7 @@ async def test_compressible_evidence_is_compressed_and_read_back(address):
     given = {"short": b"x" * 100, "words": b"again and again " * 1000, "noise": os.urandom(20_000)}
     pieces = [EvidenceChunk(kind=kind, data=data) for kind, data in given.items()]
     put = PutDocument(tenant="t", kind="k", key="d", data=given["words"])
-    async with opened(address) as store:
+    async with sql_store(address) as store:
         await store.commit(Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
         assert {kind: (await store.chunks("r", kind))[0].data for kind in given} == given
         assert (await store.document("t", "k", "d")).data == given["words"]
@@ -578,7 +563,7 @@ async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
     piece = EvidenceChunk(kind="results", first=3, last=4, data=canary)
     put = PutDocument(tenant="t", kind="k", key="d", data=canary)
     opens = OPENED.entries[0].opens
-    async with opened(address, cipher=Mask()) as store:
+    async with sql_store(address, cipher=Mask()) as store:
         await store.commit(
             Transaction(entries=[RunUpdate(run="r", opens=opens, evidence=[piece])], documents=[put])
         )
@@ -587,5 +572,5 @@ async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
         assert (await store.document("t", "k", "d")).data == canary
         assert [slot.size for slot in await store.chunk_infos("r", "results")] == [len(canary)]
     with pytest.raises(UsageError, match="encrypted with key 'k1'"):
-        async with opened(address):
+        async with sql_store(address):
             pass

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sqlite3
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from sqlalchemy import select, text
 from assay.auth.audit import lines, verify
 from assay.backends.keyring import KeyRing
 from assay.backends.stores.sql import data_keys
-from assay.backends.stores.sql.store import SqlStore
 from assay.backends.stores.sql.tables import evidence, tenant_keys
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure, RunNotFinished
@@ -32,6 +31,7 @@ from assay.ports import (
 from assay.promotion.records import KIND as DEPLOYMENT
 from support.servers.rest_client import sqlite
 from support.stores.database_dump import dump_of
+from support.stores.opened import sql_store
 from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
@@ -47,15 +47,6 @@ def disk(request, tmp_path):
     else:
         with postgres().database() as address:
             yield address
-
-
-@asynccontextmanager
-async def opened(address, cipher=None, **more):
-    store = await SqlStore.open(address, cipher=cipher, **more)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def canary(tenant):
@@ -131,7 +122,7 @@ async def keys_of(store, tenant="acme"):
 @pytest.mark.parametrize("cipher", [OLD, None], ids=["sealed", "clear"])
 async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its_own(disk, cipher):
     on_sqlite = disk.startswith("sqlite")
-    async with opened(disk, cipher) as store:
+    async with sql_store(disk, cipher) as store:
         await plant(store, "acme")
         await plant(store, "other")
         await start(store, "acme", "acme-eval", kind="agent-eval", status="failed")
@@ -166,7 +157,7 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
         log = [line.data async for line in lines(store, "acme")]
         assert [sum(action in line for line in log) for action in actions] == [2, 2 if cipher else 0, 6]
         assert not (await verify(store)).problems
-    async with opened(disk, cipher) as store:
+    async with sql_store(disk, cipher) as store:
         await whole(store, "other")
         assert (await store.chunks("next", "results", key="k1"))[0].data
 
@@ -174,7 +165,7 @@ async def test_the_content_of_one_tenant_is_deleted_and_the_other_has_all_of_its
 async def test_the_raw_files_of_postgres_never_have_the_content_of_a_sealed_store():
     """The write-ahead log is that of all databases of the server, so no other test has this tenant."""
     with postgres().database() as address:
-        async with opened(address, OLD) as store:
+        async with sql_store(address, OLD) as store:
             await plant(store, "rawfiles", 1)
             await delete(store, "rawfiles")
             if (own := postgres()._own) is None:
@@ -194,7 +185,7 @@ async def test_the_raw_files_of_postgres_never_have_the_content_of_a_sealed_stor
 async def test_a_copy_from_before_cannot_be_read_without_the_key_row(tmp_path):
     """`lacking`: the row is not there. `destroyed`: the row says that the content was deleted."""
     file, copies = tmp_path / "runs.db", {name: tmp_path / f"{name}.db" for name in ("lacking", "destroyed")}
-    async with opened(sqlite(tmp_path), OLD) as store:
+    async with sql_store(sqlite(tmp_path), OLD) as store:
         await plant(store, "acme")
         await plant(store, "other")
         for copy in copies.values():
@@ -209,7 +200,7 @@ async def test_a_copy_from_before_cannot_be_read_without_the_key_row(tmp_path):
                 database.execute(
                     "INSERT INTO tenant_keys SELECT * FROM after.tenant_keys WHERE tenant = 'acme'"
                 )
-        async with opened(f"sqlite:///{copy}", OLD) as store:
+        async with sql_store(f"sqlite:///{copy}", OLD) as store:
             await whole(store, "other")
             message = "lacks that key" if name == "lacking" else "the content of its tenant was deleted on 20"
             for reading in (store.chunks("acme-1", "results", key="k1"), store.documents("acme", "suite")):
@@ -227,7 +218,7 @@ async def test_a_copy_from_before_cannot_be_read_without_the_key_row(tmp_path):
 
 
 async def test_processes_share_a_key_and_notice_its_end(disk, monkeypatch):
-    async with opened(disk, OLD) as store, opened(disk, OLD) as other:
+    async with sql_store(disk, OLD) as store, sql_store(disk, OLD) as other:
         await asyncio.gather(*(start(one, "acme", f"r{at}") for at, one in enumerate((store, other) * 3)))
         assert len(await keys_of(store)) == 1  # of those who were first at once, one won
         for run in range(6):
@@ -254,7 +245,7 @@ async def test_a_run_that_has_not_ended_forbids_the_deletion(store):
 
 async def test_runs_that_a_clock_set_back_are_found_by_their_key(tmp_path):
     """Their time is after the beginning of the deletion."""
-    async with opened(sqlite(tmp_path), OLD) as store:
+    async with sql_store(sqlite(tmp_path), OLD) as store:
         for at in range(3):
             await start(store, "acme", f"r{at}")
         with store._engine.connect() as connection, connection.begin():
@@ -277,7 +268,7 @@ async def test_a_limit_ends_a_deletion_that_a_second_call_continues(store):
 
 
 async def test_writes_during_a_deletion_stay_whole_or_go(disk):
-    async with opened(disk, OLD) as store, opened(disk, OLD) as other:
+    async with sql_store(disk, OLD) as store, sql_store(disk, OLD) as other:
         await plant(store, "acme", 3)
         written, ended = [], asyncio.Event()
 
@@ -310,7 +301,7 @@ async def test_a_deletion_that_was_killed_is_completed_by_the_next(tmp_path, com
         f'evidence_key = "a:{"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}"\n'
     )
     address = f"sqlite:///{home}/assay.db"
-    async with opened(address, OLD) as store:
+    async with sql_store(address, OLD) as store:
         await plant(store, "acme", 2)
         await plant(store, "other", 1)
     words = ("delete", "--all", "--tenant", "acme", "--yes", "--json")
@@ -320,7 +311,7 @@ async def test_a_deletion_that_was_killed_is_completed_by_the_next(tmp_path, com
     assert killed.returncode == -9
     done = await asyncio.to_thread(lambda: command(*words, folder=tmp_path))
     assert done.code == 0, done.err
-    async with opened(address, OLD) as store:
+    async with sql_store(address, OLD) as store:
         assert not await store.runs(RunQuery(tenant="acme", evidence=True))
         assert {run.erased_by for run in await store.runs(RunQuery(tenant="acme"))} == {"deletion"}
         assert (await store.survey("acme")).documents == {DEPLOYMENT: 1}

@@ -1,0 +1,26 @@
+"""A store for the time of a block: `async with sql_store(address) as store:`."""
+
+from contextlib import asynccontextmanager
+from typing import Any
+
+from assay.backends.stores.open import open_store
+from assay.backends.stores.sql.store import SqlStore
+
+
+@asynccontextmanager
+async def sql_store(address, **options) -> Any:
+    store = await SqlStore.open(address, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def any_store(address) -> Any:
+    """As a command opens it."""
+    store = await open_store(address)
+    try:
+        yield store
+    finally:
+        await store.close()

@@ -540,7 +540,7 @@ def test_trials_have_one_score_a_task_and_a_record_of_each():
     assert run.metadata["trials"] == 4
 
 
-def test_a_regression_says_how_much_better_or_worse():
+def test_a_regression_has_the_difference_of_scores():
     async def main():
         right = ["a", "b"]
 

@@ -512,7 +512,7 @@ async def test_a_slow_fetch_of_a_key_set_times_out(before):
             dripping.join()
 
 
-async def test_an_issuer_that_is_down_at_the_start_is_asked_again(tmp_path, caplog):
+async def test_an_issuer_that_is_down_at_the_start_is_fetched_again(tmp_path, caplog):
     with Issuer() as issuer:
         trust = issuer.trust()
     read: Any = await tokens(trust)

@@ -439,7 +439,7 @@ def test_which_keys_are_searched_for_in_content(key, searched):
 @pytest.mark.parametrize(
     "key", ["test", "1", "passed", "choices", "content", "true", "unit", "e", '"', "\\", "{"]
 )
-async def test_a_reply_is_parsed_as_it_came_whatever_the_key(key):
+async def test_a_reply_is_parsed_before_keys_are_removed(key):
     answer = {"passed": True, "reason": "the unit test 1 is true"}
     with ProviderServer(lambda _: answer) as server:
         async with model(server, api_key=Secret(key)) as judge:
@@ -448,7 +448,7 @@ async def test_a_reply_is_parsed_as_it_came_whatever_the_key(key):
 
 
 @pytest.mark.parametrize("key", ["response_format", "argument", "Unrecognized"])
-async def test_a_refused_schema_is_understood_whatever_the_key(server, key):
+async def test_a_refused_schema_is_recognized_with_any_key(server, key):
     async with model(server, api_key=Secret(key)) as judge:
         assert (await judge.complete(ask("plain"))).structured is False
 
@@ -806,7 +806,7 @@ def test_which_parts_of_a_provider_change_the_key(change, same):
 
 
 @pytest.mark.parametrize("rot", [b"", b"{", b"\xff\xfe", b'{"text": 3}', b"[" * 100_000])
-async def test_a_corrupt_entry_is_a_miss_and_is_written_anew(tmp_path, rot):
+async def test_a_corrupt_entry_is_a_miss_and_is_replaced(tmp_path, rot):
     judge = CachedModel(counting(), DiskCache(tmp_path), WHERE)
     await judge.complete(ask())
     (entry,) = tmp_path.rglob("*.json")

@@ -339,7 +339,7 @@ async def test_run_list_and_show_load_no_sqlalchemy(file):
     assert done.stdout.count("pending") == 1
 
 
-async def test_a_misspelled_method_is_none(file):
+async def test_a_misspelled_method_is_an_attribute_error(file):
     light = open_light(f"sqlite:///{file}", unexpected)
     assert light is not None
     with pytest.raises(AttributeError, match="'LightStore' object has no attribute 'rnu'"):

@@ -149,7 +149,7 @@ def test_3_7_a_branch_keeps_scored_tasks_and_executes_the_rest(tmp_path):
         assert wait_for_run(client, made["runId"])["outputs"]["passed"] is True
 
 
-def test_3_7_a_run_under_way_cannot_be_forked(client):
+def test_3_7_a_running_run_cannot_be_forked(client):
     run = start_run(client, WAITING)
     answer = forked(client, run, mode="replay")
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")

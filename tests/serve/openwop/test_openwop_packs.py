@@ -266,7 +266,7 @@ def test_the_published_packs_are_installed(host, name):
         assert (entry["packName"], entry["packVersion"]) == (created.json()["name"], "1.0.0")
 
 
-def test_where_packs_are_off_they_cannot_be_published_or_read(tmp_path):
+def test_without_packs_none_is_published_or_read(tmp_path):
     offer = OpenWopFeatures(offer_packs=False)
     with Server(sqlite(tmp_path), offer=offer) as host, host.client() as client:
         key = "local.acme.shop@1.0.0"

@@ -140,7 +140,7 @@ def test_the_evidence_comes_as_lines_a_result_each(client):
     assert lines(first=3) == lines(limit=0) == []
 
 
-def test_the_report_of_a_run_under_way_has_what_is_recorded(client):
+def test_the_report_of_a_running_run_has_its_recorded_tasks(client):
     run = start_run(client, suite(golden("slow", "x", {"wait": 30, "say": "x"}), name="under-way"))
     assert report(client, run)["report"]["tasks"] == [{"taskId": "slow", "kind": "golden"}]
     client.post(f"/v1/runs/{run}/cancel")

@@ -274,7 +274,7 @@ def test_a_workflow_has_no_cases(client, runs):
     assert "is not an evaluation or an agent eval" in answer.json()["message"]
 
 
-def test_answers_without_content_hold_none(client, runs):
+def test_content_free_responses_hold_no_content(client, runs):
     canaries = Canaries()
     case = {"id": "case", "input": canaries("input"), "expected": canaries("expected")}
     tags = {"metadata": {"tags": [canaries("tag of a case")]}}

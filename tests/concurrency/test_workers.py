@@ -115,7 +115,7 @@ def test_a_fork_has_a_pool_of_its_own():
 
 def test_a_busy_worker_ends_with_its_parent():
     program = [sys.executable, "-m", pool_program.__name__]
-    tests = Path(pool_program.__file__).parents[1]
+    tests = Path(pool_program.__file__).parents[2]
     parent = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tests)
     try:
         worker = int(parent.stdout.readline())

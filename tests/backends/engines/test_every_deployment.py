@@ -201,7 +201,7 @@ KINDS = {
     "small evaluation": (evaluate, request(3, EXACT), ("completed", 3, {"exact_match": 2})),
     "200 cases": (evaluate, request(200, EXACT), ("completed", 200, {"exact_match": 100})),
     "two cases of 20 kB": (evaluate, request(2, EXACT, text="x" * 20_000), ("completed", 2, {"exact_match": 1})),
-    "large evaluation": (evaluate, request(2_500, EXACT), ("completed", 2_500, {"exact_match": 1_250})),
+    "large evaluation": (evaluate, request(1_500, EXACT), ("completed", 1_500, {"exact_match": 750})),
     "heavy checks": (
         evaluate, request(4, *HEAVY, text="y" * 5_000),
         ("completed", 4, {"regex": 2, "exact_match": 4, "json_schema": 4, "apart": 2}),

@@ -8,8 +8,8 @@ from assay.backends.stores.sql.store import SqlStore
 
 
 @asynccontextmanager
-async def sql_store(address, **options) -> Any:
-    store = await SqlStore.open(address, **options)
+async def sql_store(address, cipher=None, **options) -> Any:
+    store = await SqlStore.open(address, cipher=cipher, **options)
     try:
         yield store
     finally:

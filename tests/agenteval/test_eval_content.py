@@ -1,4 +1,4 @@
-"""The invariant `eval-summary-no-content-leak` (RFC 0081 §F), and that an eval speaks to nobody it was not told to speak to."""
+"""The invariant `eval-summary-no-content-leak` (RFC 0081 §F), and that an eval calls nobody but those it names."""
 
 import asyncio
 import json
@@ -219,7 +219,7 @@ class Served:
 
 
 def answering(body):
-    """The agent: it calls its tool back, and says what that said."""
+    """The agent: it calls its tool, and returns its answer."""
     import urllib.request
 
     frame = json.dumps({"type": "tool", "tool": "shop:orders", "arguments": {}}).encode()

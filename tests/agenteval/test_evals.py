@@ -424,7 +424,7 @@ def paying(cost):
         (paying(0.25), False, {"maxCostUsd": 0.7}, False, 0.75),
         (paying(None), False, {"maxCostUsd": 100}, False, None),  # unknown fails a bar on cost
         (paying(None), False, {}, True, None),
-        (upper, False, {"maxCostUsd": 100}, False, None),  # no usage told is unknown
+        (upper, False, {"maxCostUsd": 100}, False, None),  # without usage the cost is unknown
         (upper, True, {"maxCostUsd": 0}, True, 0),  # unless it is free
         (upper, True, {"maxP95LatencyMs": 60_000}, True, 0),
         (upper, True, {"passScore": 1}, True, 0),
@@ -860,7 +860,7 @@ def test_a_resumed_run_continues_the_trace_of_its_request():
         seen.append(propagation_headers().get("traceparent"))
         if task == "a":
             going.set()
-            await asyncio.sleep(0.01)  # so that the other one has not begun when the desk closes
+            await asyncio.sleep(0.01)  # so that the other one has not begun when the executor closes
         return task.upper()
 
     async def main():

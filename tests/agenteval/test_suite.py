@@ -123,7 +123,7 @@ def places(value, at=()):
 
 
 def changed(document, at, how, value):
-    """The document with one thing put in another's place, left out, said twice, or added."""
+    """The document with one thing put in another's place, left out, repeated, or added."""
     document = deepcopy(document)
     if not at:
         return value if how == "put" else document

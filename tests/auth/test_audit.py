@@ -207,7 +207,7 @@ async def test_a_rewritten_audit_log_is_detected_by_an_earlier_hash(tmp_path):
                 if one.number == 0:
                     connection.execute(text("UPDATE audit_heads SET root = :root"), {"root": before})
         tamper(store, "UPDATE audit_heads SET digest = (SELECT digest FROM audit WHERE number = 4)")
-        assert (await verify(store)).problems == []  # it cannot be told from within
+        assert (await verify(store)).problems == []  # the log alone does not show it
         assert "differs from the line that was verified before" in str(
             (await verify(store, anchors=heads)).problems
         )

@@ -17,7 +17,7 @@ ABC = suite_of(*(golden(name, name.upper(), name) for name in "abc"))
 
 
 class Gated:
-    """An agent that is not done with some tasks before it may be, whether or not it is told to stop."""
+    """An agent that is not done with some tasks before it may be, whether or not it is cancelled."""
 
     def __init__(self, *tasks, deaf=True):
         self.asked, self.held, self.may = Counter(), set(tasks), asyncio.Event()
@@ -60,7 +60,7 @@ def in_processes(test):
 
 
 async def hosted(opened, agent):
-    """A process: it looks for runs only when it is told to."""
+    """A process: it looks for runs only on request."""
     made = EvalHost(await opened(), FunctionAgent(agent))
     made.executor._leases.seconds = 1_000.0
     return made
@@ -193,7 +193,7 @@ async def test_a_paused_process_writes_nothing_after_its_lease(opened, caplog):
 
 @in_processes
 async def test_an_acknowledged_cancel_survives_its_process(opened, caplog):
-    """What is under way does not stop in time: the client is told that the run is to stop, and the record knows it."""
+    """What is under way does not stop in time: the response says that the run is stopping, and the store has it."""
     first = Gated("b")
     one, two = await hosted(opened, first), await hosted(opened, Gated())
     run = await one.begin(ABC)

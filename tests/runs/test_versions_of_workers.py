@@ -1,4 +1,4 @@
-"""Runs that a newer version of assay stored: older workers leave them, and a client is told where none can execute them."""
+"""Runs that a newer version of assay stored: older workers leave them, and a client reads that none can execute them."""
 
 import asyncio
 

@@ -480,7 +480,7 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
     [("node.completed", {"nodeId": "a", "more": 1}, "output"), ("variable.changed", {"name": "x"}, "type-mismatch")],
 )  # fmt: skip
 async def test_phase_4_a_changed_pure_node_is_recorded_and_the_replay_goes_on(type, payload, how):
-    """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
+    """Other code wrote the log of the source: pure nodes run again, and the first difference is recorded once."""
     async with WorkflowHost() as host:
         source = await host.run("conformance-multi-node")
         log, steps = await host.store.events(source.id), await read_steps(host.store, source.id)

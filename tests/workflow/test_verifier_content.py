@@ -139,7 +139,7 @@ async def test_verifier_no_content_leak():
 
 
 async def everything(host):
-    """What is told without content, of all runs; and what an owner reads: the events whole, and why somebody failed."""
+    """The content-free events of all runs, and what an owner reads: the events whole, and why an agent failed."""
     events_text, owned = [], []
     for run in await host.store.runs(RunQuery(limit=100)):
         events = await host.store.events(run.id, limit=10_000)
@@ -194,9 +194,7 @@ async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(criteria, config
         _, owned = await everything(host)
         steps = b"".join(one.data for one in await host.store.chunks(judged.id, "step"))
     assert recorded in configured or recorded == criteria or criteria not in owned
-    assert (
-        b"REDACTED" if criteria == SECRET else criteria.encode()
-    ) in steps  # the evidence has what it said
+    assert (b"REDACTED" if criteria == SECRET else criteria.encode()) in steps  # the evidence has its text
 
 
 @pytest.mark.parametrize("met", [(True, True), (True, False), (False, True)])

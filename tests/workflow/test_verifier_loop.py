@@ -405,7 +405,7 @@ JUDGED = {
     ids=["a verdict", "nonsense", "too slow"],
 )
 async def test_a_judge_is_a_critic(judge, status, verdicts):
-    """An `llm_judge` among the criteria; what it is asked holds the candidate, and what is told of it does not."""
+    """An `llm_judge` among the criteria; its prompt holds the candidate, and its events do not."""
     declared = loop(critics=(), criteria={"answers": JUDGED})
     async with WorkflowHost(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as host:
         run = await host.run("loop", {"task": "the capital?"})

@@ -500,7 +500,7 @@ def test_a_member_is_redacted_by_its_name_in_json_text(between, end):
 )
 def test_a_secret_is_redacted_in_json_text(name, before):
     secret = SECRETS[name]
-    line = msgspec.json.encode({"said": [before + secret]})
+    line = msgspec.json.encode({"text": [before + secret]})
     assert redact_json(line) == msgspec.json.encode(redact(msgspec.json.decode(line))) != line
 
 
@@ -605,7 +605,7 @@ RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"ty
         ({}, {"result": "a"}, "completed", None),
         ({"threshold": 0.7}, {"result": "a", "confidence": 0.6}, "escalated", None),
         ({"threshold": 0.7}, {"result": "a", "confidence": 0.7}, "completed", None),
-        ({"threshold": 0.7}, {"result": "a"}, "completed", None),  # said nothing: no escalation
+        ({"threshold": 0.7}, {"result": "a"}, "completed", None),  # no confidence: no escalation
     ],
     ids=["fits", "breaks", "text", "failed", "free", "below", "at", "silent"],
 )

@@ -118,7 +118,7 @@ async def test_calls_at_the_same_time_are_one_request_and_share_what_it_cost(ser
         embedded = await asyncio.gather(*calls)
     assert len(server.seen) == 1
     assert len(server.seen[0].body["input"]) == 51
-    assert sum(one.tokens or 0 for one in embedded) == 50 * 3 + 2  # what the provider said, no token twice
+    assert sum(one.tokens or 0 for one in embedded) == 50 * 3 + 2  # as the provider counts, no token twice
     assert sum(one.cost_usd or 0 for one in embedded) == 152.0
     assert all(one.vectors[1] == embedded[0].vectors[1] for one in embedded)
 

@@ -238,7 +238,7 @@ async def test_a_429_of_one_worker_slows_all_of_them_once():
     loop = asyncio.get_running_loop()
     throttled, news = workers["w0"].gate, workers["w0"].news
     throttled.on_throttle(sent_at=loop.time(), until=loop.time() + 30)
-    assert workers["w0"].news == news + 1  # it is told at once
+    assert workers["w0"].news == news + 1  # it learns it at once
     exchange(workers)
     for one in workers.values():
         assert one.gate.pace.slots == 4  # a quarter, and only once

@@ -639,7 +639,7 @@ async def test_a_cancelled_call_releases_the_slot_it_got():
     await asyncio.wait_for(gate.enter(2), PATIENCE)
 
 
-# what it said
+# replies
 
 
 @pytest.mark.parametrize(
@@ -704,7 +704,7 @@ def test_is_strict(schema, strict):
         ),  # the same name at home
         ({"base_url": None}, ("gpt-4o-mini",), TokenCounts(None, 10), None),
         ({"prices": Prices(input=2.5, output=10)}, ("gpt-4o-mini",), TokenCounts(1000, 100), 0.0035),
-        ({"prices": Prices(input=0, output=0)}, ("mine",), TokenCounts(1000, 100), 0.0),  # said to be free
+        ({"prices": Prices(input=0, output=0)}, ("mine",), TokenCounts(1000, 100), 0.0),  # free
     ],
 )
 def test_cost(options, models, usage, dollars):

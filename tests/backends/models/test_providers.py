@@ -66,7 +66,12 @@ MODELS = {"judge": "local:llama3:8b", "fast": "other:small"}
         (None, {"model": "other:big"}, "other", "big"),
         (None, {"model": "llama3:70b"}, "local", "llama3:70b"),  # no provider is called llama3
         ({"provider_name": "other"}, {"model": "big"}, "other", "big"),
-        ({"provider_name": "other"}, {"model": "local:x"}, "other", "local:x"),  # whose it is was said
+        (
+            {"provider_name": "other"},
+            {"model": "local:x"},
+            "other",
+            "local:x",
+        ),  # the check names the provider
         ({"provider_name": "local"}, None, "local", "llama3:8b"),
         ({"timeout": 5}, None, "local", "llama3:8b"),
         ({"base_url": "https://api.example.com/v1", "api_key": "k"}, {"model": "m"}, "api.example.com", "m"),

@@ -210,7 +210,7 @@ async def test_reencryption_can_be_interrupted_after_any_step(disk):
         for lacking in (
             NEW,
             KeyRing({"b": B, "a": B}),
-        ):  # the older key is still needed, and told at the door
+        ):  # the older key is still needed
             with pytest.raises(UsageError, match="'a'"):
                 await open_store(disk, cipher=lacking)
         steps += 1

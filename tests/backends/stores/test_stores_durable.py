@@ -86,7 +86,7 @@ def worker(zygote, address):
 
 
 async def check_after_crash(address, stdout):
-    """Nothing that was told is lost; nothing is half there."""
+    """No acknowledged commit is lost; none is partial."""
     async with sql_store(address) as store:
         run = await store.run("r")
         count = run.events if run else 0

@@ -94,7 +94,7 @@ def test_every_method_needs_the_scope_of_its_rest_route():
 )
 def test_a_request_without_a_valid_key_is_401(host, keys, ours, name, key, code):
     with connect(host, key=keys[key]) as client:
-        for run in (ours, "eval_unknown"):  # whether there is one is not told
+        for run in (ours, "eval_unknown"):  # the answer does not show whether there is one
             status, body = refusal_of(ask, client, name, run)
             assert (status, body["error"]) == (StatusCode.UNAUTHENTICATED, code)
             assert keys[key] == "" or keys[key] not in body["message"]

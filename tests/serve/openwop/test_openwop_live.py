@@ -203,7 +203,7 @@ def _came_back(frame):
 
 
 def test_5_1_and_9_2_a_follower_at_another_process_gets_progress_and_annotations(client, beside):
-    """A task that came back is read off the record; what is said there is heard here."""
+    """A task that came back is read from the log; what another process sends reaches this follower."""
     document = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600}), name="beside")
     with beside.client() as other:
         run = start_run(client, document)

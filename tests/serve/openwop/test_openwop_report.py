@@ -236,7 +236,7 @@ def test_9_2_annotations_are_audited_and_any_key_of_the_tenant_may_make_one(host
 
 
 def test_9_2_followers_get_an_annotation(client):
-    run = start_run(client, suite(golden("slow", "x", {"wait": 1.5, "say": "x"}), name="told"))
+    run = start_run(client, suite(golden("slow", "x", {"wait": 1.5, "say": "x"}), name="annotated"))
     made = annotate(client, run, signal={"kind": "rating", "rating": 4}).json()
     with contextlib.ExitStack() as stack:
         stack.callback(client.post, f"/v1/runs/{run}/cancel")

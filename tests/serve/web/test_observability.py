@@ -217,7 +217,7 @@ def test_a_response_and_its_log_lines_have_one_request_id(telemetry_of):
         number = answer.headers["x-request-id"]
         assert number.startswith("req_" if name in ("strange", "no method") else f"asked-{name}")
         if name == "no method":
-            continue  # it was no request yet: the server itself said no
+            continue  # it was no request yet: the server refused the connection
         answered = [
             line
             for line in telemetry_of.logs

@@ -200,7 +200,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
 )
 def test_a_request_without_a_valid_key_is_401(host, keys, ours, route, key, code):
     with host.client(key=keys[key]) as client:
-        for run in (ours, UNKNOWN):  # whether there is one is not told
+        for run in (ours, UNKNOWN):  # the answer does not show whether there is one
             answer = ask(client, route, run)
             assert (answer.status_code, answer.json()["error"]) == (401, code)
             assert answer.headers["www-authenticate"].startswith("Bearer")

@@ -75,7 +75,7 @@ CONFIGS = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """A host to which all of it was sent, over both transports; what it said, and its folder."""
+    """A host to which all of it was sent, over both transports: its responses, log and folder."""
     folder, recorder = tmp_path_factory.mktemp("canary"), SecretRecorder()
     lines, loggers_heard = io.StringIO(), LoggerNames()
     keep = logs.handler("json", lines)

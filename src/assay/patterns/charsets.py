@@ -1,138 +1,84 @@
 """
-Sets of characters as bit masks: the characters that the items of a pattern can match.
+Sets of characters as bit masks: what the items of a pattern can match.
 
-The bits are the first 256 characters, the other characters that the pattern names, the end of the text, and four
-classes for all other characters (decimal digits, other word characters, white space, other). A set is a pair of masks:
-what it may contain and what it must contain. They differ only in the classes, if a range contains a part of one.
+The bits are the first 256 characters, the end of the text, and four classes of all other characters: decimal digits,
+other word characters, white space, other. A set may be too large, and is never too small.
 """
 
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 # the parser of `re` itself, so that both read a pattern in the same way
 parser: Any = importlib.import_module("re._parser")
 compiler: Any = importlib.import_module("re._compiler")
 op: Any = importlib.import_module("re._constants")
 
-LATIN = "".join(map(chr, range(256)))
 END, DIGITS, WORDS, SPACES, OTHERS = (1 << bit for bit in range(256, 261))
-REST = DIGITS | WORDS | SPACES | OTHERS
-NAMED = 261  # the first bit of a character that the pattern names
+NOT_LATIN = DIGITS | WORDS | SPACES | OTHERS
+ASCII = (1 << 128) - 1
+CHARACTERS = (1 << 256) - 1 | NOT_LATIN
+EVERY = CHARACTERS | END
 LINE_FEED = 1 << 10
-MOST_TESTS = 500_000  # of a character against an item, for one pattern: 0.2 s
 
+
+def _latin(test: Callable[[str], bool]) -> int:
+    return sum(1 << code for code in range(256) if test(chr(code)))
+
+
+LETTERS = _latin(str.isalpha)
 _CATEGORIES = {
-    op.CATEGORY_DIGIT: DIGITS,
-    op.CATEGORY_NOT_DIGIT: REST & ~DIGITS,
-    op.CATEGORY_SPACE: SPACES,
-    op.CATEGORY_NOT_SPACE: REST & ~SPACES,
-    op.CATEGORY_WORD: DIGITS | WORDS,
-    op.CATEGORY_NOT_WORD: SPACES | OTHERS,
+    op.CATEGORY_DIGIT: _latin(str.isdecimal) | DIGITS,
+    op.CATEGORY_SPACE: _latin(str.isspace) | SPACES,
+    op.CATEGORY_WORD: _latin(str.isalnum) | 1 << ord("_") | DIGITS | WORDS,
 }
-_NEGATIVE = {op.CATEGORY_NOT_DIGIT, op.CATEGORY_NOT_SPACE, op.CATEGORY_NOT_WORD}
+_NEGATIVE = {
+    op.CATEGORY_NOT_DIGIT: op.CATEGORY_DIGIT,
+    op.CATEGORY_NOT_SPACE: op.CATEGORY_SPACE,
+    op.CATEGORY_NOT_WORD: op.CATEGORY_WORD,
+}
 
 
-class NoBound(Exception):
-    """The pattern has no bound, or it takes too long to find one."""
+def bit_of(code: int) -> int:
+    if code < 256:
+        return 1 << code
+    char = chr(code)
+    return DIGITS if char.isdecimal() else WORDS if char.isalnum() else SPACES if char.isspace() else OTHERS
 
 
-class Set(NamedTuple):
-    may: int
-    must: int
-
-
-class Alphabet:
-    """The characters of one pattern."""
-
-    def __init__(self, characters: Iterable[str]) -> None:
-        self.named = "".join(sorted({one for one in characters if one > "ÿ"}))
-        self.all = (1 << (NAMED + len(self.named))) - 1
-        self._sets: dict[Any, Set] = {}
-        self._tests = 0
-
-    def of(self, code: Any, argument: Any, flags: int) -> Set:
-        """
-        The set of characters that an item of one character matches. The members of a class are a tuple.
-
-        Raises NoBound if the pattern has too many different items for so many characters.
-        """
-        key = code, argument, flags
-        found = self._sets.get(key)
-        if found is None:
-            may, must = rest_of(code, argument, flags)
-            exact = self._exact(code, argument, flags)
-            found = self._sets[key] = Set(exact | may, exact | must)
-        return found
-
-    def _exact(self, code: Any, argument: Any, flags: int) -> int:
-        """The mask of the characters that have a bit of their own, computed with `re`."""
-        if code is op.LITERAL and not flags & re.IGNORECASE:
-            return 1 << argument if argument < 256 else 1 << (NAMED + self.named.index(chr(argument)))
-        self._tests += NAMED + len(self.named)
-        if self._tests > MOST_TESTS:
-            raise NoBound
-        one = alone([(code, argument)], flags)
-        mask = sum(1 << ord(char) for char in one.findall(LATIN))
-        if self.named:
-            mask |= sum(1 << (NAMED + at) for at, char in enumerate(self.named) if one.match(char))
-        return mask
-
-
-def alone(items: list[Any], flags: int) -> "re.Pattern[str]":
-    """Compile items of a parsed pattern as a pattern of their own. They contain no group; lists are sequences."""
-    state = parser.State()
-    state.flags, state.str = flags, ""
-    return compiler.compile(_sequence(state, items), flags)
-
-
-def _sequence(state: Any, items: list[Any]) -> Any:
-    made: list[Any] = []
-    for code, what in items:
-        if code is op.IN:
-            made.append((code, list(what)))
-        elif isinstance(what, tuple) and isinstance(what[-1], list):
-            made.append((code, (*what[:-1], _sequence(state, what[-1]))))  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            made.append((code, what))
-    return parser.SubPattern(state, made)
-
-
-def rest_of(code: Any, argument: Any, flags: int) -> tuple[int, int]:
-    """
-    The classes that an item may match, and those it matches completely. The lower case of a character is in the same
-    class.
-    """
+def characters(code: Any, argument: Any, flags: int) -> int:
+    """The characters that an item of one character can match."""
     if code is op.ANY:
-        return REST, REST
-    if code is op.NOT_LITERAL:
-        may, _ = _part(op.LITERAL, argument, flags)
-        return REST, REST & ~may
-    if code is not op.IN:
-        return _part(code, argument, flags)
-    may = must = 0
-    negated = False
-    for part, value in argument:
-        if part is op.NEGATE:
-            negated = True
-        else:
-            more, surely = _part(part, value, flags)
-            may, must = may | more, must | surely
-    return (REST & ~must, REST & ~may) if negated else (may, must)
+        return CHARACTERS if flags & re.DOTALL else CHARACTERS & ~LINE_FEED
+    members = argument if code is op.IN else [(op.LITERAL, argument)]
+    named = classes = surely = 0
+    for part, value in members:
+        if part is op.CATEGORY:
+            classes |= _category(value, flags)
+        elif part is not op.NEGATE:
+            low, high = value if part is op.RANGE else (value, value)
+            latin = (1 << min(high + 1, 256)) - (1 << min(low, 256))
+            named |= latin | (0 if high < 256 else bit_of(high) if low == high else NOT_LATIN)
+            surely |= latin
+    if code is op.NOT_LITERAL or members[0][0] is op.NEGATE:
+        return CHARACTERS & ~(surely | classes)
+    return classes | (_both_cases(named) if flags & re.IGNORECASE else named)
 
 
-def _part(code: Any, argument: Any, flags: int) -> tuple[int, int]:
-    if code is op.CATEGORY:
-        mask = _CATEGORIES[argument]
-        if flags & re.ASCII:
-            mask = REST if argument in _NEGATIVE else 0
-        return mask, mask
-    highest = argument[1] if code is op.RANGE else argument
-    if flags & re.IGNORECASE:
-        return (REST, 0) if highest > 255 else (WORDS, 0)  # ſ is an s, the sign of kelvin a k
-    return (REST, 0) if code is op.RANGE and highest > 255 else (0, 0)
+def _category(category: Any, flags: int) -> int:
+    if category in _NEGATIVE:
+        return CHARACTERS & ~_category(_NEGATIVE[category], flags)
+    return _CATEGORIES[category] & (ASCII if flags & re.ASCII else -1)
+
+
+def _both_cases(mask: int) -> int:
+    """Letters and their other case. ſ is an s and the sign of kelvin a k, so some are in other alphabets."""
+    if mask & NOT_LATIN:
+        return mask | LETTERS | NOT_LATIN
+    letters = mask & LETTERS
+    return mask | (letters << 32 | letters >> 32) & LETTERS | (WORDS if letters else 0)
 
 
 @lru_cache(maxsize=1)

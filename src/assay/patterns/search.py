@@ -1,14 +1,13 @@
 """
 A pattern of `re`, and the texts that may be searched in place: those for which the number of steps has a small bound.
-
-For short texts the length decides. For longer texts it measures two things, each in linear time: the number of
-positions at which a match can begin, and whether any repeat finds a long run of its characters.
+All others are searched in a worker process, which can be killed.
 """
 
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
@@ -18,15 +17,13 @@ import msgspec
 from assay.cache import memoize
 from assay.concurrency.workers import batch
 from assay.errors import ValueFault
-from assay.patterns.backtracking import ONE, REPEATS, TextFacts, Tree, parse, walk
-from assay.patterns.charsets import alone, compiler, op
+from assay.patterns.backtracking import Bound
+from assay.patterns.charsets import compiler, op, parser
 
 STEPS = 600_000  # limit of a search in place: a few milliseconds
 QUICK = 50_000  # limit of a search without the lock: less than a millisecond
-LOOKED_AT = 1 << 17  # limit of the characters of a text that is measured before it is searched
-RUNS = (1024, 512, 256, 64, 16)
+LENGTHS = [int(2 ** (power / 8)) for power in range(32, 209)]  # of texts for which the bound is computed
 WIDE = 200_000  # limit of the characters in the ranges of a pattern: with more, compiling takes too long
-PREFIX = 16  # limit of the characters of a literal prefix
 _one_at_a_time = threading.Lock()
 
 
@@ -49,22 +46,18 @@ class Search:
         try:
             parts = parse(text, flags)
             flags = parts.state.flags
-            wide = sum(spans(parts)) > WIDE
-            self.pattern: re.Pattern[str] | None = None if wide else compiler.compile(parts, flags)
+            self.pattern: re.Pattern[str] | None = None if _is_wide(parts) else compiler.compile(parts, flags)
         except re.error as wrong:
             at = "" if wrong.pos is None else f" at position {wrong.pos}"
             raise ValueError(f"not a regular expression: {wrong.msg}{at}") from None
         except (OverflowError, RecursionError, MemoryError):
             raise PatternTooLarge("not a regular expression: it is too large or nested too deeply") from None
-        self._costs: dict[tuple[int, int], float] = {}
-        self._guards: dict[int, list[re.Pattern[str]]] = {}
-        self.longest = 0  # any text up to this length may be searched in place…
-        self.quick = 0  # …and any text up to this length without the lock
-        if self.pattern is not None:
-            _strip(parts)
-            self._tree = Tree(parts, flags)
-            self._places = _places(parts, flags)
-            self.longest, self.quick = self._longest(STEPS), self._longest(QUICK)
+        bound = Bound(parts, flags)
+        self.longest = _longest(bound, STEPS)  # any text up to this length may be searched in place…
+        self.quick = _longest(bound, QUICK)  # …and any text up to this length without the lock
+        self.linear = bound.steps(self.longest) / (
+            self.longest or 1
+        )  # steps per character of the longest text
 
     def matches(self, text: str) -> bool | None:
         """
@@ -73,142 +66,39 @@ class Search:
         A search holds the GIL. So only one of the longer searches runs at a time, and an event loop waits for at most
         one search, however many threads search.
         """
-        if self.pattern is None or not self.vouches(text):
+        if self.pattern is None or len(text) > self.longest:
             return None
         if len(text) <= self.quick:
             return self.pattern.search(text) is not None
         with _one_at_a_time:
             return self.pattern.search(text) is not None
 
-    def vouches(self, text: str) -> bool:
-        """Whether this text may be searched in place."""
-        length = len(text)
-        if length <= self.longest:
-            return True
-        if self.pattern is None or length > LOOKED_AT:
-            return False
-        size = _round_down(length)
-        least = self._cost(size, RUNS[-1])
-        if least > STEPS:
-            return False  # for every text of this length
-        starts = length
-        if self._tree.anchored:
-            starts = 1
-        elif self._places is not None:
-            starts = self._places(text)
-        if not starts:
-            return True
-        left = (STEPS - length) / starts
-        if self._cost(size, size) <= left:
-            return True
-        if least > left:
-            return False
-        run = next(run for run in RUNS if self._cost(size, run) <= left)
-        return not any(one.search(text) for one in self._guards_of(run))
 
-    @property
-    def linear(self) -> float:
-        """Steps per character, for texts up to `longest`."""
-        return self._cost(self.longest, self.longest)
-
-    def _longest(self, limit: int) -> int:
-        """The longest text whose bound is within the limit, found by doubling and then by eighths."""
-        length = 0
-        for power in range(4, 27):
-            if not self._fits(1 << power, limit):
-                break
-            length = 1 << power
-        return max(
-            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one, limit)),
-            default=0,
-        )
-
-    def _fits(self, length: int, limit: int) -> bool:
-        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= limit
-
-    def _cost(self, length: int, run: int) -> float:
-        """The bound for a search from one start."""
-        found = self._costs.get((length, run))
-        if found is None:
-            found = self._costs[length, run] = 1 + self._tree.cost(TextFacts(length, run))
-        return found
-
-    def _guards_of(self, run: int) -> "list[re.Pattern[str]]":
-        """A pattern for each repeat that finds more than `run` of its characters in a row."""
-        found = self._guards.get(run)
-        if found is None:
-            items = {item: None for item, most in self._tree.repeats if most > run}
-            found = self._guards[run] = [_guard(item, run) for item in items]
-        return found
+def parse(pattern: str, flags: int) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parser.parse(pattern, flags)
 
 
-def _round_down(length: int) -> int:
-    """Round up to the next eighth of a power of two, so that few lengths need a bound."""
-    eighth = max(1, 1 << max(0, length.bit_length() - 4))
-    return -(-length // eighth) * eighth
+def _is_wide(parts: Any) -> bool:
+    """Whether it takes long to compile the ranges beyond the first 256 characters."""
+    characters = 0
+    stack: list[Any] = [parts]
+    while stack:
+        part: Any = stack.pop()
+        if isinstance(part, parser.SubPattern | tuple | list):
+            many = list[Any](part)
+            if many and many[0] is op.RANGE:
+                low, high = many[1]
+                characters += min(high, 0xFFFF) - min(low, 0xFFFF) if high > 255 else 0
+            stack += many
+    return characters > WIDE
 
 
-def spans(parts: Any) -> Iterator[int]:
-    """For each range, the number of its characters beyond the first 256, which take time to compile."""
-    for code, what in walk(parts):
-        if code is op.IN:
-            for part, value in what:
-                if part is op.RANGE and value[1] > 255:
-                    yield min(value[1], 0xFFFF) - min(value[0], 0xFFFF)
-
-
-def _strip(parts: Any) -> None:
-    """Remove repeats at the end that may be empty: they do not affect whether the pattern is found."""
-    while len(parts) and parts[-1][0] in (op.MAX_REPEAT, op.MIN_REPEAT):
-        least, _, item = parts[-1][1]
-        if least or len(item) != 1 or item[0][0] not in ONE:
-            return
-        del parts[-1]
-
-
-def _places(parts: Any, flags: int) -> Callable[[str], int] | None:
-    """A function that counts the positions of a text at which a match can begin; None if a match can begin anywhere."""
-    prefix = ""
-    if not flags & re.IGNORECASE:
-        for code, what in parts:
-            if code is not op.LITERAL or len(prefix) == PREFIX:
-                break
-            prefix += chr(what)
-    if prefix:
-        overlaps = any(prefix.startswith(prefix[at:]) for at in range(1, len(prefix)))
-        many = len(prefix) if overlaps else 1  # `count` skips overlapping occurrences
-        return lambda text: text.count(prefix) * many
-    first = _first(parts, flags)
-    if first is None:
-        return None
-    begin = alone([first[:2]], first[2])
-    return lambda text: len(begin.findall(text))
-
-
-def _first(parts: Any, flags: int) -> tuple[Any, Any, int] | None:
-    """The item that matches the first character of every match, or None if there are several."""
-    for code, what in parts:
-        if code in ONE:
-            return code, what, flags
-        if code is op.SUBPATTERN:
-            _, more, less, inner = what
-            return _first(inner, (flags | more) & ~less)
-        if code in REPEATS:
-            least, _, inner = what
-            return _first(inner, flags) if least else None
-        if code is not op.AT:
-            return None
-    return None
-
-
-def _guard(item: tuple[Any, Any, int], run: int) -> "re.Pattern[str]":
-    """
-    A pattern that finds more than `run` characters in a row. It starts only at the beginning of a row, so it is linear.
-    """
-    code, what, flags = item
-    return alone(
-        [(op.ASSERT_NOT, (-1, [(code, what)])), (op.MAX_REPEAT, (run + 1, run + 1, [(code, what)]))], flags
-    )
+def _longest(bound: Bound, limit: int) -> int:
+    """The longest text whose bound is within the limit."""
+    fitting = bisect_right(LENGTHS, limit, key=bound.steps)
+    return LENGTHS[fitting - 1] if fitting else 0
 
 
 # Searches in a worker process.

@@ -6,7 +6,14 @@ it comes to, and for every character that a repeat takes as much as the bound sa
 """
 
 from assay.patterns.backtracking import COUNTED, LOOKS, ONE, REPEATS
-from assay.patterns.charsets import alone, op
+from assay.patterns.charsets import compiler, op, parser
+
+
+def alone(item, flags):
+    """An item of a parsed pattern as a pattern of its own."""
+    state = parser.State()
+    state.flags, state.str = flags, ""
+    return compiler.compile(parser.SubPattern(state, [item]), flags)
 
 
 class Enough(Exception):
@@ -52,7 +59,7 @@ class Matcher:
             if place < len(self.text) and self.one(code, what, flags).match(self.text, place):
                 yield place + 1
         elif code is op.AT:
-            if alone([(code, what)], flags).match(self.text, place):
+            if alone((code, what), flags).match(self.text, place):
                 yield place
         else:
             yield from self.several(code, what, place, flags)
@@ -74,7 +81,7 @@ class Matcher:
     def one(self, code, what, flags):
         key = code, str(what), flags
         if key not in self.ones:
-            self.ones[key] = alone([(code, what)], flags)
+            self.ones[key] = alone((code, what), flags)
         return self.ones[key]
 
     def group(self, what, place, flags):

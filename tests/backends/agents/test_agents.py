@@ -390,7 +390,7 @@ async def test_a_throttled_request_is_tried_again(http):
     ids=lambda row: json.dumps(row)[:24] if isinstance(row, dict | list) else None,
 )
 async def test_the_final_frame_of_an_agent(http, frame, outcome, message):
-    finish, _ = await done(http, {"do": "as-is", "said": frame})
+    finish, _ = await done(http, {"do": "as-is", "reply": frame})
     assert finish.outcome == outcome
     assert (message or "") in (finish.error or "")
 

@@ -114,7 +114,7 @@ async def endpoint(request):  # noqa: C901  # one case an act
         case "where":
             reply = {"result": {name: asked.get(name) for name in ("callback", "tools", "memory")}}
         case "as-is":
-            reply = task["said"]
+            reply = task["reply"]
         case _:
             reply = {"error": {"code": "x", "message": "ValueError: bad day"}}
     return web.json_response(reply)

@@ -23,10 +23,10 @@ BUDGETS = {  # of files that need more: browsers, and processes that are started
     "tests/backends/engines/test_worker_processes.py": 20,
     "tests/cli/evaluate/test_bad_input.py": 18,
     "tests/cli/stored_runs/test_cli_runs.py": 18,
+    "tests/serve/page/test_doors.py": 20,
     "tests/serve/page/test_runs_page.py": 16,
     "tests/golden/test_golden.py": 15,
     "tests/backends/stores/test_stores.py": 18,
-    "tests/serve/web/test_hostile_values.py": 12,
     "tests/serve/web/test_attacks.py": 14,
     "tests/cli/evaluate/test_resume.py": 14,
 }

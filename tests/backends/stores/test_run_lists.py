@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from assay.backends.stores.records import queries, run_lists
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.records.record_rows import stamp
-from assay.backends.stores.sql import migrate, queries, run_lists, tables
+from assay.backends.stores.sql import migrate, tables
 from assay.backends.stores.sql.connect import open_engine
+from assay.backends.stores.sql.writer import SqlDatabase
 from assay.ports import ACTIVE, RunQuery
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,7 +101,9 @@ def test_a_page_of_many_runs_takes_the_steps_of_a_page_of_few(stores, name, deep
         taken.append(
             steps_of(
                 engine,
-                lambda connection, query=query: run_lists.list_runs(connection, CODEC, RunQuery(**query)),
+                lambda connection, query=query: run_lists.list_runs(
+                    SqlDatabase(connection, CODEC), RunQuery(**query)
+                ),
             )
         )
     (few, less), (many, more) = taken
@@ -111,8 +115,8 @@ def test_a_page_of_many_runs_takes_the_steps_of_a_page_of_few(stores, name, deep
 def test_a_heartbeat_does_not_read_the_runs_that_ended(stores, seek):
     def ask(connection):
         if seek == "held":
-            return queries.held_runs(connection, CODEC, "me", lock=True)
-        return queries.lost_runs(connection, CODEC, "me", START, 10, 3)
+            return queries.held_runs(SqlDatabase(connection, CODEC), "me", lock=True)
+        return queries.lost_runs(SqlDatabase(connection, CODEC), "me", START, 10, 3)
 
     (few, less), (many, more) = (steps_of(engine, ask) for engine in stores)
     assert few == many == []

@@ -1,10 +1,8 @@
-# ruff: noqa: S608  # the parts of statements are constants here; values are parameters
 """
 A SQLite store for short commands: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
 
-It answers the common questions, and writes what a run of this process writes (`sqlite_writer.py`). For everything else,
-after any error, and after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it
-too.
+It answers the common questions, and writes what a run of this process writes. For everything else, after any error, and
+after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
 """
 
 import asyncio
@@ -12,39 +10,37 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from assay.backends.stores.records import run_branches
+from assay.backends.stores.records import queries, record_writer, run_lists
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.records.failpoints import VARIABLE as FAILPOINT
 from assay.backends.stores.records.failpoints import from_environment
 from assay.backends.stores.records.notifier import RunNotifier, RunPosition
-from assay.backends.stores.records.record_rows import (
-    COUNTS,
-    moment,
-    read_document,
-    read_run,
-    sealed_blob,
-    stamp,
-)
+from assay.backends.stores.records.queries import Database, Values
+from assay.backends.stores.records.record_rows import Row
+from assay.backends.stores.records.record_writer import RecordWriter
 from assay.backends.stores.records.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
-from assay.backends.stores.records.sqlite_statements import create_schema, make_private
+from assay.backends.stores.records.sqlite_statements import INSERT, create_schema, make_private
 from assay.backends.stores.records.transactions import count_commit
-from assay.backends.stores.sqlite_writer import LightWriter, fetch, find_document, find_runs, marks, portions
 from assay.backends.stores.whole_store import WholeStoreMethods
+from assay.errors import Conflict
 from assay.ports import (
     CLOSED,
     CaseBlock,
+    CaseTotals,
     ChunkInfo,
     Clock,
     Document,
     Event,
     EvidenceChunk,
     Run,
+    RunGroup,
     RunQuery,
     RunStatus,
     Store,
@@ -103,153 +99,125 @@ def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) 
     return None
 
 
+class SqliteDatabase(Database):
+    def rows(self, statement: str, values: Mapping[str, Any]) -> Sequence[Any]:
+        with closing(self.connection.execute(statement, values)) as cursor:
+            names = [column[0] for column in cursor.description]
+            return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor]
+
+    def change(self, statement: str, rows: Sequence[Values]) -> None:
+        self.connection.executemany(statement, rows)
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        self.connection.executemany(INSERT[table], rows)
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Generator[None]:
+        self.connection.execute(begin)
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+
 class LightStore(WholeStoreMethods):
     """A Store. `open_store` opens the whole one when it is needed."""
 
     def __init__(self, connection: sqlite3.Connection, open_store: OpenStore, clock: Clock) -> None:
-        self._connection, self._open_store = connection, open_store
-        self._codec = RecordCodec()
+        self._connection, self._open_store, self._clock = connection, open_store, clock
+        self._db = SqliteDatabase(connection, RecordCodec())
         self._reach = from_environment()
-        self._writer = LightWriter(connection, self._codec, clock, self._reach)
+        self._records = RecordWriter()
         self._notifier = RunNotifier(self._positions)
         self._whole: Store | None = None
         self._opening = asyncio.Lock()
         self._commits = self._bytes = 0
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
-        def read() -> Run | None:
-            found = self._find([run])
-            return found[0] if found and tenant in (None, found[0].tenant) else None
-
-        return await self._ask(read, lambda store: store.run(run, tenant=tenant))
+        found = await self._ask(
+            lambda db: queries.find_runs(db, [run]), lambda store: _all_runs(store, [run])
+        )
+        return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
-        found = await self._ask(lambda: self._find(runs), lambda store: store.find(runs, tenant=tenant))
+        found = await self._ask(
+            lambda db: queries.find_runs(db, runs), lambda store: store.find(runs, tenant=tenant)
+        )
         return [run for run in found if run.tenant == tenant]
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        if query.order != "created" or query.ascending or query.evidence:
-            return await (await self._store()).runs(query)
+        return await self._ask(
+            lambda db: self._snapshot(db, run_lists.list_runs, query), lambda store: store.runs(query)
+        )
 
-        def read() -> list[Run]:
-            with self._snapshot():
-                ids = run_branches.page(self._rows, query)
-                if ids is None:
-                    return self._runs(query)
-                found = {run.id: run for run in self._find(ids)}
-                return [found[id] for id in ids]
+    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
+        return await self._ask(
+            lambda db: run_lists.count_runs(db, query), lambda store: store.count_runs(query)
+        )
 
-        return await self._ask(read, lambda store: store.runs(query))
+    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
+        return await self._ask(
+            lambda db: self._snapshot(db, run_lists.group_runs, query), lambda store: store.group_runs(query)
+        )
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
-        def read() -> list[Event]:
-            rows = self._connection.execute(
-                "SELECT type, data, at, sequence FROM events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-                (run, after, limit),
-            )
-            return [Event(type, data, moment(at), sequence) for type, data, at, sequence in rows]
-
-        return await self._ask(read, lambda store: store.events(run, after=after, limit=limit))
+        return await self._ask(
+            lambda db: queries.list_events(db, run, after, limit),
+            lambda store: store.events(run, after=after, limit=limit),
+        )
 
     async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
-        def read() -> list[ChunkInfo]:
-            there = () if after is None else (after.key, after.first)
-            rows = self._connection.execute(
-                "SELECT key, first, last, size FROM evidence WHERE run = ? AND kind = ?"
-                f"{' AND (key, first) > (?, ?)' if there else ''} ORDER BY key, first LIMIT ?",
-                (run, kind, *there, limit),
-            )
-            return [
-                ChunkInfo(kind=kind, key=key, first=first, last=last, size=size)
-                for key, first, last, size in rows
-            ]
-
-        return await self._ask(read, lambda store: store.chunk_infos(run, kind, after=after, limit=limit))
+        return await self._ask(
+            lambda db: queries.list_chunk_infos(db, run, kind, after, limit),
+            lambda store: store.chunk_infos(run, kind, after=after, limit=limit),
+        )
 
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
-        def read() -> list[EvidenceChunk]:
-            here = "run = :run AND kind = :kind AND key = :key"
-            rows = self._rows(
-                f"SELECT * FROM evidence WHERE {here} AND last >= :start AND first >= coalesce("
-                f"(SELECT max(first) FROM evidence WHERE {here} AND first <= :start), 0)"
-                f"{'' if stop is None else ' AND first < :stop'} ORDER BY first LIMIT :limit",
-                {"run": run, "kind": kind, "key": key, "start": start, "stop": stop, "limit": limit},
-            )
-            return [
-                EvidenceChunk(
-                    kind=kind,
-                    key=key,
-                    first=row.first,
-                    last=row.last,
-                    data=self._codec.open(sealed_blob(row), "evidence", run, kind, key, row.first),
-                )
-                for row in rows
-            ]
-
         return await self._ask(
-            read, lambda store: store.chunks(run, kind, key=key, start=start, stop=stop, limit=limit)
+            lambda db: queries.list_chunks(db, run, kind, key, start, stop, limit),
+            lambda store: store.chunks(run, kind, key=key, start=start, stop=stop, limit=limit),
         )
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        def read() -> dict[str, bytes]:
-            found: dict[str, bytes] = {}
-            for some in portions(keys):
-                rows = self._rows(
-                    f"SELECT * FROM evidence WHERE run = ? AND kind = ? AND key IN ({marks(some)}) ORDER BY first DESC",
-                    (run, kind, *some),
-                )
-                for row in rows:
-                    found[row.key] = self._codec.open(
-                        sealed_blob(row), "evidence", run, kind, row.key, row.first
-                    )
-            return found
-
-        return await self._ask(read, lambda store: store.contents(run, kind, keys))
+        return await self._ask(
+            lambda db: queries.list_contents(db, run, kind, keys),
+            lambda store: store.contents(run, kind, keys),
+        )
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
     ) -> Sequence[CaseBlock]:
-        def read() -> Sequence[CaseBlock]:
-            outcomes = " OR ".join(f"{COUNTS[outcome]} > 0" for outcome in holding)
-            rows = self._rows(
-                "SELECT * FROM case_blocks WHERE run = :run AND last >= :start AND first >= coalesce("
-                "(SELECT max(first) FROM case_blocks WHERE run = :run AND first <= :start), 0)"
-                f"{f' AND ({outcomes})' if outcomes else ''} ORDER BY first LIMIT :limit",
-                {"run": run, "start": start, "limit": limit},
-            )
-            blocks = map(vars, rows)
-            return [CaseBlock(**{name: row[name] for name in row if name != "run"}) for row in blocks]
-
         return await self._ask(
-            read, lambda store: store.case_blocks(run, start=start, limit=limit, holding=holding)
+            lambda db: queries.list_blocks(db, run, start, limit, holding),
+            lambda store: store.case_blocks(run, start=start, limit=limit, holding=holding),
         )
 
-    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
-        def read() -> Document | None:
-            return find_document(self._connection, self._codec, tenant, kind, key)
+    async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
+        return await self._ask(lambda db: queries.sum_blocks(db, runs), lambda store: store.case_totals(runs))
 
-        return await self._ask(read, lambda store: store.document(tenant, kind, key))
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        found = await self._ask(
+            lambda db: queries.find_documents(db, [(tenant, kind, key)]),
+            lambda store: _one_document(store, tenant, kind, key),
+        )
+        return found[0] if found else None
 
     async def documents(
         self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[Document]:
-        def read() -> list[Document]:
-            first = after.partition("\0")[0]  # nothing lies between the two
-            rows = self._rows(
-                "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND key >= ? AND substr(key, 1, ?) = ?"
-                f"{' AND key > ?' if first else ''} ORDER BY key LIMIT ?",
-                (tenant, kind, prefix, len(prefix), prefix, *((first,) if first else ()), limit),
-            )
-            return [read_document(row, self._codec) for row in rows]
-
         if "\0" in prefix:
             return []
+        first = after.partition("\0")[0]  # nothing lies between the two
         return await self._ask(
-            read, lambda store: store.documents(tenant, kind, prefix=prefix, after=after, limit=limit)
+            lambda db: queries.list_documents(db, tenant, kind, prefix, first, limit),
+            lambda store: store.documents(tenant, kind, prefix=prefix, after=after, limit=limit),
         )
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
@@ -262,9 +230,9 @@ class LightStore(WholeStoreMethods):
                 self._notifier.notify(run, position)
             return ends
 
-        def write() -> tuple[int, ...]:
+        def write(db: SqliteDatabase) -> tuple[int, ...]:
             began = time.perf_counter()
-            changes = self._writer.write(batch)
+            changes = self._write_batch(db, batch)
             count_commit(changes, time.perf_counter() - began)
             for run in changes.runs.values():
                 self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
@@ -278,22 +246,42 @@ class LightStore(WholeStoreMethods):
         self._reach("commit.told")
         return ends
 
+    def _write_batch(self, db: SqliteDatabase, batch: Transaction) -> rules.Changes:
+        """Write it, or raise Conflict. A `sqlite3.Error` means that nothing was written."""
+        self._reach("commit.before")
+        with db.transaction():
+            try:
+                (outcome,), lanes = self._records.write(db, [batch], self._clock.now())
+            except sqlite3.IntegrityError:
+                raise Conflict("exists", "batch", "some of its evidence exists already") from None
+            if not isinstance(outcome, rules.Changes):
+                raise outcome
+            self._reach("commit.written")
+            self._records.forget(lanes)
+        self._records.keep(lanes)
+        self._reach("commit.after")
+        return outcome
+
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._notifier.wait(run, after, timeout)
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
-        return await self._write(
-            lambda: self._writer.claim(run, holder, seconds),
+        return await self._change(
+            lambda db: record_writer.claim(db, run, holder, self._clock.now(), seconds),
             lambda store: store.claim(run, holder, seconds=seconds),
         )
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
-        return await self._write(
-            lambda: self._writer.renew(holder, seconds), lambda store: store.renew(holder, seconds=seconds)
+        return await self._change(
+            lambda db: record_writer.renew(db, holder, self._clock.now(), seconds),
+            lambda store: store.renew(holder, seconds=seconds),
         )
 
     async def release(self, run: str, holder: str) -> None:
-        await self._write(lambda: self._writer.release(run, holder), lambda store: store.release(run, holder))
+        await self._change(
+            lambda db: record_writer.release(db, run, holder, self._clock.now()),
+            lambda store: store.release(run, holder),
+        )
 
     async def close(self) -> None:
         await self._notifier.close()
@@ -308,64 +296,38 @@ class LightStore(WholeStoreMethods):
         return self._whole
 
     async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
-        found = await self._ask(lambda: self._find(runs), lambda store: _all_runs(store, runs))
+        found = await self._ask(lambda db: queries.find_runs(db, runs), lambda store: _all_runs(store, runs))
         return {run.id: RunPosition(run.events, run.status in CLOSED) for run in found}
 
-    async def _write(self, light: Callable[[], T], whole: Callable[[Store], Awaitable[T]]) -> T:
+    async def _change(self, light: Callable[[Database], T], whole: Callable[[Store], Awaitable[T]]) -> T:
+        def change(db: SqliteDatabase) -> T:
+            with db.transaction():
+                return light(db)
+
+        return await self._write(change, whole)
+
+    async def _write(self, light: Callable[[SqliteDatabase], T], whole: Callable[[Store], Awaitable[T]]) -> T:
         """Write here, until the whole store is open: that one waits for locks in its thread."""
         return await (self._ask(light, whole) if self._whole is None else whole(self._whole))
 
-    async def _ask(self, light: Callable[[], T], whole: Callable[[Store], Awaitable[T]]) -> T:
+    async def _ask(self, light: Callable[[SqliteDatabase], T], whole: Callable[[Store], Awaitable[T]]) -> T:
         """Read here. If SQLite refuses, the whole store waits, or says why."""
         try:
-            return light()
+            return light(self._db)
         except (sqlite3.Error, UnicodeEncodeError, OverflowError):
             return await whole(await self._store())
 
-    def _find(self, ids: Sequence[str]) -> list[Run]:
-        return find_runs(self._connection, self._codec, ids)
-
-    def _runs(self, query: RunQuery) -> list[Run]:
-        where, values = list[str](), list[Any]()
-
-        def condition(text: str, *parameters: Any) -> None:
-            where.append(text)
-            values.extend(parameters)
-
-        for column, value in (("tenant", query.tenant), ("kind", query.kind), ("name", query.name)):
-            if value is not None:
-                condition(f"{column} = ?", value)
-        for column, several in (("kind", query.kinds), ("status", query.statuses)):
-            if several is not None:
-                condition(f"{column} IN ({marks(several)})", *sorted(several))
-        if query.since is not None:
-            condition("created >= ?", stamp(query.since))
-        if query.until is not None:
-            condition("created < ?", stamp(query.until))
-        if query.passed is not None:
-            condition("passed = ?", int(query.passed))
-        if query.before is not None:
-            condition("(created, id) < (?, ?)", stamp(query.before[0]), query.before[1])
-        rows = self._rows(
-            f"SELECT * FROM runs {'WHERE ' if where else ''}{' AND '.join(where)} ORDER BY created DESC, id "
-            "DESC LIMIT ?",
-            (*values, query.limit),
-        )
-        return [read_run(row, self._codec) for row in rows]
-
-    @contextmanager
-    def _snapshot(self) -> Generator[None]:
-        """One state of the database for all statements inside."""
-        self._connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._connection.execute("COMMIT")
-
-    def _rows(self, statement: str, parameters: Any) -> list[Any]:
-        return fetch(self._connection, statement, parameters)
+    def _snapshot(self, db: SqliteDatabase, read: Callable[[Database, RunQuery], T], query: RunQuery) -> T:
+        """One state of the database for all statements of the question."""
+        with db.transaction("BEGIN"):
+            return read(db, query)
 
 
 async def _all_runs(store: Store, ids: Sequence[str]) -> list[Run]:
     found = [await store.run(id) for id in ids]
     return [run for run in found if run is not None]
+
+
+async def _one_document(store: Store, tenant: str, kind: str, key: str) -> list[Document]:
+    found = await store.document(tenant, kind, key)
+    return [] if found is None else [found]

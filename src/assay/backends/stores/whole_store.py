@@ -1,10 +1,10 @@
-"""The methods that the light SQLite store leaves to the whole one: retention, deletion, counts and the audit log."""
+"""The methods that the light SQLite store leaves to the whole one: retention, deletion and the audit log."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 
-from assay.ports import CaseTotals, ReencryptStep, Run, RunGroup, RunQuery, RunStatus, Store
+from assay.ports import ReencryptStep, Run, Store
 from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
 from assay.ports.deletion import Destruction, TenantContent
 
@@ -13,15 +13,6 @@ class WholeStoreMethods(ABC):
     @abstractmethod
     async def _store(self) -> Store:
         """The whole store. The first call opens it."""
-
-    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
-        return await (await self._store()).count_runs(query)
-
-    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
-        return await (await self._store()).group_runs(query)
-
-    async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
-        return await (await self._store()).case_totals(runs)
 
     async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
         return await (await self._store()).erase(*runs, kind=kind, limit=limit)

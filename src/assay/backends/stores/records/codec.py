@@ -4,6 +4,7 @@ Encodes records for the database: compresses evidence and documents, and encrypt
 
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -91,6 +92,11 @@ class RecordCodec:
         """Read the data keys that open the heads of these runs."""
         if self._cipher is not None:
             self.keys.load(connection, {key_of(row.head) for row in rows})
+
+    def prepare(self, connection: Any, tenants: Iterable[str], now: datetime) -> None:
+        """Read and lock the data keys that a transaction writes with."""
+        if self._keys is not None:
+            self._keys.prepare(connection, tenants, now)
 
     def seal(self, data: bytes, *location: str | int, tenant: str | None = None) -> EncodedBlob:
         coding = PLAIN

@@ -1,11 +1,6 @@
-"""
-The audit log in the database. Every process has its own lane in each tenant's log.
+"""Reads the audit log. `record_writer.py` writes it, in the transactions of actions."""
 
-An entry is written in the transaction of its action. It needs no read and no lock, except when a lane begins.
-"""
-
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from sqlalchemy import (
     BigInteger,
@@ -18,65 +13,15 @@ from sqlalchemy import (
     func,
     not_,
     select,
-    text,
     true,
     tuple_,
 )  # fmt: skip
 
 from assay.backends.stores.records.record_rows import moment, stamp
 from assay.backends.stores.sql.tables import audit, audit_heads
-from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
+from assay.ports.audit import AuditRecord, LaneHead
 
-MAX_LANES = 10_000  # open lanes, one per tenant
 LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
-
-# By tenant, with the time of the last line: times never decrease in a lane.
-Lanes = dict[str, tuple[LaneHead, datetime]]
-
-
-class AuditChain:
-    """The lanes of one process. `add` returns their new ends: call `forget` before the commit, and `keep` after it."""
-
-    def __init__(self) -> None:
-        self._open: Lanes = {}
-
-    def add(
-        self, connection: Connection, lines: Iterable[AuditEntry], now: datetime
-    ) -> tuple[Lanes, list[AuditRecord]]:
-        """Append lines."""
-        found: list[AuditRecord] = []
-        lanes: Lanes = {}
-        for line in lines:
-            held = lanes.get(line.tenant) or self._open.get(line.tenant)
-            if held is None:
-                held = _new(connection, line.tenant), now
-            head, last = held
-            written = next_record(head, max(now, last), line)
-            found.append(written)
-            lanes[line.tenant] = next_head(head, written), written.at
-        return lanes, found
-
-    def keep(self, lanes: Lanes) -> None:
-        if lanes:
-            if len(self._open) > MAX_LANES:
-                self._open.clear()
-            self._open.update(lanes)
-
-    def forget(self, lanes: Lanes) -> None:
-        for tenant in lanes:
-            self._open.pop(tenant, None)
-
-
-def _new(connection: Connection, tenant: str) -> LaneHead:
-    """A new lane, chained to the first line of the lane before."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK, {"tenant": tenant})
-    query = select(audit_heads).where(audit_heads.c.tenant == tenant, _readable(connection, audit_heads))
-    query = query.order_by(audit_heads.c.lane.desc())
-    row = connection.execute(query.limit(1)).one_or_none()
-    lane, before = (0, START) if row is None else (row.lane + 1, row.root)
-    return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
 
 
 def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:

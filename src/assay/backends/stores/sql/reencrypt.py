@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, Row, Table, bindparam, delete, insert
 from sqlalchemy.exc import IntegrityError
 
 from assay.backends.stores.records.codec import EncodedBlob, RecordCodec, key_of
+from assay.backends.stores.records.record_rows import read_run
 from assay.backends.stores.records.schema import MARKER_KIND as KIND
 from assay.backends.stores.records.schema import MARKER_TENANT as TENANT
-from assay.backends.stores.sql import queries
 from assay.backends.stores.sql.tables import documents, evidence, runs, tenant_keys
 from assay.backends.stores.sql.tenant_content import rewrite_keys
 from assay.errors import EnvironmentFailure, UsageError
@@ -92,7 +92,7 @@ class Reencryption:
         if table is runs:
             if bool(key_of(row.head)) == bool(self._codec.key_id):
                 return False
-            name, head = self._codec.seal_run(queries.read_run(row, self._codec))
+            name, head = self._codec.seal_run(read_run(row, self._codec))
             self._put(connection, table, row, {"name": name, "head": head})
             return True
         if table is documents and (row.tenant, row.kind) == (TENANT, KIND):

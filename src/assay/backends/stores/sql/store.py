@@ -9,26 +9,27 @@ from datetime import datetime
 from typing import TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
-from assay.backends.stores.records import lease_rules
+from assay.backends.stores.records import queries, record_writer, run_lists
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.records.failpoints import Reach, from_environment
 from assay.backends.stores.records.notifier import RunNotifier, RunPosition
+from assay.backends.stores.records.queries import Database
 from assay.backends.stores.records.transactions import count_commit
 from assay.backends.stores.sql import audit_log as chain
-from assay.backends.stores.sql import queries, run_lists, tenant_content
 from assay.backends.stores.sql import reencrypt as markers
+from assay.backends.stores.sql import tenant_content
 from assay.backends.stores.sql.connect import RetryPolicy, open_engine, with_snapshots
 from assay.backends.stores.sql.data_keys import DataKeys
 from assay.backends.stores.sql.group_commit import GroupCommitter
 from assay.backends.stores.sql.liveness import Checkpoints, DatabasePing, deliver
 from assay.backends.stores.sql.migrate import bring_up
 from assay.backends.stores.sql.reencrypt import Reencryption
-from assay.backends.stores.sql.writer import SqlWriter
+from assay.backends.stores.sql.writer import SqlDatabase, SqlWriter
 from assay.concurrency.foreign_code import run_in_thread
-from assay.errors import EnvironmentFailure, StoreLocked
+from assay.errors import EnvironmentFailure
 from assay.ports import (
     CLOSED,
     CaseBlock,
@@ -125,39 +126,33 @@ class SqlStore:
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
         if "\0" in run:  # no name holds one, and PostgreSQL cannot even be asked
             return None
-        found = await self._read(lambda connection: queries.find_runs(connection, self._codec, [run]))
+        found = await self._read(lambda db: queries.find_runs(db, [run]))
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(
-            lambda connection: run_lists.list_runs(connection, self._codec, query), self._snapshots
-        )
+        return await self._read(lambda db: run_lists.list_runs(db, query), self._snapshots)
 
     async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
         ids = [run for run in runs if "\0" not in run]
-        found = await self._read(lambda connection: queries.find_runs(connection, self._codec, ids))
+        found = await self._read(lambda db: queries.find_runs(db, ids))
         return [run for run in found if run.tenant == tenant]
 
     async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
-        return await self._read(lambda connection: run_lists.count_runs(connection, self._codec, query))
+        return await self._read(lambda db: run_lists.count_runs(db, query))
 
     async def group_runs(self, query: RunQuery) -> list[RunGroup]:
-        return await self._read(
-            lambda connection: run_lists.group_runs(connection, self._codec, query), self._snapshots
-        )
+        return await self._read(lambda db: run_lists.group_runs(db, query), self._snapshots)
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
     ) -> list[CaseBlock]:
-        return await self._read(
-            lambda connection: queries.list_blocks(connection, run, start, limit, holding)
-        )
+        return await self._read(lambda db: queries.list_blocks(db, run, start, limit, holding))
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
-        return await self._read(lambda connection: queries.sum_blocks(connection, runs))
+        return await self._read(lambda db: queries.sum_blocks(db, runs))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
-        return await self._read(lambda connection: queries.list_events(connection, run, after, limit))
+        return await self._read(lambda db: queries.list_events(db, run, after, limit))
 
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._notifier.wait(run, after, timeout)
@@ -165,39 +160,29 @@ class SqlStore:
     async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
-        return await self._read(
-            lambda connection: queries.list_chunk_infos(connection, run, kind, after, limit)
-        )
+        return await self._read(lambda db: queries.list_chunk_infos(db, run, kind, after, limit))
 
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
-        return await self._read(
-            lambda connection: queries.list_chunks(
-                connection, self._codec, run, kind, key, start, stop, limit
-            )
-        )
+        return await self._read(lambda db: queries.list_chunks(db, run, kind, key, start, stop, limit))
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(
-            lambda connection: queries.list_contents(connection, self._codec, run, kind, keys)
-        )
+        return await self._read(lambda db: queries.list_contents(db, run, kind, keys))
 
     async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
-        count = await self._execute(lambda connection: tenant_content.erase(connection, runs, kind, limit))
+        count = await self._execute(lambda db: tenant_content.erase(db.connection, runs, kind, limit))
         if not count:
             await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
         return count
 
     async def survey(self, tenant: str) -> TenantContent:
-        return await self._read(lambda connection: tenant_content.survey(connection, tenant))
+        return await self._read(lambda db: tenant_content.survey(db.connection, tenant))
 
     async def retire(self, tenant: str, lines: Sequence[AuditEntry]) -> datetime:
-        def retire_key(connection: Connection) -> datetime:
-            now = tenant_content.retire(
-                connection, tenant, lambda: self._sql_writer.transaction_start(connection)[1]
-            )
-            self._sql_writer.add_lines(connection, lines, now)
+        def retire_key(db: Database) -> datetime:
+            now = tenant_content.retire(db.connection, tenant, lambda: self._sql_writer.now(db))
+            self._sql_writer.add_lines(db, lines, now)
             return now
 
         return await self._execute(retire_key)
@@ -206,18 +191,18 @@ class SqlStore:
         self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
     ) -> int:
         return await self._execute(
-            lambda connection: tenant_content.delete_documents(connection, tenant, kept, before, limit)
+            lambda db: tenant_content.delete_documents(db.connection, tenant, kept, before, limit)
         )
 
     async def compact(self) -> bool:
         return await asyncio.to_thread(self._retry_policy.over, self._checkpoints.compact)
 
     async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
-        def destroy_keys(connection: Connection) -> Destruction:
-            now = self._sql_writer.transaction_start(connection)[1]
-            done = tenant_content.destroy(connection, self._codec, tenant, now)
+        def destroy_keys(db: Database) -> Destruction:
+            now = self._sql_writer.now(db)
+            done = tenant_content.destroy(db.connection, self._codec, tenant, now)
             if done.keys:
-                self._sql_writer.add_lines(connection, lines, now)
+                self._sql_writer.add_lines(db, lines, now)
             return done
 
         done = await self._execute(destroy_keys)
@@ -232,7 +217,7 @@ class SqlStore:
         if "\0" in key:
             return None
         name = tenant, kind, key
-        found = await self._read(lambda connection: queries.find_documents(connection, self._codec, [name]))
+        found = await self._read(lambda db: queries.find_documents(db, [name]))
         return found[0] if found else None
 
     async def documents(
@@ -241,79 +226,50 @@ class SqlStore:
         if "\0" in prefix:
             return []
         after = after.partition("\0")[0]  # nothing lies between the two
-        return await self._read(
-            lambda connection: queries.list_documents(
-                connection, self._codec, tenant, kind, prefix, after, limit
-            )
-        )
+        return await self._read(lambda db: queries.list_documents(db, tenant, kind, prefix, after, limit))
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        return await self._execute(lambda connection: self._sql_writer.sweep(connection, kind, before, limit))
+        return await self._execute(lambda db: tenant_content.sweep(db.connection, kind, before, limit))
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
-        def claim_runs(connection: Connection) -> list[Run]:
-            now = self._sql_writer.transaction_start(connection)[1]
-            found = queries.find_runs(connection, self._codec, [run], lock=True)
-            return self._claim_all(connection, found, holder, now, seconds)
-
-        taken = await self._execute(claim_runs)
-        return taken[0] if taken else None
+        return await self._execute(
+            lambda db: record_writer.claim(db, run, holder, self._sql_writer.now(db), seconds)
+        )
 
     async def adopt(
         self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
     ) -> list[Run]:
-        def adopt_runs(connection: Connection) -> list[Run]:
-            now = self._sql_writer.transaction_start(connection)[1]
-            lost = queries.lost_runs(connection, self._codec, holder, now, limit, max_takeovers)
-            return self._claim_all(connection, lost, holder, now, seconds)
+        def adopt_runs(db: Database) -> list[Run]:
+            now = self._sql_writer.now(db)
+            lost = queries.lost_runs(db, holder, now, limit, max_takeovers)
+            return record_writer.claim_all(db, lost, holder, now, seconds)
 
         return await self._execute(adopt_runs)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
-        def renew_runs(connection: Connection) -> list[Run]:
-            now = self._sql_writer.transaction_start(connection)[1]
-            held = queries.held_runs(connection, self._codec, holder, lock=True)
-            renewed = self._hold(connection, held, holder, now, seconds)
-            ours = queries.held_runs(
-                connection, self._codec, holder, lock=False
-            )  # and those that are being written
-            return list({run.id: run for run in (*ours, *renewed)}.values())
-
-        return {run.id: run.status for run in await self._execute(renew_runs)}
+        return await self._execute(
+            lambda db: record_writer.renew(db, holder, self._sql_writer.now(db), seconds)
+        )
 
     async def release(self, run: str, holder: str) -> None:
-        def release_runs(connection: Connection) -> None:
-            found = queries.find_runs(connection, self._codec, [run], lock=True)
-            if not found and queries.locked_runs(connection, [run]):
-                raise StoreLocked(f"run {run}")
-            held = [one for one in found if one.holder == holder]
-            self._sql_writer.hold(connection, map(lease_rules.release_lease, held))
-
-        await self._execute(release_runs)
+        await self._execute(lambda db: record_writer.release(db, run, holder, self._sql_writer.now(db)))
 
     async def forgive(self, run: str, holder: str) -> None:
-        def forgive_run(connection: Connection) -> None:
-            found = queries.find_runs(connection, self._codec, [run], lock=True)
-            forgiven = [
-                one for one in (lease_rules.forgive_takeover(one, holder) for one in found) if one is not None
-            ]
-            self._sql_writer.hold(connection, forgiven)
-
-        await self._execute(forgive_run)
+        await self._execute(lambda db: record_writer.forgive(db, run, holder, self._sql_writer.now(db)))
 
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:
-        return await self._read(lambda connection: chain.lines_of(connection, tenant, following, limit))
+        return await self._read(lambda db: chain.lines_of(db.connection, tenant, following, limit))
 
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
-        return await self._read(lambda connection: chain.heads_of(connection, tenant))
+        return await self._read(lambda db: chain.heads_of(db.connection, tenant))
 
     async def misfits(self, tenant: str | None = None) -> int:
-        return await self._read(lambda connection: chain.misfits_of(connection, tenant))
+        return await self._read(lambda db: chain.misfits_of(db.connection, tenant))
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
-        done = await self._execute(lambda connection: self._reencryption.step(connection, cursor))
+        done = await self._execute(lambda db: self._reencryption.step(db.connection, cursor))
         if not done.cursor:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
@@ -336,29 +292,14 @@ class SqlStore:
         self._writing.dispose()
         self._engine.dispose()
 
-    def _claim_all(
-        self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
-    ) -> list[Run]:
-        """Take the leases of the free runs."""
-        anchored, claimed = lease_rules.claim_leases(runs, holder, now, seconds)
-        self._sql_writer.hold(connection, [*anchored, *claimed])
-        return claimed
-
-    def _hold(
-        self, connection: Connection, runs: Sequence[Run], holder: str, now: datetime, seconds: float
-    ) -> list[Run]:
-        held = [lease_rules.take_lease(run, holder, now, seconds) for run in runs]
-        self._sql_writer.hold(connection, held)
-        return held
-
     async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
         store_patience.set(None)  # the notifier's task began in a request and outlives it
-        return await self._read(lambda connection: queries.tallies(connection, runs))
+        return await self._read(lambda db: queries.positions(db, runs))
 
-    async def _read(self, question: Callable[[Connection], T], engine: Engine | None = None) -> T:
+    async def _read(self, question: Callable[[Database], T], engine: Engine | None = None) -> T:
         def ask() -> T:
             with (engine or self._engine).connect() as connection, connection.begin():
-                return question(connection)
+                return question(SqlDatabase(connection, self._codec))
 
         seconds = store_patience.get()
         until = time.monotonic() + min(self._retry_policy.seconds, seconds or self._retry_policy.seconds)
@@ -370,5 +311,7 @@ class SqlStore:
         finally:
             reading.cancel()  # if it has not begun
 
-    async def _execute(self, statement: Callable[[Connection], T]) -> T:
-        return await self._ping.wait(self._writer.do(statement))
+    async def _execute(self, statement: Callable[[Database], T]) -> T:
+        return await self._ping.wait(
+            self._writer.do(lambda connection: statement(SqlDatabase(connection, self._codec)))
+        )

@@ -23,7 +23,6 @@ from sqlalchemy import (
 from assay.backends.stores.records.codec import EncodedBlob, RecordCodec
 from assay.backends.stores.records.record_rows import moment, stamp
 from assay.backends.stores.records.schema import UNIT_SCHEMA
-from assay.backends.stores.sql.queries import delete_blocks
 from assay.backends.stores.sql.tables import case_blocks, documents, evidence, runs, tenant_keys
 from assay.errors.storage import open_runs_refusal
 from assay.ports import CLOSED
@@ -31,6 +30,7 @@ from assay.ports.deletion import Destruction, TenantContent
 
 MAX_BYTES = 16 * 1024 * 1024  # that one transaction deletes, about: SQLite writes zeros over them
 LISTED = 50  # runs
+ERASED = 1_000  # rows of the table of cases that one step of an erasure deletes
 _OPEN = runs.c.status.notin_(sorted(CLOSED))
 _NAME = documents.c.tenant, documents.c.kind, documents.c.key
 _UNITS = f"{UNIT_SCHEMA}.workflow_status"
@@ -48,10 +48,23 @@ def erase(connection: Connection, ids: Sequence[str], kind: str | None, limit: i
     query = select(*_PLACE, evidence.c.size).where(*where).order_by(*_PLACE).limit(limit)
     rows = _bounded(connection.execute(query).all())
     if not rows and kind is None:
-        return delete_blocks(connection, ids)
+        return _delete_blocks(connection, ids)
     if rows:
         connection.execute(delete(evidence).where(tuple_(*_PLACE).in_([tuple(row)[:4] for row in rows])))
     return len(rows)
+
+
+def _delete_blocks(connection: Connection, runs: Sequence[str]) -> int:
+    """Delete some rows of runs whose evidence is gone; return their number. Repeat until it is 0."""
+    place = case_blocks.c.run, case_blocks.c.first
+    some = select(*place).where(case_blocks.c.run.in_(runs)).order_by(*place).limit(ERASED)
+    return connection.execute(delete(case_blocks).where(tuple_(*place).in_(some))).rowcount
+
+
+def sweep(connection: Connection, kind: str, before: datetime, limit: int) -> int:
+    """Delete documents of a kind that were not changed since then."""
+    old = select(*_NAME).where(documents.c.kind == kind, documents.c.updated < stamp(before))
+    return connection.execute(delete(documents).where(tuple_(*_NAME).in_(old.limit(limit)))).rowcount
 
 
 def survey(connection: Connection, tenant: str) -> TenantContent:

@@ -6,23 +6,19 @@ cursor is a sequence number and the number of results received of that event, an
 nothing twice.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import msgspec
 
 from assay.cases.outcomes import RESULTS
-from assay.concurrency.event_loop import KeyedLock, run_guarded
-from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
+from assay.concurrency.event_loop import KeyedLock
+from assay.errors import InvalidRequest, Problem
 from assay.fep.records.run_header import ShardCompleted
-from assay.ports import CLOSED, Event, Run, Store, store_patience
+from assay.ports import Event, Run, Store
 from assay.protocol.operations import EvaluationProgress, OperationStatus
-from assay.runs.log_reader import follow
-from assay.serve.web.shared_feed import shared_feed
+from assay.serve.web.shared_feed import SharedFeed, shared_feed
 
-MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date
 PAGE = 100
 _encode = msgspec.json.Encoder().encode
 _shard = msgspec.json.Decoder(ShardCompleted).decode
@@ -68,9 +64,7 @@ class EvaluationFeeds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turns = (
-            KeyedLock()
-        )  # the followers of a tenant take turns, so that they do not hold up other tenants
+        self._turns = KeyedLock()
         self._feeds: dict[str, EvaluationFeed] = {}
 
     def close(self) -> None:
@@ -94,98 +88,45 @@ class EvaluationFeeds:
                 yield frames
 
 
-class EvaluationFeed:
-    """The latest frames of one run; and the number of completed cases after every event."""
+class EvaluationFeed(SharedFeed[bytes]):
+    """It also has the number of completed cases after every event."""
 
     def __init__(self, store: Store, run: Run, turns: KeyedLock) -> None:
-        self._store, self._run, self._turns = store, run, turns
+        super().__init__(store, run, turns)
         self._done: list[int] = []  # cases, after each event
-        self._frames: deque[bytes] = deque()
-        self._size = self._first = 0  # of the frames: their bytes, and the first one's sequence
-        self._is_live = self._is_closed = False
-        self._error: Refusal | None = None
-        self._news = asyncio.Event()
-        self._pump = asyncio.create_task(self._read())
-        self.followers = 0
-
-    def close(self) -> None:
-        self._pump.cancel()
-        self._is_closed = True
-        self._notify()
-
-    @property
-    def _next(self) -> int:
-        return len(self._done)
 
     async def read(self, cursor: Cursor) -> AsyncIterator[bytes]:
         sequence, skip, _ = cursor
         while True:
             news = self._news
-            if self._is_live and sequence < self._next:
-                if sequence >= self._first and not skip:
-                    async with self._turns.hold(self._run.tenant):
-                        if self.followers > 1:  # or all of them send in one iteration of the event loop
-                            await asyncio.sleep(0)
-                        at = sequence - self._first
-                        frames = self._frames[at] if at >= 0 else None
-                    if frames is not None:
-                        yield frames
-                        sequence += 1
-                    continue
+            if not self._is_live or sequence >= self._next:
+                if not await self._wait(news):
+                    return
+            elif sequence >= self._first and not skip:
+                if (frames := await self._take(sequence)) is not None:
+                    yield frames
+                    sequence += 1
+            else:
                 page = min(PAGE, self._next - sequence)
                 for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
                     async with self._turns.hold(self._run.tenant):
                         parts = await self._frames_of(event, self._done[event.sequence])
                     yield b"".join(parts[skip:])
                     sequence, skip = event.sequence + 1, 0
-            elif self._error is not None:
-                raise self._error
-            elif self._is_closed:
-                return
-            else:
-                await news.wait()
 
-    async def _read(self) -> None:
-        store_patience.set(None)  # a short outage does not end a stream
-        trouble = await run_guarded("feed", self._reading(), Refusal)
-        if trouble is not None:  # followers get an error and can reconnect at their cursor
-            self._error = (
-                trouble
-                if isinstance(trouble, Refusal)
-                else EnvironmentFailure("the events of the run cannot be read for now")
-            )
-        self._notify()
-
-    async def _reading(self) -> None:
-        """Count the recorded events, then frame the new ones."""
-        while self._next < self._run.events:
-            for event in await self._store.events(self._run.id, after=self._next - 1):
+    async def _prepare(self) -> None:
+        while len(self._done) < self._run.events:
+            for event in await self._store.events(self._run.id, after=len(self._done) - 1):
                 self._count(event)
-        self._first, self._is_live = self._next, True
-        self._notify()
-        if self._run.status not in CLOSED:
-            async for event in follow(self._store, self._run.id, after=self._next - 1):
-                if event is not None:
-                    await self._add(event)
-        self._is_closed = True
+        self._first = len(self._done)
 
     async def _add(self, event: Event) -> None:
-        done = (self._done[-1] if self._done else 0) + _cases(event)
-        frames = b"".join(await self._frames_of(event, done))
-        self._frames.append(frames)
-        self._size += len(frames)
-        while self._size > MAX_BYTES and len(self._frames) > 1:
-            self._size -= len(self._frames.popleft())
-            self._first += 1
-        self._done.append(done)
-        self._notify()
+        self._count(event)
+        frames = b"".join(await self._frames_of(event, self._done[-1]))
+        self._keep(frames, len(frames))
 
     def _count(self, event: Event) -> None:
         self._done.append((self._done[-1] if self._done else 0) + _cases(event))
-
-    def _notify(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
 
     async def _frames_of(self, event: Event, done: int) -> list[bytes]:
         """The results of the event's cases, read from the store, and the progress after it."""

@@ -10,13 +10,12 @@ import msgspec
 
 from assay.agenteval.kind import progress_of
 from assay.concurrency.event_loop import KeyedLock, run_guarded
-from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
-from assay.ports import CLOSED, Event, Run, Store, store_patience
+from assay.errors import InvalidRequest, Problem, Refusal
+from assay.ports import CLOSED, Event, Run, Store
 from assay.runs.annotations import AnnotationCursor
-from assay.runs.log_reader import follow, read_page, with_content
-from assay.serve.web.shared_feed import shared_feed
+from assay.runs.log_reader import read_page, with_content
+from assay.serve.web.shared_feed import SharedFeed, shared_feed
 
-MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date
 BEHIND = 1_000  # frames without an id, kept for slow followers
 EVERY = 1.0  # seconds between two looks for annotations of other processes
 _encode = msgspec.json.Encoder().encode
@@ -35,7 +34,7 @@ class RunFeeds:
 
     def __init__(self, store: Store, *, annotations: bool = True) -> None:
         self._store, self._hearing = store, annotations
-        self._turns = KeyedLock()  # of a tenant's followers, one by one: together they keep others waiting
+        self._turns = KeyedLock()
         self._feeds: dict[str, RunFeed] = {}
 
     def close(self) -> None:
@@ -74,38 +73,21 @@ class Ephemeral(NamedTuple):
     frame: Frame
 
 
-class RunFeed:
-    """The latest frames of one run."""
+class RunFeed(SharedFeed[Frame]):
+    """It also has frames that are not in the log."""
 
     def __init__(self, store: Store, run: Run, turns: KeyedLock, *, annotations: bool) -> None:
-        self._store, self._run, self._turns = store, run, turns
-        self._frames: deque[Frame] = deque()
-        self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
+        super().__init__(store, run, turns)
         self._ephemeral: deque[Ephemeral] = deque(maxlen=BEHIND)
         self._last_sequence = 0
         self._annotations = AnnotationCursor(store, run) if annotations and run.status not in CLOSED else None
         self._listening = asyncio.Lock()
-        self._open = self._is_closed = False
-        self._error: Refusal | None = None
-        self._news = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._read())]
         self.annotated = asyncio.Event()
-        self.followers = 0
-
-    def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._is_closed = True
-        self._notify()
 
     def publish(self, frame: Frame) -> None:
         self._last_sequence += 1
         self._ephemeral.append(Ephemeral(self._next, frame))
         self._notify()
-
-    @property
-    def _next(self) -> int:
-        return self._first + len(self._frames)
 
     async def read(self, after: int) -> AsyncIterator[Frame]:
         sequence, seen_count = after + 1, self._last_sequence
@@ -115,25 +97,16 @@ class RunFeed:
             if waiting and self._ephemeral[-waiting].before <= sequence:
                 seen_count = self._last_sequence - waiting + 1
                 yield self._ephemeral[-waiting].frame
-            elif self._open and sequence < self._first:
+            elif self._is_live and sequence < self._first:
                 for frame in await self._older(sequence):
                     yield frame
                     sequence += 1
-            elif self._open and sequence < self._next:
-                async with self._turns.hold(self._run.tenant):
-                    if self.followers > 1:  # or all of them send in one iteration of the event loop
-                        await asyncio.sleep(0)
-                    at = sequence - self._first
-                    frame = self._frames[at] if at >= 0 else None
-                if frame is not None:
+            elif self._is_live and sequence < self._next:
+                if (frame := await self._take(sequence)) is not None:
                     yield frame
                     sequence += 1
-            elif self._error is not None:
-                raise self._error
-            elif self._is_closed:
+            elif not await self._wait(news):
                 return
-            else:
-                await news.wait()
 
     async def _older(self, sequence: int) -> list[Frame]:
         """Some events that are no longer in memory."""
@@ -142,45 +115,19 @@ class RunFeed:
             docs = await read_page(self._store, self._run.id, after=sequence - 1, limit=some)
             return [Frame(doc["sequence"], doc["type"], _encode(doc)) for doc in docs]
 
-    async def _read(self) -> None:
-        store_patience.set(None)  # a short outage does not end a stream
-        self._fail(await run_guarded("feed", self._reading(), Refusal))
-
-    async def _reading(self) -> None:
+    async def _prepare(self) -> None:
         if self._annotations is not None:
             await self._annotations.news()  # skip the annotations from before the first follower
             self._tasks.append(asyncio.create_task(self._listen()))
-        self._open = True
-        self._notify()
-        if self._run.status not in CLOSED:
-            async for event in follow(self._store, self._run.id, after=self._first - 1):
-                if event is not None:
-                    await self._add(event)
-        self._is_closed = True
-
-    def _fail(self, error: Exception | None) -> None:
-        """Followers get an error, and can reconnect at their last event."""
-        if error is not None:
-            self._error = (
-                error
-                if isinstance(error, Refusal)
-                else EnvironmentFailure("the events of the run cannot be read for now")
-            )
-        self._notify()
 
     async def _add(self, event: Event) -> None:
         if event.type in TERMINAL:
             await self._read_annotations()  # annotations must come before the last event
         (one,) = await with_content(self._store, self._run.id, [event])
         frame = Frame(event.sequence, event.type, _encode(one))
-        self._frames.append(frame)
-        self._size += len(frame.data)
-        while self._size > MAX_BYTES and len(self._frames) > 1:
-            self._size -= len(self._frames.popleft().data)
-            self._first += 1
+        self._keep(frame, len(frame.data))
         if (step := progress_of(self._run, event)) is not None:
             self.publish(Frame(None, "progress", step))
-        self._notify()
 
     async def _listen(self) -> None:
         while True:
@@ -199,10 +146,6 @@ class RunFeed:
             self.annotated.clear()
             for document in await self._annotations.news():
                 self.publish(Frame(None, "run.annotated", document.data))
-
-    def _notify(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
 
 
 # Which events a stream carries, by its `streamMode` (openwop-contract §4.4).

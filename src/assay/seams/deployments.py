@@ -23,7 +23,7 @@ from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.deployments import CAPABILITY
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.evals import evals_of
-from assay.serve.openwop.host import host_of
+from assay.serve.openwop.host import NewRun, host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import ResponseSpec, RouteSpec
@@ -157,9 +157,8 @@ async def deployment_transition(call: HttpRequest) -> Response:
         )
         executor = call.server.executor
         with call.server.admission.reserve_run(call.tenant):
-            opened = await evals_of(host).open(
-                request, call.principal, executor.executor_id, [], run=new_id("run-")
-            )
+            new = NewRun(new_id("run-"), call.principal, executor.executor_id)
+            opened = await evals_of(host).open(request, new)
             executor.start(opened)
         return (await call.until_disconnect(executor.wait(opened.id))).id
 
@@ -176,6 +175,6 @@ DEPLOYMENT_SEAMS = [
         id="sampleDeploymentTransition",
         summary="For the conformance suite",
         responses={200: ResponseSpec("The outcome.")},
-        errors=(400, 404, 413, 415, 501),
+        errors=(404, 413, 415, 501),
     )
 ]

@@ -26,7 +26,7 @@ from assay.seams.workflow_routes import BASE, WORKFLOW_SEAMS
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
-from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import Endpoint, Parameter, ResponseSpec, RouteSpec
@@ -197,7 +197,8 @@ async def _wait_for_run(call: HttpRequest, suite: JSON, agent: str, configurable
     )
     with call.server.admission.reserve_run(call.tenant):
         executor = call.server.executor
-        opened = await evals.open(request, call.principal, executor.executor_id, [], run=new_id("run-"))
+        new = NewRun(new_id("run-"), call.principal, executor.executor_id)
+        opened = await evals.open(request, new)
         executor.start(opened)
     return await call.until_disconnect(executor.wait(opened.id))
 
@@ -211,7 +212,7 @@ def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *fil
         id=id,
         summary="For the conformance suite",
         responses={200: ResponseSpec("The outcome.")},
-        errors=(400, 404, 413, 415),
+        errors=(404, 413, 415),
         parameters=tuple(
             Parameter(name, {"type": "string"}, "Only events with this value.") for name in filters
         ),

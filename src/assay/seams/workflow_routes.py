@@ -87,7 +87,7 @@ def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
         id=id,
         summary="For the conformance suite",
         responses={200: ResponseSpec("The outcome.")},
-        errors=(400, 404, 413, 415),
+        errors=(404, 413, 415),
     )
 
 

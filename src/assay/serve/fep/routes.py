@@ -46,7 +46,6 @@ COMPARISONS = [
         id="compareEvaluation",
         summary="Compare a run with a baseline, case by case, and get a verdict",
         responses={200: ResponseSpec("The comparison.", "RunComparison")},
-        errors=(400, 404),
         parameters=(
             Parameter("baseline", {"type": "string"}, "The id of the run to compare with. It is required."),
             METRIC,
@@ -67,7 +66,7 @@ COMPARISONS = [
         id="getComparison",
         summary="Compare several runs with the first: verdicts, sentences, slices and charts",
         responses={200: ResponseSpec("The comparison.", "ComparisonView")},
-        errors=(400, 404),
+        errors=(404,),
         parameters=(RUNS, METRIC, BY, MARGIN),
     ),
     RouteSpec(
@@ -78,7 +77,7 @@ COMPARISONS = [
         id="listComparedCases",
         summary="List the cases of a comparison by their change, the worst first",
         responses={200: ResponseSpec("One page of cases.", "ComparedCases")},
-        errors=(400, 404),
+        errors=(404,),
         parameters=(
             RUNS,
             Parameter(
@@ -127,7 +126,6 @@ FEP = [
         body="EvaluationRequest",
         lines=True,
         responses={200: RESULT},
-        errors=(400, 409, 413, 415),
         parameters=(
             ONCE,
             ARGUMENTS,
@@ -152,7 +150,6 @@ FEP = [
                 "BatchEvaluationResponse",
             )
         },
-        errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
     RouteSpec(
@@ -169,7 +166,6 @@ FEP = [
                 "Accepted: the evaluation is running.", "EvaluationOperation", headers=("Location",)
             )
         },
-        errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
     RouteSpec(
@@ -180,7 +176,6 @@ FEP = [
         id="listEvaluations",
         summary="List the evaluations of this tenant, newest first",
         responses={200: ResponseSpec("One page of operations.", "ListOperationsResponse")},
-        errors=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "Only those with this status."),
             Parameter("experiment", {"type": "string"}, "Only those of the experiment with this name."),
@@ -198,7 +193,7 @@ FEP = [
         id="getEvaluation",
         summary="Get the result of an evaluation that has ended, whole or in pages",
         responses={200: RESULT, 304: ResponseSpec("Not modified.")},
-        errors=(400, 404, 409),
+        errors=(409,),
         parameters=(
             SIZE,
             TOKEN,
@@ -213,7 +208,7 @@ FEP = [
         id="eraseEvaluation",
         summary="Erase the content of an evaluation that has ended; its log and its summary stay",
         responses={200: ResponseSpec("The content is gone.", "EraseEvaluationResponse")},
-        errors=(400, 404, 409),
+        errors=(409,),
     ),
     *COMPARISONS,
     RouteSpec(
@@ -227,7 +222,6 @@ FEP = [
             200: ResponseSpec("Server-sent events until the evaluation ends.", media="text/event-stream"),
             204: ResponseSpec("The evaluation has ended, and the client has every event."),
         },
-        errors=(400, 404),
         parameters=(
             Parameter(
                 "Last-Event-ID",
@@ -251,7 +245,6 @@ FEP = [
                 "`cancelled` is false if the evaluation has not stopped yet.", "CancelOperationResponse"
             )
         },
-        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -262,7 +255,6 @@ FEP = [
         id="getOperation",
         summary="Get the progress of an evaluation; the operation has the id of the evaluation",
         responses={200: ResponseSpec("The operation.", "EvaluationOperation")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -272,7 +264,6 @@ FEP = [
         id="listChecks",
         summary="List all checks with the schemas of their arguments and results",
         responses={200: ResponseSpec("The catalogue of checks.", "ListChecksResponse")},
-        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -282,7 +273,6 @@ FEP = [
         id="healthCheck",
         summary="Get the health of the service, and the versions of the protocol and of assay",
         responses={200: ResponseSpec("The service accepts work, and its database answers.", "Health")},
-        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -292,7 +282,6 @@ FEP = [
         id="readinessProbe",
         summary="Probe whether this server can take requests",
         responses={200: ResponseSpec("The server accepts work, and its database answers.", "ProbeStatus")},
-        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -302,7 +291,6 @@ FEP = [
         id="livenessProbe",
         summary="Probe whether this process answers; it never asks the database",
         responses={200: ResponseSpec("The process answers.", "ProbeStatus")},
-        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -312,7 +300,6 @@ FEP = [
         id="getMetrics",
         summary="Get the metrics of this process",
         responses={200: ResponseSpec("Metrics in Prometheus' text format.", media="text/plain")},
-        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -322,6 +309,5 @@ FEP = [
         id="getOpenAPI",
         summary="Get this document",
         responses={200: ResponseSpec("The OpenAPI 3.1 document.", "Document")},
-        errors=(400,),
     ),
 ]

@@ -1,11 +1,9 @@
 """Deployments over HTTP: read them, request transitions; and their management runs (openwop-contract §9.3)."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from assay.errors import Forbidden, InvalidRequest, NotFound, Problem
-from assay.ports import Principal, PutDocument, Run
+from assay.ports import PutDocument, Run
 from assay.promotion import KIND
 from assay.promotion.management import NODE
 from assay.promotion.records import EvalGateUnmet
@@ -19,7 +17,7 @@ from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
-from assay.serve.openwop.host import host_of
+from assay.serve.openwop.host import NewRun, host_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import ONCE, ResponseSpec, RouteSpec
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -39,34 +37,17 @@ class DeploymentRuns:
     def __init__(self, promotions: PromotionService) -> None:
         self.promotions = promotions
 
-    async def open(
-        self,
-        request: RunRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
+    async def open(self, request: RunRequest, new: NewRun) -> Run:
         raise InvalidRequest(
             Problem("workflowId", "expected a transition: POST /v1/agents/{agentId}/deployments")
         )
 
-    async def fork(
-        self,
-        source: Run,
-        request: ForkRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
+    async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
         """A copy of the log. It repeats what was recorded, and changes no deployment."""
         if request.mode != "replay":
             raise InvalidRequest(Problem("mode", "expected replay: a transition cannot be branched"))
         return await replay(
-            self.promotions.store, source, everything(("request",)), run=run, documents=documents
+            self.promotions.store, source, everything(("request",)), run=new.id, documents=new.documents
         )
 
     async def snapshot(self, run: Run) -> JSON:
@@ -160,7 +141,6 @@ DEPLOYMENT_ROUTES = [
         id="listDeployments",
         summary="List the deployments of an agent by version",
         responses={200: ResponseSpec("The records.", "AgentDeploymentList")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="POST",
@@ -178,7 +158,7 @@ DEPLOYMENT_ROUTES = [
                 headers=("Location",),
             ),
         },
-        errors=(400, 404, 409, 413, 415, 501),
+        errors=(501,),
         parameters=(ONCE,),
     ),
 ]

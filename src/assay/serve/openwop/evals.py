@@ -1,6 +1,6 @@
 """Agent evals over HTTP: start one, and read its snapshot, scorecard and report (openwop-contract §3.2–§3.4)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from assay.agenteval.service import EVIDENCE, AgentEvalService, branch_point, re
 from assay.agenteval.suites.suite_store import ResolvedSuite, SuiteResolver, digest_of
 from assay.concurrency.tenant_threads import json_size, off_loop
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
-from assay.ports import CLOSED, Principal, PutDocument, Run
+from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_list
 from assay.protocol.redaction import redact
 from assay.protocol.runs import ForkRequest, RunRequest
@@ -22,7 +22,7 @@ from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.run_options import configurable_problems
 from assay.serve.openwop.errors import NotEnded, NotScored
-from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer
 
@@ -41,17 +41,9 @@ class EvalRuns:
     def __init__(self, service: AgentEvalService, suites: SuiteResolver) -> None:
         self.service, self._suites = service, suites
 
-    async def open(
-        self,
-        request: RunRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
-        options = eval_request(request, principal.id)
-        suite = await self._suite(options, principal.tenant)
+    async def open(self, request: RunRequest, new: NewRun) -> Run:
+        options = eval_request(request, new.principal.id)
+        suite = await self._suite(options, new.principal.tenant)
         if isinstance(suite, ResolvedSuite):
             document = suite.document
             digest = await off_loop(json_size(document), lambda: digest_of(document))
@@ -59,8 +51,8 @@ class EvalRuns:
                 options, suite_digest=digest, suite_source=suite.source, suite_file_digest=suite.file_digest
             )
             suite = suite.suite
-        plan = await self.service.plan(options, principal.tenant, suite)
-        return await self.service.submit(plan, principal.tenant, holder, documents, run=run)
+        plan = await self.service.plan(options, new.principal.tenant, suite)
+        return await self.service.submit(plan, new.principal.tenant, new.holder, new.documents, run=new.id)
 
     async def _suite(self, options: EvalRequest, tenant: str) -> ResolvedSuite | InvalidRequest | None:
         """The suite; or the refusal, which the plan reports in its order of checks."""
@@ -71,22 +63,13 @@ class EvalRuns:
         except InvalidRequest as refusal:
             return refusal
 
-    async def fork(
-        self,
-        source: Run,
-        request: ForkRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
+    async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
         """
         A replay copies everything. A branch copies the scored tasks and runs the rest again (openwop-contract §3.7).
         """
         store = self.service.store
         if request.mode == "replay":
-            return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
+            return await replay(store, source, everything(EVIDENCE), run=new.id, documents=new.documents)
         if request.run_options_overlay:
             message = (
                 "a branch of an eval cannot change options: the copied scores were measured with the "
@@ -98,8 +81,10 @@ class EvalRuns:
         scored = await read_scored_units(store, source)
         same_agent(scored.request, self.service.dependencies.agents)
         spec = CopySpec(scored.evidence, scored.keep)
-        copy = await branch(store, source, spec, run=run, metadata=scored.metadata, documents=documents)
-        return await store.claim(copy.id, holder, seconds=self.service.lease) or copy
+        copy = await branch(
+            store, source, spec, run=new.id, metadata=scored.metadata, documents=new.documents
+        )
+        return await store.claim(copy.id, new.holder, seconds=self.service.lease) or copy
 
     async def snapshot(self, run: Run) -> JSON:
         request = await read_request(self.service.store, run.id)

@@ -110,9 +110,8 @@ class LogStream:
                     frame, pending = pending.result(), None
                     if frame is not None and frame.sequence is None:
                         if frame.type != "progress" and self._selects(frame):
-                            yield _encode_frame(
-                                frame
-                            )  # it is not in the log; progress is dropped, since a buffer asks for fewer frames
+                            # it is not in the log; progress is dropped, since a buffer asks for fewer frames
+                            yield _encode_frame(frame)
                     elif frame is not None and self._selects(frame):
                         due = due if batch else clock() + self._buffer
                         batch.append(frame)

@@ -13,7 +13,7 @@ from assay.runs.intake import new_id
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
-from assay.serve.openwop.host import Forkable, host_of, run_of
+from assay.serve.openwop.host import NewRun, host_of, run_of
 from assay.serve.openwop.runs import refuse_test_doubles, urls
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -38,8 +38,6 @@ async def fork_run(call: HttpRequest) -> Response:
     refuse_test_doubles(call, overlay.get("configurable", overlay))
     source = await run_of(call, host)
     kind = host.kinds[source.kind]
-    if not isinstance(kind, Forkable):
-        raise NotProvided("replay")
     from_seq = 0 if request.from_seq is UNSET else request.from_seq
     fork_point(source, from_seq)
     digest = await digest_for(call, body)
@@ -50,10 +48,9 @@ async def fork_run(call: HttpRequest) -> Response:
         with call.server.admission.reserve_run(call.tenant), trace_context(call.header(b"traceparent")):
             holder = call.server.executor.executor_id
             await call.audit_read(source)
-            made = await kind.fork(source, request, call.principal, holder, documents, run=run)
-            if (
-                made.status not in CLOSED and made.holder == holder
-            ):  # otherwise another process adopted it first
+            made = await kind.fork(source, request, NewRun(run, call.principal, holder, documents))
+            # otherwise another process adopted it first
+            if made.status not in CLOSED and made.holder == holder:
                 call.server.executor.start(made)
 
     started = await once.start(run, begin)

@@ -3,7 +3,7 @@ The OpenWOP host: the kinds of run it offers, their event feeds, and the snapsho
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Struct
 
@@ -51,45 +51,28 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     seeded: bool = False
 
 
-class RunResource(Protocol):
-    """A kind of run that can be started and read over OpenWOP."""
+class NewRun(NamedTuple):
+    """What a run gets from the request that creates it. `documents` are written when it is complete."""
 
-    async def open(
-        self,
-        request: RunRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
-        """
-        Plan and store a run. It is pending, and leased by `holder`, when this returns. A refused request has no effect.
-        """
+    id: str
+    principal: Principal
+    holder: str
+    documents: Sequence[PutDocument] = ()
+
+
+class RunResource(Protocol):
+    """A kind of run that can be started, forked and read over OpenWOP."""
+
+    async def open(self, request: RunRequest, new: NewRun) -> Run:
+        """Plan and store a run. It is pending, and leased by the holder. A refused request has no effect."""
+        ...
+
+    async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
+        """The copy: ended like its source, or leased by the holder to continue."""
         ...
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """The members of the RunSnapshot that belong to this kind."""
-        ...
-
-
-@runtime_checkable
-class Forkable(Protocol):
-    """A kind whose runs can be forked."""
-
-    async def fork(
-        self,
-        source: Run,
-        request: ForkRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
-        """
-        The copy: ended like its source, or leased by `holder` to continue. `documents` are written when it is complete.
-        """
         ...
 
 

@@ -177,7 +177,6 @@ HISTORY_ROUTES = [
         id="suiteHistory",
         summary="List the eval runs of a suite with their scores, newest first",
         responses={200: ResponseSpec("One page of runs.", "SuiteHistory")},
-        errors=(400, 404),
         parameters=(
             Parameter("agentId", {"type": "string"}, "Only runs of this agent."),
             Parameter(

@@ -102,7 +102,7 @@ PACK_ROUTES = [
             200: ResponseSpec("Unchanged.", "PackRecord", headers=("Location",)),
             201: ResponseSpec("Installed.", "PackRecord", headers=("Location",)),
         },
-        errors=(400, 409, 413, 415, 501),
+        errors=(409, 501),
         parameters=(INTEGRITY,),
     ),
     RouteSpec(
@@ -116,7 +116,7 @@ PACK_ROUTES = [
         responses={
             200: ResponseSpec("The pack is valid: the record that an install would write.", "PackRecord")
         },
-        errors=(400, 413, 415, 501),
+        errors=(501,),
         parameters=(INTEGRITY,),
     ),
     RouteSpec(
@@ -127,7 +127,7 @@ PACK_ROUTES = [
         id="listPacks",
         summary="List the installed packs of this tenant",
         responses={200: ResponseSpec("One page of packs.", "PackRecordList")},
-        errors=(400, 404),
+        errors=(404,),
         parameters=(
             Parameter("after", {"type": "string"}, "The last pack of the page before, as name@version."),
             Parameter(
@@ -145,7 +145,6 @@ PACK_ROUTES = [
         id="getPack",
         summary="Get an installed pack; without a version, the highest one",
         responses={200: ResponseSpec("The pack, without the content of its files.", "PackRecord")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="DELETE",
@@ -155,6 +154,6 @@ PACK_ROUTES = [
         id="removePack",
         summary="Remove a version of a pack; runs keep what they need",
         responses={200: ResponseSpec("Removed.", "PackRecord")},
-        errors=(400, 404, 409, 501),
+        errors=(409, 501),
     ),
 ]

@@ -52,7 +52,6 @@ def _cancels(path: str, id: str, summary: str) -> RouteSpec:
                 "CancelResponse",
             )
         },
-        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     )
 
@@ -69,7 +68,7 @@ OPENWOP = [
             200: ResponseSpec("The capabilities.", "Capabilities", headers=("ETag",)),
             304: ResponseSpec("Not modified."),
         },
-        errors=(400, 404),
+        errors=(404,),
         parameters=(
             Parameter("If-None-Match", {"type": "string"}, "The ETag of the cached response.", "header"),
         ),
@@ -82,7 +81,6 @@ OPENWOP = [
         id="getAsyncAPI",
         summary="Get the AsyncAPI document of the event streams",
         responses={200: ResponseSpec("The AsyncAPI 3 document.", "Channels")},
-        errors=(400,),
     ),
     RouteSpec(
         method="POST",
@@ -93,7 +91,7 @@ OPENWOP = [
         summary="Start a run: an agent eval with `mode: eval`, else a workflow",
         body="RunRequest",
         responses={201: ResponseSpec("Created: the run is in flight.", "RunCreated", headers=("Location",))},
-        errors=(400, 409, 413, 415, 501),
+        errors=(501,),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -107,7 +105,6 @@ OPENWOP = [
             200: ResponseSpec("The snapshot.", "RunSnapshot", headers=("ETag",)),
             304: ResponseSpec("Not modified."),
         },
-        errors=(400, 404),
         parameters=(
             Parameter("If-None-Match", {"type": "string"}, "The ETag of the cached response.", "header"),
         ),
@@ -120,7 +117,7 @@ OPENWOP = [
         id="getEvalSummary",
         summary="Get the scorecard of a completed eval run",
         responses={200: ResponseSpec("The scorecard.", "EvalSummary")},
-        errors=(400, 404, 409),
+        errors=(409,),
     ),
     RouteSpec(
         method="GET",
@@ -136,7 +133,6 @@ OPENWOP = [
                 "TestCaseResult",
             )
         },
-        errors=(400, 404),
         parameters=(
             Parameter(
                 "first",
@@ -158,7 +154,6 @@ OPENWOP = [
         id="streamRunEvents",
         summary="Stream the events of a run; with `Accept: application/json`, get a page of recorded events",
         responses={200: ResponseSpec("Server-sent events until the run ends.", "EventPage", stream=True)},
-        errors=(400, 404),
         parameters=(
             Parameter(
                 "streamMode",
@@ -188,7 +183,6 @@ OPENWOP = [
         id="pollRunEvents",
         summary="Get the events after a sequence; waits if there are none yet",
         responses={200: ResponseSpec("One page of events.", "EventPage")},
-        errors=(400, 404),
         parameters=(
             AFTER,
             SINCE,
@@ -205,7 +199,7 @@ OPENWOP = [
         id="eraseRun",
         summary="Erase the content of a run that has ended; its log and its scorecard stay",
         responses={200: ResponseSpec("The content is gone.", "EraseResponse")},
-        errors=(400, 404, 409),
+        errors=(409,),
     ),
     _cancels(f"{RUN}/cancel", "cancelRun", "Cancel a run; its recorded events stay"),
     _cancels(f"{RUN}:cancel", "cancelRunByVerb", "Cancel a run (another URL)"),
@@ -218,7 +212,6 @@ OPENWOP = [
         summary="Cancel up to a hundred runs",
         body="BulkCancelRequest",
         responses={200: ResponseSpec("The outcome for each run.", "BulkCancelResponse")},
-        errors=(400, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -230,7 +223,7 @@ OPENWOP = [
         summary="Fork a run: replay its recorded events, or branch from one of them; needs `runs:read` too",
         body="ForkRequest",
         responses={201: ResponseSpec("The new run.", "ForkCreated", headers=("Location",))},
-        errors=(400, 404, 409, 413, 415, 422, 501),
+        errors=(422, 501),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -242,7 +235,6 @@ OPENWOP = [
         summary="Answer a run that waits for a person; only the first answer counts",
         body="InterruptRequest",
         responses={200: ResponseSpec("The run continues.", "InterruptResponse")},
-        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -253,7 +245,6 @@ OPENWOP = [
         id="getRunAncestry",
         summary="Get the parent of a run",
         responses={200: ResponseSpec("The parent run, one level up.", "Ancestry")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -263,7 +254,6 @@ OPENWOP = [
         id="getWorkflow",
         summary="Get the definition of a workflow",
         responses={200: ResponseSpec("The definition.", "WorkflowDefinition")},
-        errors=(400, 404),
     ),
     *TURN_ROUTES,
     RouteSpec(
@@ -274,7 +264,6 @@ OPENWOP = [
         id="diffRuns",
         summary="Compare two runs: where their logs diverge, and which results differ",
         responses={200: ResponseSpec("The differences.", "RunDiff")},
-        errors=(400, 404),
         parameters=(Parameter("against", {"type": "string"}, "The id of the other run."),),
     ),
     RouteSpec(
@@ -286,7 +275,7 @@ OPENWOP = [
         summary="Annotate a run, an event or a node; a correction sets the effective score of a task",
         body="AnnotationCreate",
         responses={201: ResponseSpec("The stored annotation, with secrets redacted.", "Annotation")},
-        errors=(400, 404, 409, 413, 415, 501),
+        errors=(501,),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -297,7 +286,7 @@ OPENWOP = [
         id="listAnnotations",
         summary="List the annotations of a run",
         responses={200: ResponseSpec("The annotations, oldest first.", "AnnotationList")},
-        errors=(400, 404, 501),
+        errors=(501,),
     ),
     RouteSpec(
         method="GET",
@@ -307,7 +296,7 @@ OPENWOP = [
         id="listAgents",
         summary="List the agents of this host",
         responses={200: ResponseSpec("The inventory.", "AgentInventory")},
-        errors=(400, 404),
+        errors=(404,),
     ),
     RouteSpec(
         method="GET",
@@ -317,7 +306,6 @@ OPENWOP = [
         id="getAgent",
         summary="Get one agent",
         responses={200: ResponseSpec("The agent.", "AgentEntry")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="POST",
@@ -331,7 +319,7 @@ OPENWOP = [
             200: ResponseSpec("Unchanged.", "SuiteEntry", headers=("Location",)),
             201: ResponseSpec("Created.", "SuiteEntry", headers=("Location",)),
         },
-        errors=(400, 409, 413, 415),
+        errors=(409,),
     ),
     RouteSpec(
         method="GET",
@@ -341,7 +329,6 @@ OPENWOP = [
         id="listSuites",
         summary="List the stored suites",
         responses={200: ResponseSpec("One page of suites.", "SuiteEntryList")},
-        errors=(400,),
         parameters=(
             Parameter("after", {"type": "string"}, "The last suite of the page before, as suiteId@version."),
             Parameter(
@@ -359,7 +346,6 @@ OPENWOP = [
         id="getSuite",
         summary="Get a suite; without a version, the highest one",
         responses={200: ResponseSpec("The suite.", "AgentEvalSuite")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -369,7 +355,6 @@ OPENWOP = [
         id="listRuns",
         summary="List the runs of this tenant, newest first",
         responses={200: ResponseSpec("One page of runs.", "RunList")},
-        errors=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "Only runs with this status."),
             Parameter(

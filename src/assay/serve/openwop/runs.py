@@ -32,7 +32,7 @@ from assay.serve.fep.operations import moment, page_start
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
-from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -67,10 +67,8 @@ async def create_run(call: HttpRequest) -> Response:
 
     async def begin(documents: list[PutDocument]) -> None:
         with call.server.admission.reserve_run(call.tenant), trace_context(call.header(b"traceparent")):
-            opened = await kind.open(
-                request, call.principal, call.server.executor.executor_id, documents, run=run
-            )
-            call.server.executor.start(opened)
+            new = NewRun(run, call.principal, call.server.executor.executor_id, documents)
+            call.server.executor.start(await kind.open(request, new))
 
     started = await once.start(run, begin)
     created_run = await call.server.executor.get(started.run, call.tenant)

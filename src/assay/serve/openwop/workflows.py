@@ -3,20 +3,19 @@ Workflow runs over HTTP: start them, answer their interrupts, read their ancestr
 §13.8).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.ports import Principal, PutDocument, Run
+from assay.ports import PutDocument, Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
-from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -40,18 +39,10 @@ class WorkflowRuns:
     def __init__(self, workflows: WorkflowService, host: HostInfo) -> None:
         self.workflows, self.host = workflows, host
 
-    async def open(
-        self,
-        request: RunRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
+    async def open(self, request: RunRequest, new: NewRun) -> Run:
         assert request.workflow_id is not UNSET
         planned = self.workflows.request(
-            principal,
+            new.principal,
             request.workflow_id,
             None if request.inputs is UNSET else request.inputs,
             None if request.configurable is UNSET else request.configurable,
@@ -59,24 +50,15 @@ class WorkflowRuns:
             None if request.metadata is UNSET else request.metadata,
             "default" if request.scope_id is UNSET else request.scope_id,
         )
-        await self.workflows.check_channels(principal.tenant, planned.workflow, run)
-        return await self.workflows.open(planned, principal.tenant, run, documents)
+        await self.workflows.check_channels(new.principal.tenant, planned.workflow, new.id)
+        return await self.workflows.open(planned, new.principal.tenant, new.id, new.documents)
 
-    async def fork(
-        self,
-        source: Run,
-        request: ForkRequest,
-        principal: Principal,
-        holder: str,
-        documents: Sequence[PutDocument],
-        *,
-        run: str,
-    ) -> Run:
+    async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
         """Fork a run. Recorded results stand for its effects, by the kind of each node (openwop-contract §13.9)."""
         overlay = None if request.run_options_overlay is UNSET else request.run_options_overlay
         start = None if request.from_seq is UNSET else request.from_seq
         planned = await fork_request(self.workflows, source, request.mode, start, overlay)
-        return await self.workflows.open(planned, principal.tenant, run, documents)
+        return await self.workflows.open(planned, new.principal.tenant, new.id, new.documents)
 
     async def snapshot(self, run: Run) -> JSON:
         owner = {"tenant": run.tenant} | {
@@ -202,7 +184,6 @@ TURN_ROUTES = [
         id="getVerification",
         summary="Get the verification report of a workflow run: its verdicts, their subjects, and whether the goal was reached",
         responses={200: ResponseSpec("The report.", "VerificationReport")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -212,7 +193,6 @@ TURN_ROUTES = [
         id="listTurns",
         summary="List the turns of a workflow run: candidates, verdicts with notes, questions and answers",
         responses={200: ResponseSpec("Some turns.", "TurnLog")},
-        errors=(400, 404),
         parameters=(
             Parameter("first", {"type": "integer", "minimum": 0, "default": 0}, "The first turn, from 0."),
             Parameter(

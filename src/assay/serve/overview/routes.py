@@ -23,7 +23,6 @@ OVERVIEW = [
         body="RunsQuery",
         optional=True,
         responses={200: ResponseSpec("One page of runs, or groups of runs.", "RunsAnswer")},
-        errors=(400, 413, 415),
     ),
     RouteSpec(
         method="POST",
@@ -35,7 +34,6 @@ OVERVIEW = [
         body="ChangesQuery",
         optional=True,
         responses={200: ResponseSpec("The rows that are new or have changed.", "ChangesAnswer")},
-        errors=(400, 413, 415),
     ),
     RouteSpec(
         method="GET",
@@ -45,7 +43,6 @@ OVERVIEW = [
         id="getCase",
         summary="Get one case with its content: trials, checks with their reasons, trajectory, corrections",
         responses={200: ResponseSpec("The case.", "CaseDetail")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="POST",
@@ -56,7 +53,6 @@ OVERVIEW = [
         summary="Search for a text or tags in the content of a run; says how far it looked",
         body="SearchBody",
         responses={200: ResponseSpec("The matches, and how far the search looked.", "SearchAnswer")},
-        errors=(400, 404, 413, 415),
     ),
     RouteSpec(
         method="GET",
@@ -66,7 +62,6 @@ OVERVIEW = [
         id="getRunOverview",
         summary="Get the headline of a run of any kind: score, verdict and its bars, cost, latency, findings, progress",
         responses={200: ResponseSpec("The overview.", "RunOverview")},
-        errors=(400, 404),
     ),
     RouteSpec(
         method="POST",
@@ -78,7 +73,6 @@ OVERVIEW = [
         body="CasesQuery",
         optional=True,
         responses={200: ResponseSpec("One page of cases.", "CasesAnswer")},
-        errors=(400, 404, 413, 415),
     ),
 ]
 

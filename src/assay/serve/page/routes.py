@@ -39,7 +39,6 @@ DOCS: list[RouteSpec] = [
         id="getDocs",
         summary="Read this document as an HTML page, and try its requests",
         responses={200: ResponseSpec("An HTML page that loads nothing from elsewhere.", media="text/html")},
-        errors=(400,),
     ),
 ]
 SESSIONS: list[RouteSpec] = [
@@ -51,7 +50,6 @@ SESSIONS: list[RouteSpec] = [
         id="getSession",
         summary="Get the tenant and the scopes of this key",
         responses={200: ResponseSpec("What this key may do.", "Identity")},
-        errors=(400,),
     ),
     RouteSpec(
         method="POST",
@@ -62,7 +60,7 @@ SESSIONS: list[RouteSpec] = [
         summary="Exchange a one-time code for the key of a session of the page",
         body="CodeExchange",
         responses={201: ResponseSpec("The key of the session.", "SessionKey")},
-        errors=(400, 401, 413, 415),
+        errors=(401,),
     ),
     RouteSpec(
         method="DELETE",
@@ -72,7 +70,6 @@ SESSIONS: list[RouteSpec] = [
         id="endSession",
         summary="End the session of this key",
         responses={200: ResponseSpec("Whether a session ended.", "SessionEnd")},
-        errors=(400,),
     ),
     RouteSpec(
         method="POST",
@@ -82,7 +79,6 @@ SESSIONS: list[RouteSpec] = [
         id="createSessionCode",
         summary="Create a one-time code that signs the page in with the tenant and the scopes of this key",
         responses={201: ResponseSpec("The code. It works once, for five minutes.", "SessionCode")},
-        errors=(400,),
     ),
 ]
 

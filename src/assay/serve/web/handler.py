@@ -283,7 +283,7 @@ class RouteSpec(Struct, frozen=True, kw_only=True):
     optional: bool = False  # the body may be missing
     hidden: bool = False  # not in the OpenAPI document: a file for a browser
     responses: dict[int, ResponseSpec]
-    errors: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()  # besides those that every such route has
     parameters: tuple[Parameter, ...] = ()
 
 

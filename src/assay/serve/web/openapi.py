@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.handler import ONCE, Parameter, ResponseSpec, RouteSpec
 from assay.version import __version__
 
 ERRORS = {
@@ -115,7 +115,6 @@ def _operation(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "summary": route.summary,
         "tags": [tag_of(route.path)],
     }
-    errors = {*route.errors, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
     if route.scope is not None:
         operation["description"] = f"Scope: `{route.scope}`." if route.scope else "Any key of the tenant."
         operation["security"] = [{"BearerAuth": []}, {"ApiKeyAuth": []}]
@@ -126,9 +125,18 @@ def _operation(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
     if route.body or route.media:
         operation["requestBody"] = {"required": not route.optional, "content": _body(route, schemas)}
     responses = {status: _response(spec) for status, spec in route.responses.items()}
-    responses |= {status: _error(status) for status in errors}
+    responses |= {status: _error(status) for status in _errors(route)}
     operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
     return operation
+
+
+def _errors(route: RouteSpec) -> set[int]:
+    """The errors that a route has by its form, and its own."""
+    errors = {400, 429, 500, 503, *route.errors}
+    errors |= set[int]() if route.scope is None else {401, 403}
+    errors |= {404} if "{" in route.path else set[int]()
+    errors |= {413, 415} if route.body or route.media else set[int]()
+    return errors | ({409} if ONCE in route.parameters else set[int]())
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:

@@ -313,9 +313,8 @@ _encode = msgspec.json.Encoder().encode
 
 def new_canary() -> str:
     """A text that an agent cannot guess and that occurs in no ordinary answer. It begins with a letter."""
-    rest = secrets.token_bytes(
-        LENGTH - 1
-    )  # one system call; 256 is a multiple of 32, so each letter is equally likely
+    # one system call; 256 is a multiple of 32, so each letter is equally likely
+    rest = secrets.token_bytes(LENGTH - 1)
     return secrets.choice(LETTERS[:24]) + "".join(LETTERS[byte % len(LETTERS)] for byte in rest)
 
 

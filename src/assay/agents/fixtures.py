@@ -48,9 +48,8 @@ class FixtureTools:
             raise ToolFailure("fixture_missing", f"no fixture answers {tool}; there are fixtures for {there}")
         at = self._calls.get(tool, 0)
         self._calls[tool] = at + 1
-        return deepcopy(
-            answers[min(at, len(answers) - 1)]
-        )  # an agent that changes its answer must not change the next one
+        # an agent that changes its answer must not change the next one
+        return deepcopy(answers[min(at, len(answers) - 1)])
 
     @property
     def tools(self) -> tuple[str, ...]:

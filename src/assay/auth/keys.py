@@ -81,9 +81,8 @@ RESERVED: frozenset[str] = (
     )
 )
 DEPLOY: frozenset[str] = frozenset(scope for scope in SCOPES if scope.startswith("deploy:"))
-DEFAULT: frozenset[str] = (
-    frozenset(SCOPES) - DEPLOY
-)  # of the local key, and of a key created without scopes; the operator must name the others
+# of the local key, and of a key created without scopes; the operator must name the others
+DEFAULT: frozenset[str] = frozenset(SCOPES) - DEPLOY
 
 
 def problems_of(scopes: Iterable[str]) -> list[Problem]:

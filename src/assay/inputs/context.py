@@ -169,9 +169,8 @@ def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
     problems: list[Problem] = []
     for at, one in enumerate(value):
         document = one
-        if (
-            is_object(one) and one.get("metadata", _ABSENT) is None
-        ):  # as the reference implementation writes it
+        # as the reference implementation writes it
+        if is_object(one) and one.get("metadata", _ABSENT) is None:
             document = {name: value for name, value in one.items() if name != "metadata"}
         if wrong := problems_in(document, Check, f"{path}[{at}]"):
             problems += wrong

@@ -132,9 +132,8 @@ def find_columns(
         names = [column for column in bare if column not in used and _normal(column) in SYNONYMS[target]]
         if part == "output" and target == "output" and "value" in available:
             names = ["value"]
-        if (
-            target in available and target not in used
-        ):  # the name of FEP, also for columns such as output.value
+        # the name of FEP, also for columns such as output.value
+        if target in available and target not in used:
             names = [target]
         if len(names) > 1:
             options = " or ".join(f"--map {target}={_quote(name)}" for name in names)

@@ -16,9 +16,8 @@ RunStatus = Literal[
     "pending", "running", "cancelling", "paused", "waiting-approval", "waiting-input", "waiting-external",
     "completed", "failed", "cancelled",
 ]  # fmt: skip
-ACTIVE: frozenset[RunStatus] = frozenset(
-    {"pending", "running", "cancelling"}
-)  # an executor works on it, or will
+# an executor works on it, or will
+ACTIVE: frozenset[RunStatus] = frozenset({"pending", "running", "cancelling"})
 CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})  # final
 
 # Seconds that a request waits for a database that does not answer; None: a task without a client, which waits longer.

@@ -232,9 +232,8 @@ def decide(
         return Decision(action, "approval.rejected", rejected, grants, final=True)
     if principal.id == author and not rules.author_may_approve:
         raise NotAnApprover(f"gate {rules.gate}: {author} requested the transition and may not approve it")
-    grants = tuple(
-        one for one in grants if _may_grant(rules, one, author)
-    )  # the policy may be another one by now
+    # the policy may be another one by now
+    grants = tuple(one for one in grants if _may_grant(rules, one, author))
     if principal.id in grants:
         raise Conflict("status", f"gate {rules.gate}", f"{principal.id} has approved it already")
     grants = (*grants, principal.id)

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 JSON = dict[str, Any]
-LARGEST_DIGITS = (
-    sys.float_info.max_10_exp
-)  # an integer with at most as many digits is in the range of a double
+# an integer with at most as many digits is in the range of a double
+LARGEST_DIGITS = sys.float_info.max_10_exp
 BEYOND_DOUBLES = f"a number beyond {sys.float_info.max:.1e}, the range of a score"
 
 
@@ -16,9 +15,8 @@ def is_object(value: Any) -> TypeGuard[JSON]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return type(value) is dict or isinstance(
-        value, Mapping
-    )  # the first test is faster and almost always sufficient
+    # the first test is faster and almost always sufficient
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:

@@ -33,9 +33,8 @@ UNKNOWN = "unknown"
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
 _NAMED = (b"passw", b"passphrase", b"secret", b"authorization", b"credential")
-_ENDING = lazy_pattern(
-    rb'(key|token)s?"'
-)  # only some of these are redacted: a number of tokens is not a secret
+# only some of these are redacted: a number of tokens is not a secret
+_ENDING = lazy_pattern(rb'(key|token)s?"')
 _BEFORE = {
     word: tuple(name + between for name in names for between in (b"", b"_", b"-"))
     for word, names in (

@@ -29,9 +29,8 @@ _NOUNS = {
 _TYPES = lazy_pattern(r"(?:(?<=expected )|(?<=, got ))`((?:{0})(?: \| (?:{0}))*)`".format("|".join(_NOUNS)))
 _SHOWN = 40  # characters of a value in a message
 _OUT_OF_RANGE = ("Number out of range", "Integer value out of range")  # msgspec's messages
-_TOKEN = lazy_pattern(
-    rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL
-)  # of JSON: a string, or a number
+# of JSON: a string, or a number
+_TOKEN = lazy_pattern(rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL)
 _READ = 1 << 20  # bytes that are searched for the number
 _DIGITS = 4_300  # of an integer: Python's limit
 _NUMBER = f"expected a number within ±1.8e308 and of at most {_DIGITS} digits"

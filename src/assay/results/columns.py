@@ -81,9 +81,8 @@ class Column:
         self._spill_file = spill_file
         self._width = 8 if bits is None else _width(bits)
         kind = "d" if bits is None else _TYPECODES.get(self._width)
-        self._values: Any = (
-            [] if kind is None else array(kind)
-        )  # a list for integers that are too wide for an array
+        # a list for integers that are too wide for an array
+        self._values: Any = [] if kind is None else array(kind)
         self._order: IdOrder = "unknown"
         self._last = ""
         self._texts: list[bytes] = []  # the ids, while they arrive in order

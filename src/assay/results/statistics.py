@@ -34,9 +34,8 @@ FEW = (
 NumberColumns = Mapping[tuple[str, str], tuple[Column, Range | None]]
 SCORE = "score"  # the name of a number that is between 0 and 1, if all of them are
 
-WORST = (
-    ERROR + SKIPPED + FAILED + PASSED + UNGRADED
-)  # a case has the first of these outcomes that one of its results has
+# a case has the first of these outcomes that one of its results has
+WORST = ERROR + SKIPPED + FAILED + PASSED + UNGRADED
 UNMEASURED = ERROR + SKIPPED
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: for each repeat, its column and its code
@@ -134,9 +133,8 @@ class _OutcomeCounts:
         self._all: Clusters = defaultdict(int)
         self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
         self._trials: Clusters = defaultdict(int)  # of the measured trials
-        self._cases: Clusters = defaultdict(
-            int
-        )  # the same of the cases that are measured: all their trials are
+        # the same of the cases that are measured: all their trials are
+        self._cases: Clusters = defaultdict(int)
         self._outcomes: Outcomes = {}
 
     @property

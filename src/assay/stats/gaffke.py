@@ -26,9 +26,8 @@ MAX_DISTINCT = (
     512  # distinct values that are kept as they are; more are put into as many cells of equal width
 )
 CHUNK = 16_384  # values that are counted at a time
-UNIT = (
-    1 << 31
-)  # the weight of one value in the cells; integers, so that their sums do not depend on the order
+# the weight of one value in the cells; integers, so that their sums do not depend on the order
+UNIT = 1 << 31
 NEGLIGIBLE = 1e-15  # of the integrand
 MAX_ROUNDS = 60  # of the search for a root
 CLOSE = 1e-6  # of the approximation to its root; the integral corrects the rest

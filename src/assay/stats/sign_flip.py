@@ -41,9 +41,8 @@ class SignFlip:
                 sums, sizes = np.concatenate((sums, sums + one)), np.concatenate((sizes, sizes + 1))
             means = sums[1:] / sizes[1:]
         digits = 12 - _magnitude(differences)
-        if (
-            abs(digits) < LARGEST_POWER
-        ):  # equal means that were added in another order differ in the last digits
+        # equal means that were added in another order differ in the last digits
+        if abs(digits) < LARGEST_POWER:
             means = np.round(means, digits)
         self._means: Any = np.sort(means)
         self._patterns = 2 ** len(differences)

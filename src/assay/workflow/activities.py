@@ -143,9 +143,8 @@ class ActivityRunner:
             max_depth=self._services.limits.max_depth,
         )
         try:
-            finish = await invoke(
-                agent, effect.task, invocation, min_confidence=0.0
-            )  # the workflow compares its confidence
+            # the workflow compares its confidence
+            finish = await invoke(agent, effect.task, invocation, min_confidence=0.0)
         except Fault as fault:
             what = f"agent {effect.agent} could not be called: {type(fault).__name__}"
             return EffectError("agent_unreachable", what, redact_text(str(fault)))

@@ -89,9 +89,8 @@ class Critics:
         invocation = Invocation(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
         request = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
-            finish = await invoke(
-                agent, request, invocation, min_confidence=0.0
-            )  # the workflow compares its confidence
+            # the workflow compares its confidence
+            finish = await invoke(agent, request, invocation, min_confidence=0.0)
         except Fault as fault:
             return _failed(id, redact_text(str(fault)), invocation.steps)
         if finish.outcome not in USABLE:

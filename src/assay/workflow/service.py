@@ -252,9 +252,8 @@ class WorkflowService:
         """Call `expire_waits` every `seconds`, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
-            await run_guarded(
-                "expiry", self.expire_waits(), EnvironmentFailure, Unavailable
-            )  # the database may come back
+            # the database may come back
+            await run_guarded("expiry", self.expire_waits(), EnvironmentFailure, Unavailable)
 
     async def _expire(self, run: Run, now: datetime) -> None:
         wait = (await self._waiting_state(run))[1]

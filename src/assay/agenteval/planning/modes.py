@@ -95,9 +95,8 @@ MODES: dict[str, Mode] = {
         Mode(name="golden", covers="golden"),  # one right answer: equal, contained, or equal as JSON
         Mode(name="rubric", covers="rubric", judge=True),  # a judge scores weighted criteria
         Mode(name="adversarial", detectors=True),  # detectors look at what the agent wrote and did
-        Mode(
-            name="regression", check=check_regression
-        ),  # the same tasks as an earlier run, and the difference
+        # the same tasks as an earlier run, and the difference
+        Mode(name="regression", check=check_regression),
         Mode(name="live-shadow", live=True, check_last=check_live_shadow),
     )
 }

@@ -73,9 +73,8 @@ class OpenAICompatibleEmbedder:
                 mine.add(text)
             waiting[text] = pile.texts[text]
         if waiting:
-            await asyncio.wait(
-                waiting.values()
-            )  # not gather: a caller that gives up may not cancel a batch of others
+            # not gather: a caller that gives up may not cancel a batch of others
+            await asyncio.wait(waiting.values())
         parts = {text: future.result() for text, future in waiting.items()}
         paid = [parts[text] for text in mine]
         tokens = sum_known([part.tokens for part in paid])

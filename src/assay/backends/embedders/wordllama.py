@@ -130,9 +130,8 @@ def _read() -> Any:
     """Load without a download: `cache_dir` is the package, which contains the tokenizer."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    wordllama: Any = import_module(
-        "wordllama"
-    )  # untyped; and it calls logging.basicConfig, which is undone here
+    # untyped; and it calls logging.basicConfig, which is undone here
+    wordllama: Any = import_module("wordllama")
     root.handlers[:] = handlers
     root.setLevel(level)
     model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)

@@ -121,9 +121,8 @@ class OpenAICompatibleModel:
     def __init__(self, line: ProviderClient) -> None:
         need_prices(line.provider)
         self._line = line
-        self._unsupported: set[tuple[str, str]] = (
-            set()
-        )  # (model, schema): a refusal may mean this schema alone
+        # (model, schema): a refusal may mean this schema alone
+        self._unsupported: set[tuple[str, str]] = set()
 
     async def complete(self, request: CompletionRequest) -> Completion:
         if taken := RESERVED_PARAMETERS & request.parameters.keys():

@@ -62,9 +62,8 @@ class AiohttpTransport:
         }
         if provider.api_key:
             headers["Authorization"] = f"Bearer {provider.api_key.reveal()}"
-        tls = (
-            ssl.create_default_context() if self._base.startswith("https:") else True
-        )  # it reads SSL_CERT_FILE now
+        # it reads SSL_CERT_FILE now
+        tls = ssl.create_default_context() if self._base.startswith("https:") else True
         self._session = aiohttp.ClientSession(
             headers=headers,
             auto_decompress=False,  # it takes a compressed answer that was cut off for a whole one

@@ -120,9 +120,8 @@ async def start_run(
         if inline and planned.runs_inline and isinstance(request, ParsedRequest):
             evaluations = fep_of(call).evaluations
             scored = await evaluations.run_inline(planned, request.contexts, call.tenant, run=run)
-            if (
-                discard_contexts
-            ):  # frees their memory, still in the CPU cache, for the next request during the disk write
+            # frees their memory, still in the CPU cache, for the next request during the disk write
+            if discard_contexts:
                 request.contexts.clear()
             await evaluations.save(scored, documents)
             result = InlineResult(scored.run, planned.experiment, scored.lines, scored.metadata)

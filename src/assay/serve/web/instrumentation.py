@@ -55,9 +55,8 @@ def enable_metrics(server: ServerState) -> None:
         "assay_runs_in_flight": lambda: server.executor.active_runs,
         "assay_server_workers": lambda: 1,
     }
-    if (
-        server.member is not None and server.executor.counts_store and server.member.index
-    ):  # the first worker counts them for all
+    # the first worker counts them for all
+    if server.member is not None and server.executor.counts_store and server.member.index:
         telemetry.gauges["assay_runs_in_flight"] = lambda: 0
 
 

@@ -57,9 +57,8 @@ def read_document(row: Any, codec: RecordCodec) -> Document:
 
 def sealed_blob(row: Any) -> EncodedBlob:
     data = row.data
-    if isinstance(
-        data, str
-    ):  # SQLite has the type of each value: a statement of another program may have written a text
+    # SQLite has the type of each value: a statement of another program may have written a text
+    if isinstance(data, str):
         data = data.encode("utf-8", "surrogateescape")
     return EncodedBlob(row.coding, row.key_id, data)
 

@@ -133,9 +133,8 @@ def _locked_name(locked: Mapping[str | Name, str], batch: Transaction) -> str | 
 def names(batches: Iterable[Transaction]) -> tuple[list[str], list[Name]]:
     """The runs and documents of some transactions, sorted, so that all processes lock them in the same order."""
     batches = list(batches)
-    alone = (
-        len(batches) == 1
-    )  # among several, a created run is assumed to be new; if it is not, each transaction is retried alone
+    # among several, a created run is assumed to be new; if it is not, each transaction is retried alone
+    alone = len(batches) == 1
     changed = {entry.run for batch in batches for entry in batch.entries if alone or not entry.opens}
     return (
         sorted(changed | required_runs(batches)),

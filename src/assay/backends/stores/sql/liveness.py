@@ -18,9 +18,8 @@ from assay.errors import EnvironmentFailure
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import store_patience
 
-GROWN = (
-    16 * 1024 * 1024
-)  # bytes after which a checkpoint starts: a page that many commits change is written once
+# bytes after which a checkpoint starts: a page that many commits change is written once
+GROWN = 16 * 1024 * 1024
 COMPACT_SECONDS = 10.0  # that readers may hold up the truncation of the log
 LONG = 8_000  # pages after which the log must restart, for which commits wait a moment
 

@@ -29,9 +29,8 @@ def bring_up(engine: Engine, reach: Reach, *, scripts: Path = SCRIPTS, head: str
     reach("migrate.before")
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
-            connection.execute(
-                text(UNHURRIED)
-            )  # a large table takes its time, and so does another process at it
+            # a large table takes its time, and so does another process at it
+            connection.execute(text(UNHURRIED))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         if not _in_shape(connection, head):
             if head == HEAD and scripts == SCRIPTS and not _has_version(connection):

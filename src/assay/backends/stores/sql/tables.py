@@ -157,9 +157,8 @@ audit_heads = Table(
 
 def create_all(connection: Connection) -> None:
     """Create all tables in an empty database. A test compares them with those of the migrations."""
-    if (
-        connection.dialect.name == "postgresql"
-    ):  # named here, as its name above would load that dialect for SQLite too
+    # named here, as its name above would load that dialect for SQLite too
+    if connection.dialect.name == "postgresql":
         runs_open.dialect_kwargs["postgresql_where"] = OPEN
         current_keys.dialect_kwargs["postgresql_where"] = CURRENT
     metadata.create_all(connection, checkfirst=False)

@@ -1,6 +1,4 @@
-"""
-Agent evals as a kind of run: its units are trials, its events those of openwop-contract §5.1, its result a scorecard.
-"""
+"""Agent evals as a kind of run: units are trials, events those of openwop-contract §5.1, the result a scorecard."""
 
 import asyncio
 from collections.abc import Callable

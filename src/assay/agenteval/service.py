@@ -102,10 +102,7 @@ class AgentEvalService:
         return planned
 
     def _check_pack_tools(self, agent_id: str) -> None:
-        """
-        A tenant wrote the allow-list of its pack, so it does not open the tools that the operator configured for other
-        agents.
-        """
+        """The allow-list of a pack is its tenant's: it does not open the tools that the operator configured."""
         if not self.dependencies.pack_tools:
             place = "configurable.evalModes"
             message = (
@@ -228,10 +225,7 @@ def branch_point(source: Run, from_seq: int) -> None:
 
 
 def same_agent(request: EvalHeader, agents: Agents) -> None:
-    """
-    Refuse another version of the agent: the copied scores belong to one version. An agent of a pack is stored with its
-    run.
-    """
+    """Refuse another version of the agent: the copied scores belong to one. A pack's agent is stored with its run."""
     if request.definition is not None:
         return
     agent = agents.get(request.agent_id)

@@ -159,10 +159,7 @@ class TrialRunner:
         )
 
     async def _inspect(self, inspector: SafetyInspector, finish: InvocationResult) -> None:
-        """
-        Run the detectors. A finding that is high or critical is a score of 0; a detector without an answer leaves no
-        score.
-        """
+        """Run the detectors. A high or critical finding is a score of 0; without an answer there is no score."""
         agent = self._environment.agent
         facts = TrialFacts(
             task=self._task,
@@ -228,9 +225,7 @@ class TrialRunner:
         self._score = score_of(task, results)
 
     def _step_times(self) -> list[int]:
-        """
-        When each step of the log happened, in milliseconds since the start; the events of a trial are written together.
-        """
+        """When each step happened, in milliseconds since the start; the events of a trial are written together."""
         hidden = ReasoningStep if self._environment.request.verbosity == "off" else ()
         steps = [step for step in self._invocation.steps if not isinstance(step, hidden)]
         return [step.at_ms for step in steps if step.at_ms is not UNSET]
@@ -274,10 +269,7 @@ async def perform(
     stopping: Callable[[], bool],
     remaining_seconds: float,
 ) -> TrialResult:
-    """
-    Run a trial to its end. It is cancelled when the run is (`stopping()`), or when `remaining_seconds` seconds are
-    over.
-    """
+    """Run a trial to its end. It is cancelled with the run (`stopping()`), or after `remaining_seconds`."""
     task = asyncio.ensure_future(runner.run())
     late = False
 

@@ -59,9 +59,7 @@ class Invocations:
 
 
 def steps_of_events(events: Iterable[JSON], times: list[int]) -> list[JSON]:
-    """
-    The steps of an invocation in the form of `output.metadata.trajectory`. Each gets its time, if every step has one.
-    """
+    """The steps of an invocation as `output.metadata.trajectory`. Each gets its time, if every step has one."""
     steps = [step_of(event) for event in events if _is_step(event)]
     if len(times) == len(steps):
         for step, at in zip(steps, times, strict=True):

@@ -41,10 +41,7 @@ class _MeteredModel:
 
 
 def usage_of(reply: Completion) -> Usage:
-    """
-    The usage of a completion. Tokens that are not known become 0, because an event needs a number; then the cost is
-    unknown.
-    """
+    """The usage of a completion. Unknown tokens become 0, as an event needs a number; then the cost is unknown."""
     return Usage(
         provider=safe_name(reply.provider),
         model=safe_name(reply.model),

@@ -17,10 +17,7 @@ from assay.ports.telemetry import Attributes, traceparent_of
 
 
 class OtelTracer:
-    """
-    A tracer independent of the program's own. A failed span has only the exception's class, because a message may be
-    content.
-    """
+    """A tracer of its own. A failed span has only the exception's class, because a message may be content."""
 
     def __init__(self, service: str = "assay") -> None:
         self._provider = TracerProvider(

@@ -142,9 +142,7 @@ class ConfiguredProviders:
     def _provider_and_model(
         self, purpose: Purpose, model_name: str | None, provider_name: str | None
     ) -> tuple[str | None, str | None]:
-        """
-        Resolve names to a provider and a model: `model_name` is a model, a class of `[models]`, or provider:model.
-        """
+        """Resolve names to a provider and a model; `model_name`: a model, a class of `[models]`, or provider:model."""
         usual = self._of_class(purpose) or (("wordllama", WORDLLAMA) if purpose == "embedding" else None)
         if model_name is None:
             if provider_name is None or (usual and usual[0] == provider_name):

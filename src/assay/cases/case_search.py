@@ -1,7 +1,4 @@
-"""
-Search for text and tags in the results of a run: a scan of the evidence with a bound on its work, which says how far it
-looked.
-"""
+"""Search for text and tags in the results of a run: a bounded scan of the evidence, which says how far it looked."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,10 +64,7 @@ class SearchPage(Struct, frozen=True, kw_only=True):
 async def search_results(
     store: Store, run: Run, query: SearchQuery, *, start: int = 0, limit: int = 50
 ) -> SearchPage:
-    """
-    The matches from result number `start` on. A call ends with the run, with `limit` matches, or at a bound on its
-    work.
-    """
+    """The matches from result number `start` on. A call ends with the run, at `limit` matches, or at a bound."""
     trials: int = run.metadata.get("trials", 1)
     total = results_total(run)
     matches: list[CaseMatch] = []
@@ -169,9 +163,7 @@ def _text(value: Any) -> str:
 
 
 def snippet_of(text: str, start: int, length: int) -> tuple[str, int, int]:
-    """
-    The text around a match, and the place of the match in it. `start` and `length` count characters of the folded text.
-    """
+    """The text around a match, and where the match is in it. `start` and `length` count folded characters."""
     if not text.isascii():
         first, last = _unfold(text, start), _unfold(text, start + length)
         start, length = first, max(1, last - first)
@@ -276,9 +268,7 @@ def _short_text(value: Any) -> str:
 async def results_with_id(
     store: Store, run: str, ids: frozenset[str], results: int
 ) -> tuple[dict[int, str], int]:
-    """
-    The results of cases with one of these ids, and the number of results that were looked at. The time is bounded.
-    """
+    """The results of cases with one of these ids, and how many results were looked at. The time is bounded."""
     found: dict[int, str] = {}
     number, until = 0, time.monotonic() + SCAN_SECONDS
     while number < results and time.monotonic() < until:

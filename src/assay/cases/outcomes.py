@@ -285,10 +285,7 @@ def cost_of(about: JSON, spending: Any) -> float | None:
 
 
 def labels_of(checks: Sequence[_Check]) -> list[str]:
-    """
-    A distinct label for every check of a result: its name, or its type, numbered if another check would have the same
-    label.
-    """
+    """A label for every check of a result: its name, or its type, numbered if another would have the same."""
     named = [_name(check) for check in checks]
     labels = [label for label, _ in named]
     if len(set(labels)) == len(labels):

@@ -21,9 +21,7 @@ PAGE = 500
 
 
 async def all_blocks(store: Store, run: str, *, holding: str = "") -> list[CaseBlock]:
-    """
-    The rows of a run: about a kilobyte for 500 results. `holding`: only rows with a result of one of these outcomes.
-    """
+    """The rows of a run: about a kilobyte for 500 results. `holding`: only rows with one of these outcomes."""
     found: list[CaseBlock] = []
     start = 0
     while page := await store.case_blocks(run, start=start, limit=PAGE, holding=holding):

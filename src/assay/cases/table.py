@@ -175,9 +175,7 @@ def _groups(blocks: Iterable[CaseBlock], trials: int) -> Iterator[tuple[int, lis
 
 
 def combined(position: int, results: Sequence[_Result], trials: int) -> CaseEntry:
-    """
-    A case of several trials. It is not measured if one of them is not; with a bar, the mean of their scores decides.
-    """
+    """A case of several trials. It is not measured if one of them is not; with a bar, their mean decides."""
     outcomes = "".join(result.pattern[0] for result in results)
     scores = [result.score for result in results if result.score is not None]
     costs = [result.cost for result in results if result.cost is not None]

@@ -1,6 +1,4 @@
-"""
-Why a case has its value in a run, in one line. It reads the results again, and only those of the cases that are listed.
-"""
+"""Why a case has its value in a run, in one line. Only the results of the listed cases are read again."""
 
 from collections.abc import Iterable, Mapping
 
@@ -62,9 +60,7 @@ class CaseReasons:
 
 
 def reason_line(result: JSON) -> str:
-    """
-    The reasons of the checks that failed or were not measured; else those of checks without a pass; else `passed`.
-    """
+    """The reasons of checks that failed or were not measured; else of checks without a pass; else `passed`."""
     checks: list[JSON] = result["check_results"]
     listed = [check for check in checks if is_failing(check)]
     listed = listed or [check for check in checks if passed_of(check) is None]

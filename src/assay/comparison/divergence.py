@@ -1,6 +1,4 @@
-"""
-Where two runs of one task part ways: the first step that differs, or else the answer. It reads and writes nothing.
-"""
+"""Where two runs of one task part ways: the first step that differs, or else the answer. It reads no files."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -20,9 +18,7 @@ COMPARED = {  # the members of a step that make it another step, by its type
 
 
 class TaskPath(Struct, frozen=True, kw_only=True):
-    """
-    What an agent did for one trial of a task: its steps, its answer, and whether it passed. None: it was not measured.
-    """
+    """What an agent did for one trial: its steps, its answer, and whether it passed. None: not measured."""
 
     steps: Sequence[JSON] = ()
     answer: Any = None

@@ -11,9 +11,7 @@ from assay.stats.distributions import FEATURE
 def compare_reports(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison | None:
-    """
-    The comparison of the scores of the tasks; None if no task is in both, or the extra `compare` is not installed.
-    """
+    """The comparison of the scores of tasks; None if no task is in both, or without the extra `compare`."""
     if missing_packages("compare"):
         return None
     try:

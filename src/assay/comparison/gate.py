@@ -79,9 +79,7 @@ class LevelReader:
         )  # fmt: skip
 
     def _range(self, values: Sequence[float]) -> Range | None:
-        """
-        Scores and the members of a result that are true or false have a range; other numbers have none that is known.
-        """
+        """Scores and true or false members of a result have a range; other numbers have none that is known."""
         is_score = self._metric.kind == "score" or (
             self._metric.kind == "check" and self._metric.member in ("", "score", "passed")
         )
@@ -170,9 +168,7 @@ class GateFacts(Struct, frozen=True, kw_only=True):
 
 
 def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
-    """
-    The outcome and the reason. A finding is one however much is missing; then what cannot be decided, then what failed.
-    """
+    """The outcome and the reason: a finding first, then what cannot be decided, then what failed."""
     found = next(_broken_findings(facts), None)
     if found is not None:
         return "failed", found
@@ -292,10 +288,7 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
 
 
 def drop_of(facts: GateFacts) -> float | None:
-    """
-    How much worse the estimate is. The rule of a preset is for numbers from 0 to 1; one that the policy sets is for
-    all.
-    """
+    """How much worse the estimate is. The rule of a preset is for numbers from 0 to 1; a policy's is for all."""
     comparison = facts.comparison
     if comparison is None or comparison.result.difference is None:
         return None

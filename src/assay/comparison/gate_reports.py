@@ -35,9 +35,7 @@ def plain(text: str, limit: int = MAX_CELL) -> str:
 
 
 def _entity(match: re.Match[str]) -> str:
-    """
-    An active character as an entity. A host looks for mentions after it has decoded entities, so an empty one follows.
-    """
+    """An active character as an entity. An empty one follows: hosts decode entities before they find mentions."""
     text = "".join(f"&#{ord(one)};" for one in match[0])
     return f"{text}&#8203;" if match[0] in _REFERENCES and match.string[match.end() :][:1].strip() else text
 

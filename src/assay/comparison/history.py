@@ -70,10 +70,7 @@ async def suite_runs(
     before: Position | None = None,
     limit: int = 50,
 ) -> tuple[list[Run], Position | None]:
-    """
-    Eval runs of a suite, newest first, without replays. The work is bounded: a page may be short although there are
-    more.
-    """
+    """Eval runs of a suite, newest first, without replays. Work is bounded: a page with more after it may be short."""
     found: list[Run] = []
     seen = 0
     while seen < MOST_READ:

@@ -76,9 +76,7 @@ class CaseLists:
     """The cases of one pair of runs, by what became of them. It is computed when it is first read."""
 
     def __init__(self, paired: PairedRuns, at: int, by: str = "", slice: str = "") -> None:
-        """
-        `at` is the number of the run. With `by`, only the cases of one slice, or the scores of one check or criterion.
-        """
+        """`at`: the number of the run. `by`: only the cases of one slice, or the scores of one check or criterion."""
         self._paired, self._at = paired, at
         self._index = paired.index
         self._before, self._after = paired.values[0], paired.values[at]

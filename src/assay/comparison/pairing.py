@@ -93,10 +93,7 @@ def _first_rows(cases: "array[int]", count: int) -> "array[int]":
 
 
 class CaseValues:
-    """
-    The mean of each case over its trials in one run. A case with an unmeasured trial is unmeasured; its bounds are
-    known.
-    """
+    """The mean of each case over its trials in one run. With an unmeasured trial, only its bounds are known."""
 
     def __init__(self, index: CaseIndex, run: int, series: Series | None) -> None:
         count = index.count
@@ -179,9 +176,7 @@ class Pairing:
         )
 
     def _states(self) -> Iterator[tuple[int, int]]:
-        """
-        The states of every case. A case that a run has without a value is unmeasured if the other run has a value.
-        """
+        """The states of every case. One that has a value in the other run alone is unmeasured."""
         before, after = self._before, self._after
         for case in paced(range(self._index.count)):
             here, there = before.status(case), after.status(case)
@@ -210,9 +205,7 @@ class PairedRuns:
 
 
 def quantile_interval(name: str, quantile: Quantile, pairs: Iterable[CasePair], level: float) -> PairedResult:
-    """
-    The difference of the quantile over cases. Raises InvalidRequest if the bootstrap has too few cases, or too many.
-    """
+    """The difference of the quantile over cases. Raises InvalidRequest for too few cases, or too many."""
     before: list[float] = []
     after: list[float] = []
     for pair in pairs:

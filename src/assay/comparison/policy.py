@@ -137,9 +137,7 @@ def read_policy(document: Any) -> PromotionPolicy:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """
-    Whether the text has the form of the pattern, in which `*` stands for any characters. It needs no backtracking.
-    """
+    """Whether the text has the form of the pattern; `*` stands for any characters. It does not backtrack."""
     first, *parts = pattern.split("*")
     if not parts:
         return pattern == text
@@ -251,10 +249,7 @@ LEAST_TRIALS = 3  # of a case in both runs, for `max_newly_failing`
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """
-    Two rules about a drop that no test shows to be one. None: the rule is off. `newly_failing`: the outcome if that one
-    is broken.
-    """
+    """Two rules about a drop that no test shows. None: off. `newly_failing`: the outcome if that one is broken."""
 
     max_drop: float | None
     max_newly_failing: int | None
@@ -269,9 +264,7 @@ PRESETS: dict[PresetName, Preset] = {
 
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """
-    Without `min`, a scorecard decides by its own verdict, and every case of an evaluation without a baseline must pass.
-    """
+    """Without `min`, a scorecard decides by its verdict, and every case must pass where there is no baseline."""
 
     preset: PresetName = "balanced"
     max_drop: Annotated[float, msgspec.Meta(ge=0)] | Off | None = None  # None: that of the preset

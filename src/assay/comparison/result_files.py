@@ -128,9 +128,7 @@ def _read_status(scores: RunScores, rest: bytes, place: str) -> None:
 
 
 def _note_status(scores: RunScores, run: JSON) -> None:
-    """
-    A run with the status `error` has unmeasured cases, or ended early: fewer results than its summary counts say so.
-    """
+    """A run with the status `error` has unmeasured cases, or ended early: it has fewer results than counts."""
     _note_end(scores, end_in(run.get("metadata")))
     summary = run.get("summary")
     total = summary.get("total_test_cases") if is_object(summary) else None

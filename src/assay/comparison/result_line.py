@@ -1,7 +1,4 @@
-"""
-One line of results, decoded as far as a comparison needs it. Arguments and outputs, which are most of a line, are
-skipped.
-"""
+"""One line of results, decoded as far as a comparison needs it: arguments and outputs are skipped."""
 
 from typing import Any
 

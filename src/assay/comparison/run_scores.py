@@ -213,10 +213,7 @@ def _count(counts: dict[tuple[str, str], int], key: tuple[str, str]) -> None:
 
 
 def chosen_metric(runs: Sequence[RunScores]) -> Metric:
-    """
-    The metric of the options; else `score` for scorecards and where a case has a score and no pass or fail; else
-    `passed`.
-    """
+    """The metric of the options; else `score` for scorecards and scored cases without a pass; else `passed`."""
     for run in runs:
         if not run.rows:
             raise InvalidRequest(f"nothing can be compared: {run.name} has no results")

@@ -39,9 +39,7 @@ async def result_lines(evaluations: EvaluationService, run: Run) -> AsyncIterato
 
 
 async def result_rows(evaluations: EvaluationService, run: Run, rows: Sequence[int]) -> AsyncIterator[bytes]:
-    """
-    The result lines of an evaluation with these numbers, in ascending order. A chunk that has several is read once.
-    """
+    """The result lines with these numbers, in ascending order. A chunk that has several is read once."""
     at = 0
     while at < len(rows):
         row = rows[at]

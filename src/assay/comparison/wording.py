@@ -82,9 +82,7 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
 
 
 def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
-    """
-    How many cases more would show a difference as large as the estimate. Other trials of the same cases would not.
-    """
+    """How many more cases would show a difference as large as the estimate. More trials would not."""
     if pair.more_to_show is None or pair.result.difference is None:
         return None
     size = _two_digits(abs(pair.result.difference))
@@ -134,9 +132,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _digits(result: DifferenceInterval) -> int:
-    """
-    Two digits, or more if a limit would look like 0, both limits alike, or if the printed limits gave another verdict.
-    """
+    """Two digits, or more if a limit would look like 0, both alike, or if the text gave another verdict."""
     low, high = result.low, result.high
     if low is None or high is None:
         return 2

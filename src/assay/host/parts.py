@@ -108,18 +108,12 @@ def cipher(settings: Settings) -> Cipher | None:
 
 
 def agents(settings: Settings, providers: Providers | None = None) -> Agents:
-    """
-    The agents of `[agents]`. They call models through `providers`, so that judges and agents share the limits of a
-    provider.
-    """
+    """The agents of `[agents]`. They share `providers` with judges, and so the limits of a provider."""
     return _configured_agents(settings, providers)
 
 
 def resolve_agent(spec: str, settings: Settings, providers: Providers | None = None) -> Agent:
-    """
-    The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for
-    a request's text.
-    """
+    """The agent that `--agent SPEC` means: one of the settings by its id, else as described. Not for requests."""
     return _configured_agents(settings, providers).resolve(spec)
 
 
@@ -193,10 +187,7 @@ def build_workflows(
 
 
 def execution_environment(settings: Settings) -> "ExecutionEnvironment":
-    """
-    The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay
-    readable.
-    """
+    """The limits of the settings and all node types, test-only ones too: recorded runs stay readable."""
     from assay.seams.sample_workflows import SEAM_NODES  # deferred import
     from assay.workflow.interpreter import ExecutionEnvironment  # deferred import
     from assay.workflow.nodes import NODES  # deferred import

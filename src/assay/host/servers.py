@@ -1,7 +1,4 @@
-"""
-The servers that `assay serve` puts on a runtime: FEP and OpenWOP over HTTP, FEP over gRPC, both with one TLS
-certificate.
-"""
+"""The servers of `assay serve`: FEP and OpenWOP over HTTP, FEP over gRPC, both with one TLS certificate."""
 
 from importlib import import_module
 from socket import socket
@@ -87,10 +84,7 @@ def http_server(
 
 
 def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None = None) -> GrpcServer:
-    """
-    FEP over gRPC, with the executor, limits and keys of the HTTP server. It listens at once and answers once `serve`
-    runs.
-    """
+    """FEP over gRPC, with the executor, limits and keys of the HTTP server. It answers once `serve` runs."""
     try:
         from assay.serve.grpc.server import RpcServer  # deferred import: the extra `grpc`
     except ModuleNotFoundError as error:

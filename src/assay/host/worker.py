@@ -170,10 +170,7 @@ class Worker:
             await run_guarded("units here", self._stop_cancelled_runs(), EnvironmentFailure)
 
     async def _compare_units(self, idle: Counter[str]) -> None:
-        """
-        Stop units that were cancelled or that another executor has. Put back those that this one has and does not
-        execute.
-        """
+        """Stop units that were cancelled or that another executor has. Put back those that are not executed here."""
         executor, running = self.units.executor_id, self.units.running
         held = await asyncio.to_thread(self._queue.units_of, executor)
         if executor != self.units.executor_id:
@@ -187,9 +184,7 @@ class Worker:
             await asyncio.to_thread(self._queue.put_back, forgotten)
 
     async def _stop_cancelled_runs(self) -> None:
-        """
-        Interrupt the units of cancelled runs, so that they return what they have. Their conductor may be elsewhere.
-        """
+        """Interrupt the units of cancelled runs, so that they return what they have, to whichever conductor."""
         if not self.units.running:
             return
         cancelling = await self._store.runs(RunQuery(statuses=frozenset({"cancelling"}), limit=1000))
@@ -215,9 +210,7 @@ class Worker:
         await asyncio.to_thread(self._queue.sweep, before, alive)
 
     async def _recover_lost_units(self) -> None:
-        """
-        Queue the units of executors that are not registered. The units are read first: later executors are registered.
-        """
+        """Queue the units of executors that are not registered. Units are read first: later ones are registered."""
         executors = await asyncio.to_thread(self._queue.executors)
         alive = await self.registry.bury()
         if lost := executors.difference(alive, {self.registry.executor_id}):
@@ -244,9 +237,7 @@ class Worker:
 async def open_worker(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[tuple[Worker, RunExecutor]]:
-    """
-    Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest to others.
-    """
+    """Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest."""
     if not settings.database_url.startswith("postgresql"):
         raise UsageError(
             "workers share runs through PostgreSQL: set database_url (ASSAY_DATABASE_URL) to "

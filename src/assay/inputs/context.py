@@ -33,9 +33,7 @@ class Context(Struct, frozen=True):
 
 
 class NotAContext(Exception):
-    """
-    A line is not a context. `problems`: all reasons. `checks`: the own checks of the case as the caller wrote them.
-    """
+    """A line is not a context. `problems`: all reasons. `checks`: the case's own checks as they came."""
 
     def __init__(self, problems: list[Problem], checks: Any = None) -> None:
         self.problems, self.checks = problems, checks
@@ -183,9 +181,7 @@ def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
 
 
 def usual_context(case: Any, output: Any, limits: Limits) -> Context | None:
-    """
-    The context of a pair that has no problem, no null and no own checks, in one step. None: read each part on its own.
-    """
+    """The context of a pair without problems, nulls and own checks, in one step. None: read each part alone."""
     try:
         line = _encode({"test_case": case, "output": output})
         if b"null" in line or maybe_deep(line, limits):  # a null may be NaN
@@ -197,9 +193,7 @@ def usual_context(case: Any, output: Any, limits: Limits) -> Context | None:
 
 
 def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    """
-    Convert a value to JSON: tuples become lists, structs become objects. Returns problems for values that JSON lacks.
-    """
+    """Convert a value to JSON: tuples become lists, structs objects. Returns problems for what JSON lacks."""
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written

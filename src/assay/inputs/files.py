@@ -1,6 +1,4 @@
-"""
-Reads files of JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with their places.
-"""
+"""Reads JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with places."""
 
 import csv
 import gzip
@@ -59,9 +57,7 @@ class SourceItem(NamedTuple):
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
-    """
-    The format of a file by its extension, and whether it is gzipped. `-` is standard input and has the default format.
-    """
+    """The format of a file by its extension, and whether it is gzipped. `-` has the default format."""
     if name == "-":
         return default, False
     path = Path(name.lower())

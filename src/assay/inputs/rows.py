@@ -1,6 +1,4 @@
-"""
-Turns the rows of a table into contexts, cases or outputs, with the columns that `--map` names or that are recognised.
-"""
+"""Turns rows of a table into contexts, cases or outputs, by `--map` or by the usual names of columns."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,9 +112,7 @@ class ColumnMap(NamedTuple):
 def find_columns(
     columns: Sequence[str], mapping: Mapping[str, str], part: Part, file: str, *, table: bool
 ) -> ColumnMap:
-    """
-    Choose a column for every target, from `--map` or by the usual names. Raises UsageError that shows the columns.
-    """
+    """Choose a column for every target, from `--map` or by the usual names. A UsageError shows the columns."""
     check_targets(mapping, f"{file}: ")
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}

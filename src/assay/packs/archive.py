@@ -1,7 +1,4 @@
-"""
-The octets of a pack: a gzipped USTAR archive, read within bounds, and written so that equal files give equal octets
-(openwop-contract §7.3).
-"""
+"""A pack as a gzipped USTAR archive, read within bounds; equal files give equal octets (openwop-contract §7.3)."""
 
 import base64
 import hashlib
@@ -52,10 +49,7 @@ class PackLimits(Struct, frozen=True):
 
 
 def read_tarball(data: bytes, limits: PackLimits = PackLimits()) -> dict[str, bytes]:  # noqa: B008  # a value
-    """
-    The files of an archive by path, sorted. Anything that is not a plain file with a safe path refuses the whole
-    archive.
-    """
+    """The files of an archive by path, sorted. Anything but a plain file with a safe path refuses the archive."""
     if len(data) > limits.tarball:
         message = (
             f"the tarball has {len(data):,} bytes; the limit is {limits.tarball:,} (ASSAY_MAX_PACK_BYTES)"
@@ -248,9 +242,7 @@ REGISTRY = frozenset(
 
 
 class ExpectedDigest(Struct, frozen=True, kw_only=True):
-    """
-    The digest that an operator supplies, and the version manifest if it came from one. `origin` names it in messages.
-    """
+    """The digest that an operator supplies, with its version manifest if any. `origin` names it in messages."""
 
     integrity: str
     origin: str

@@ -192,9 +192,7 @@ class PackStore:
         return [one.key.removeprefix(prefix) async for one in self._documents(tenant, AGENT, prefix=prefix)]
 
     async def agent_pages(self, tenant: str, prefix: str = "") -> AsyncIterator["list[AgentDefinition]"]:
-        """
-        All versions of the agents whose ids begin with this, some at a time. Large ones are decoded off the event loop.
-        """
+        """All versions of agents whose ids begin with this, some at a time; large ones decoded off the loop."""
         after = ""
         while page := await self._store.documents(
             tenant, AGENT, prefix=prefix, after=after, limit=AGENT_PAGE

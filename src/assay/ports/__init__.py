@@ -64,10 +64,7 @@ from assay.protocol.completion import ToolCall as ToolCall
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """
-    Upper bounds for requests, runs and checks. Each is a setting (`ASSAY_MAX_…`, `[limits]` in assay.toml) with a
-    default.
-    """
+    """Upper bounds for requests, runs and checks. Each is a setting (`ASSAY_MAX_…`, `[limits]`) with a default."""
 
     max_line_bytes: int = 64 * 1024 * 1024
     max_request_bytes: int = 512 * 1024 * 1024

@@ -37,9 +37,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def audit_entry(tenant: str, action: str, subject: str = "", outcome: str = "ok") -> AuditEntry:
-    """
-    An entry by the current actor. `subject` comes from the request and may contain a key by mistake, so it is redacted.
-    """
+    """An entry by the current actor. `subject` is redacted: a request may contain a key by mistake."""
     now, subject = acting.get(), redact_text(subject)
     return AuditEntry(
         tenant=tenant, who=now.who, action=action, what=subject, outcome=outcome, request=now.request

@@ -1,6 +1,4 @@
-"""
-Reports of bugs in assay: an exception's type and its places in the code. Never its message, which may hold content.
-"""
+"""Reports of bugs in assay: an exception's type and places. Never its message, which may hold content."""
 
 import logging
 import traceback
@@ -20,10 +18,7 @@ def log_bug(logger: str, what: str, error: BaseException) -> None:
 
 
 def traceback_of(error: BaseException) -> str:
-    """
-    `KeyError at fep/records/kind.py:76 perform > fep/planning/plan.py:90 scorer_for`, and the exceptions that led to
-    it.
-    """
+    """`KeyError at fep/records/kind.py:76 perform > fep/planning/plan.py:90 scorer_for`, and what led to it."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < CHAIN:

@@ -87,16 +87,12 @@ class RunGroup(Struct, frozen=True, kw_only=True):
 
 
 class CaseTable(Protocol):
-    """
-    The part of a store that holds the table of cases. Rows are written by `commit`, with the events of their unit.
-    """
+    """The part of a store that holds the table of cases. `commit` writes rows with the events of their unit."""
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
     ) -> Sequence[CaseBlock]:
-        """
-        The next rows that reach `start` or beyond. `holding`: only rows that have a result with one of these outcomes.
-        """
+        """The next rows that reach `start` or beyond. `holding`: only rows with one of these outcomes."""
         ...
 
     async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:

@@ -50,10 +50,7 @@ class TenantContents(Protocol):
     async def delete_documents(
         self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
     ) -> int:
-        """
-        Delete a batch of the documents of a tenant except those of the kept kinds, and return its size. Repeat until it
-        is 0.
-        """
+        """Delete a batch of a tenant's documents, but for the kept kinds; return its size. Repeat until it is 0."""
         ...
 
     async def compact(self) -> bool:

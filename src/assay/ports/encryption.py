@@ -4,9 +4,7 @@ from typing import NamedTuple, Protocol
 
 
 class Cipher(Protocol):
-    """
-    Encrypts records at rest. `location` names the row and column, so that a ciphertext cannot be moved to another one.
-    """
+    """Encrypts records at rest. `location` names row and column, so that a ciphertext cannot be moved."""
 
     @property
     def key_id(self) -> str:
@@ -30,10 +28,7 @@ class Cipher(Protocol):
 
 
 class ReencryptStep(NamedTuple):
-    """
-    One step: the number of records, the cursor of the next step ("" ends it), and the number of data keys that were
-    encrypted again.
-    """
+    """One step: the number of records, the cursor of the next ("" ends it), and the data keys encrypted again."""
 
     records: int
     cursor: str

@@ -64,9 +64,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Model(Protocol):
-    """
-    A chat model. A failure is a Fault (FEP-26): a TimeFault, or a ForeignFault that says whether a retry may help.
-    """
+    """A chat model. A failure is a TimeFault, or a ForeignFault that says whether a retry may help (FEP-26)."""
 
     async def complete(self, request: CompletionRequest) -> Completion: ...
 
@@ -113,9 +111,7 @@ class Providers(Protocol):
 
 
 class RepeatCounter:
-    """
-    Counts equal requests of one run: a cached completion answers only the first of them (`CompletionRequest.repeat`).
-    """
+    """Counts equal requests of one run: a cached completion answers only the first (`CompletionRequest.repeat`)."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}

@@ -61,9 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def erased_by(self) -> str:
-        """
-        What erased its content: `RETENTION` or `DELETION`; an empty text if a person erased this run, or nothing did.
-        """
+        """What erased its content: `RETENTION` or `DELETION`; empty if a person did, or nothing did."""
         return self.metadata.get(ERASED_BY, "")
 
     @property
@@ -250,9 +248,7 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
         ...
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
-        """
-        Return the run, or None. With a tenant, another tenant's run is None too; without one, any run is returned.
-        """
+        """Return the run, or None. With a tenant, another tenant's run is None too; without one, any run is found."""
         ...
 
     async def runs(self, query: RunQuery) -> list[Run]: ...
@@ -284,9 +280,7 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
-        """
-        Return the next chunks of a key that reach `start` or beyond. Continue with `last + 1` until the list is empty.
-        """
+        """Return the next chunks of a key that reach `start` or beyond. Continue with `last + 1` until none is left."""
         ...
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
@@ -310,9 +304,7 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     ) -> list[Document]: ...
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        """
-        Delete a batch of documents of a kind that were last written before then, of all tenants; return their number.
-        """
+        """Delete a batch of documents of a kind, last written before then, of all tenants; return their number."""
         ...
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
@@ -345,16 +337,11 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     async def release(self, run: str, holder: str) -> None: ...
 
     async def forgive(self, run: str, holder: str) -> None:
-        """
-        `holder` has lost this run to another and is alive: it had paused, so what it lost does not count. Other losses
-        of the run stay.
-        """
+        """`holder` has lost this run to another but is alive: what it lost does not count. Other losses stay."""
         ...
 
     async def ping(self) -> None:
-        """
-        Raise EnvironmentFailure if the database does not answer, or cannot be written. It takes two seconds at most.
-        """
+        """Raise EnvironmentFailure if the database does not answer within two seconds, or cannot be written."""
         ...
 
     async def close(self) -> None:

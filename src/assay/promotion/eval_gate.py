@@ -16,9 +16,7 @@ CLOCK_SKEW = timedelta(minutes=5)  # by which the clocks of two hosts may differ
 
 
 class BaselineVerdict(Struct, frozen=True):
-    """
-    The verdict of `assay compare` on the run and its baseline. `line` has the interval, or why there is no verdict.
-    """
+    """The verdict of `assay compare` on the run and its baseline. `line`: the interval, or why there is none."""
 
     verdict: Verdict | None
     line: str
@@ -123,10 +121,7 @@ def _unmet(rules: PromotionRules, evidence: Evidence) -> Iterator[tuple[str, str
 
 
 def _regression(rules: PromotionRules, evidence: Evidence, correction: float) -> Iterator[tuple[str, str]]:
-    """
-    The verdict on the run and a run of the active version, and the recorded difference, which corrections shift where
-    they count.
-    """
+    """The verdict on the run and one of the active version, and the difference, which corrections may shift."""
     active, summary, largest = evidence.active_version, evidence.summary, rules.max_regression
     if largest is None or active is None or active == evidence.version or summary is None:
         return

@@ -1,6 +1,4 @@
-"""
-Reads the evidence for a promotion, and the preconditions under which it still holds when the promotion is written.
-"""
+"""Reads the evidence for a promotion, and the preconditions for it to hold when the promotion is written."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -163,10 +161,7 @@ OVERRIDES = ("model", "temperature", "maxTokens", "promptOverrides")
 
 
 class Deviation(NamedTuple):
-    """
-    A reason why a run did not measure the installed agent on the installed suite: the code of the condition, and a
-    text.
-    """
+    """Why a run did not measure the installed agent on the installed suite: the code of the condition, and a text."""
 
     code: str
     text: str
@@ -219,10 +214,7 @@ async def _deviations(
 
 
 async def _has_installed_content(store: Store, tenant: str, header: EvalHeader) -> bool:
-    """
-    Whether the suite of the run is the installed one of its id and version. A suite that is not installed has no other
-    content.
-    """
+    """Whether the suite of the run is the installed one. A suite that is not installed has no other content."""
     resolver = SuiteResolver(SuiteStore(store), PackStore(store))
     try:
         found = await resolver.resolve(tenant, f"{header.suite_id}@{header.suite_version}")

@@ -83,10 +83,7 @@ class PromotionService:
         self._initial = initial
 
     async def deployments(self, tenant: str, agent_id: str) -> list[AgentDeployment]:
-        """
-        The records of an agent by version; an installed version without a record is a draft. NotFound: an unknown
-        agent.
-        """
+        """The records of an agent by version; an installed version without one is a draft. NotFound: no such agent."""
         stored, installed = await self._read(tenant, agent_id)
         return wire_records(stored.records, {*installed, *stored.records.versions})
 
@@ -289,10 +286,7 @@ class PromotionService:
     async def _read(
         self, tenant: str, agent_id: str, version: str | None = None
     ) -> tuple[StoredRecords, set[str]]:
-        """
-        The records and the installed versions; an agent may have more versions than it lists. NotFound: an unknown
-        agent.
-        """
+        """The records and the installed versions, which may be more than it lists. NotFound: no such agent."""
         installed = set(await self._agents.versions(tenant, agent_id) if _is_name(agent_id) else ())
         stored = await self._records(tenant, agent_id) if _is_name(agent_id) else None
         if stored is None or not (installed or stored.records.versions):
@@ -320,10 +314,7 @@ def _check_same_step(pending: ManagementRequest, planned: Planned) -> None:
 
 
 def _lookups(records: AgentRecords, version: str) -> list[str]:
-    """
-    The versions that a transition of this version concerns: itself, and those it may be rolled back to, newest binding
-    first.
-    """
+    """The versions that a transition concerns: itself, and those it may be rolled back to, newest binding first."""
     serving = [name for name, one in records.versions.items() if one.state in ("active", "paused")]
     serving.sort(key=lambda name: max(records.of(name).channels.values(), default=0), reverse=True)
     return [*dict.fromkeys((version, records.of(version).replaces or version, *serving))][:MAX_LOOKUPS]

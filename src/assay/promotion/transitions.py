@@ -1,7 +1,4 @@
-"""
-The state machine of deployments (openwop-contract §9.3): which transitions are possible, and what each changes. Pure
-functions.
-"""
+"""The state machine of deployments (openwop-contract §9.3): what is possible, and what it changes. Pure functions."""
 
 from collections.abc import Collection
 from hashlib import blake2s
@@ -241,9 +238,7 @@ def _predecessor(records: AgentRecords, request: TransitionRequest) -> str:
 
 
 def _rollback_target(records: AgentRecords, version: str, installed: Collection[str]) -> str:
-    """
-    The version that was on a channel before this one, newest binding first; without a channel, the one it replaced.
-    """
+    """The version that was on a channel before this one, newest binding first; else the one it replaced."""
     record = records.of(version)
     earlier = [
         (other.channels[channel], name)

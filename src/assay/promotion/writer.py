@@ -59,10 +59,7 @@ class TransitionWriter:
         )
 
     async def check(self, planned: Planned, stored: StoredRecords, rules: PromotionRules) -> GateResult:
-        """
-        Check the evidence, if this transition needs any. A run that the request names is recorded, so it is checked in
-        any case.
-        """
+        """Check the evidence, if this transition needs any, or if the request names a run: that is recorded."""
         request, record = planned.request, stored.records.of(planned.request.version)
         needed = planned.to_state in rules.eval_states or request.eval_run_id is not UNSET
         if not planned.is_promotion or not needed:

@@ -1,7 +1,4 @@
-"""
-EvalSummary (RFC 0081 §C, openwop-contract §6.4): the scorecard. It is closed at every level and has no field for
-content.
-"""
+"""EvalSummary (RFC 0081 §C, openwop-contract §6.4): the scorecard, closed at every level, without content."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

@@ -107,9 +107,7 @@ class ToolReturned(TimedStep, frozen=True, kw_only=True, tag="tool-returned"):
 
 
 class ToolAttempt(Struct, frozen=True, kw_only=True):
-    """
-    A tool call that an agent tried, with its arguments as they came. A refused one is not a step, and no event has it.
-    """
+    """A tool call that an agent tried, with its arguments. A refused one is not a step, and no event has it."""
 
     tool: str
     arguments: Any

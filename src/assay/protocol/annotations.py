@@ -1,6 +1,4 @@
-"""
-Annotations of a run, an event or a node by a person (RFC 0056, openwop-contract §9.2). They are stored outside the log.
-"""
+"""Annotations of a run, event or node by a person (RFC 0056, openwop-contract §9.2), stored outside the log."""
 
 from datetime import datetime
 from typing import Annotated, Literal

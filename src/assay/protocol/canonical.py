@@ -22,9 +22,7 @@ def canonical(value: Any) -> str:
 
 
 def exact(value: Any) -> str:
-    """
-    The same, but a double without a fraction is written with all digits: two texts are equal only if the numbers are.
-    """
+    """The same, but a double without a fraction has all digits: texts are equal only if the numbers are."""
     return "".join(_parts(value, _digits))
 
 

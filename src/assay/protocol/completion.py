@@ -18,9 +18,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """
-    A message of a conversation. An assistant's may request tool calls; a `tool` message answers the call it names.
-    """
+    """A message of a conversation. An assistant's may request tool calls; a `tool` message answers one."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str

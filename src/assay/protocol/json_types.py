@@ -24,9 +24,7 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def is_finite(value: Any) -> bool:
-    """
-    Whether every float is finite, as JSON requires. It does not recurse, and accepts values that contain themselves.
-    """
+    """Whether every float is finite, as in JSON. It does not recurse, and accepts values that contain themselves."""
     stack: list[Any] = [value]
     seen: dict[int, Any] = {}  # references, so that no id is reused
     while stack:
@@ -46,10 +44,7 @@ def is_finite(value: Any) -> bool:
 
 
 def beyond_doubles(members: Mapping[str, Any]) -> str | None:
-    """
-    The name of a member that is an integer beyond the range of a double, so that no mean can count it; None if there is
-    none.
-    """
+    """The name of a member that is an integer beyond the range of a double, which no mean can count; or None."""
     return next(
         (name for name, one in members.items() if isinstance(one, int) and abs(one) > sys.float_info.max),
         None,

@@ -105,10 +105,7 @@ def redact_parts(value: Any) -> Any:
 
 
 def redact_text(text: str) -> str:
-    """
-    Replace everything that looks like a secret with `[REDACTED:<id>]`, and lone surrogates, which cannot be encoded,
-    with `?`.
-    """
+    """Replace what looks like a secret with `[REDACTED:<id>]`, and lone surrogates with `?`."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
     return hide(text)
@@ -120,9 +117,7 @@ def safe_name(name: str) -> str:
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """
-    Whether a word of the name says so: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is not a secret.
-    """
+    """Whether a word of the name says so: `api_key`, `X-Auth-Token`, `clientSecret`. `max_tokens` is no secret."""
     words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
     counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
     return bool(words) and not counted and value is not None

@@ -1,6 +1,4 @@
-"""
-Requests and responses for OpenWOP runs (openwop-contract §3). Unknown members are refused, except in `configurable`.
-"""
+"""Requests and responses of runs (openwop-contract §3). Unknown members are refused but in `configurable`."""
 
 from typing import Annotated, Any, Literal
 

@@ -68,9 +68,7 @@ class _Partial(NamedTuple):
         return ".".join(map(str, (*self.numbers, 0, 0, 0)[:3])) + self.pre
 
     def after(self, kept: int) -> str:
-        """
-        The lowest version whose first `kept` numbers are higher. Its pre-releases do not belong to the range either.
-        """
+        """The lowest version whose first `kept` numbers are higher. Its pre-releases are not in the range either."""
         numbers = (*self.numbers, 0, 0, 0)[:kept]
         return ".".join(map(str, (*numbers[:-1], numbers[-1] + 1, 0, 0)[:3])) + "-0"
 

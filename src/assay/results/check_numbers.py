@@ -8,9 +8,7 @@ from assay.stats.intervals import Range
 
 
 class Numbers:
-    """
-    The numbers of one check under one name, each with the id of its case. `limits` is their range, if it is known.
-    """
+    """The numbers of a check under one name, each with the id of its case. `limits`: their range, if known."""
 
     __slots__ = ("column", "ids", "limits", "values")
 

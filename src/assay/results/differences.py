@@ -46,9 +46,7 @@ def text_differences(expected: str, actual: str) -> list[str]:
 def json_differences(
     expected: Any, actual: Any, *, subset: bool = False, limit: int = MAX_DIFFERENCES
 ) -> list[str]:
-    """
-    `$.total: expected 12, got 13`, one line for each path. With `subset`, additional members of `actual` are allowed.
-    """
+    """`$.total: expected 12, got 13`, one line a path. With `subset`, `actual` may have additional members."""
     lines: list[str] = []
     for line in _walk(expected, actual, "$", subset, 0):
         if len(lines) == limit:

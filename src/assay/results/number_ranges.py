@@ -1,6 +1,4 @@
-"""
-The ranges that a check declares for the numbers of its results, by the schema of its class or by `response_format`.
-"""
+"""The ranges that a check declares for its numbers, by the schema of its class or by `response_format`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

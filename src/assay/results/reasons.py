@@ -145,9 +145,7 @@ def _criteria(response: Any) -> list[tuple[Any, str]]:
 
 
 def _panel_note(results: JSON) -> str:
-    """
-    Says that the answers of a panel of judges are on both sides of the bar, or that choices have equally many votes.
-    """
+    """Says that the answers of a panel are on both sides of the bar, or that choices have equally many votes."""
     metadata = results.get("metadata")
     panel = metadata.get("panel") if is_object(metadata) else None
     if not is_object(panel):

@@ -90,10 +90,7 @@ class AnnotationCursor:
         self._keys: list[str] = []
 
     async def news(self) -> list[Document]:
-        """
-        The new ones; on the first call, all. It looks at the last hundred again, because another process's clock may be
-        behind.
-        """
+        """The new ones; on the first call, all. The last hundred are looked at again: clocks may be behind."""
         after = self._keys[-AGAIN - 1] if len(self._keys) > AGAIN else ""
         documents = read_documents(
             self._store, self._run.tenant, KIND, prefix=f"{self._run.id}/", after=after

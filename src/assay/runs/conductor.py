@@ -188,10 +188,7 @@ class Conductor:
         return self._draining
 
     async def _is_cancelled(self) -> bool:
-        """
-        Whether the run was cancelled. The store may know it before this process does: other processes stop their units
-        at once.
-        """
+        """Whether the run was cancelled. The store may know before this process does: others stop at once."""
         if self._stopped.is_set():
             return True
         run = await self._store.run(self._run.id)

@@ -33,10 +33,7 @@ class LogWriter:
         events: int = 0,
         metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """
-        `executing`: the names of the units in flight, recorded with each result. `metadata`: members that every record
-        of the run has.
-        """
+        """`executing`: the names of the units in flight, in each record. `metadata`: of every record of the run."""
         self._store, self._run, self._holder, self._state, self._on_failure = (
             store,
             run,

@@ -1,7 +1,4 @@
-"""
-The units of one run that this process executes, recorded so that a death of the process counts for them and for no
-other.
-"""
+"""The units of one run that this process executes, recorded so that its death counts for them alone."""
 
 import asyncio
 from collections.abc import Callable, Sequence

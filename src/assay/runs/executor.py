@@ -287,10 +287,7 @@ class RunExecutor:
         return follow(self.store, run, after=after, tenant=tenant)
 
     async def close(self, seconds: float = 10.0) -> None:
-        """
-        Start no more runs, give units in flight `seconds` to end, and release the rest for other processes. A database
-        is waited for briefly.
-        """
+        """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes."""
         self._closing = True
         for task in (self._heartbeat_task, self._adoption_task):
             if task is not None:

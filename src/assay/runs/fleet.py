@@ -84,10 +84,7 @@ class DelegatingExecutor(RunExecutor):
             self._leases.orphan(run.id)
 
     async def _release(self, run: Run) -> None:
-        """
-        Hand the run over to workers, with the version of this server: older workers may lack what it planned, so they
-        leave the run.
-        """
+        """Hand the run over to workers, with the version of this server: older workers leave it."""
         metadata = {**run.metadata, REQUIRED_VERSION: __version__}
         entry = RunUpdate(run=run.id, holder=self.executor_id, metadata=metadata)
         await self.store.commit(Transaction(entries=[entry]))

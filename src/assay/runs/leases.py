@@ -15,9 +15,7 @@ HEARTBEATS = 5  # within a lease
 
 
 class Leases:
-    """
-    Every lease belongs to one holder. When its process dies, the lease ends and another process may adopt the run.
-    """
+    """Every lease has one holder. When its process dies, the lease ends and another process may adopt the run."""
 
     def __init__(self, store: Store, holder: str, seconds: float) -> None:
         self._store, self.holder, self.seconds = store, holder, seconds
@@ -36,9 +34,7 @@ class Leases:
         await self._store.release(run, self.holder)
 
     async def forgive(self, run: str) -> None:
-        """
-        This process had paused for longer than its lease. It did not die of the run that another process holds now.
-        """
+        """This process had paused for longer than its lease. It did not die of a run that another one holds now."""
         await self._store.forgive(run, self.holder)
 
     def orphan(self, *runs: str) -> None:
@@ -60,10 +56,7 @@ LEAVE = 2.0  # seconds until the next adoption, when the last one left runs to a
 
 
 class AdoptionPace(NamedTuple):
-    """
-    How a process adopts runs: `limit` at a time every `seconds` (0: at heartbeats), while it conducts fewer than
-    `most`.
-    """
+    """How a process adopts runs: `limit` at a time every `seconds` (0: at heartbeats), while it has under `most`."""
 
     seconds: float = 0.0
     limit: int = LIMIT

@@ -51,9 +51,7 @@ PATIENCE = 15.0
 async def follow(
     store: Store, run: str, *, after: int = -1, tenant: str | None = None
 ) -> AsyncIterator[Event | None]:
-    """
-    Each event once, in order. While nothing happens, None every 15 seconds, so that the caller can send a keep-alive.
-    """
+    """Each event once, in order. While nothing happens, None every 15 seconds, for the caller's keep-alive."""
     while True:
         current = await store.run(run, tenant=tenant)
         if current is None:
@@ -84,9 +82,7 @@ async def read_events(store: Store, run: str, *, after: int = -1) -> AsyncIterat
 async def read_chunks(
     store: Store, run: str, kind: str, *, start: int = 0, stop: int | None = None, limit: int = CHUNKS
 ) -> AsyncIterator[EvidenceChunk]:
-    """
-    The evidence of one kind, from item `start` up to `stop`. `limit` is the size of a page: 1 where chunks are large.
-    """
+    """The evidence of one kind, from item `start` up to `stop`. `limit`: chunks of a page, 1 if they are large."""
     while page := await store.chunks(run, kind, start=start, stop=stop, limit=limit):
         for chunk in page:
             yield chunk
@@ -98,10 +94,7 @@ async def read_chunks(
 async def read_documents(
     store: Store, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = DOCUMENTS
 ) -> AsyncIterator[Document]:
-    """
-    The tenant's documents of one kind whose key has the prefix and follows `after`, by key. `limit` is the size of a
-    page.
-    """
+    """The tenant's documents of one kind with the prefix and after `after`, by key. `limit`: the size of a page."""
     while page := await store.documents(tenant, kind, prefix=prefix, after=after, limit=limit):
         for document in page:
             yield document

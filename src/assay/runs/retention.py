@@ -19,9 +19,7 @@ REMOVABLE = frozenset({"evaluation", "agent-eval", "workflow"})  # a transition 
 
 
 class DeployedRuns(NamedTuple):
-    """
-    The runs that the deployments of a tenant name as their evidence. `unchanged` holds until a deployment changes.
-    """
+    """The runs that a tenant's deployments name as evidence. `unchanged` holds until a deployment changes."""
 
     ids: frozenset[str]
     unchanged: RequireCount

@@ -146,9 +146,7 @@ def score_of_mean(name: str, mean: Mean) -> Score:
 
 
 def planned_cases(run: Run, statistics: RunStatistics | None, *, trials: int) -> int | None:
-    """
-    The number of cases that the run has or will have. `trials`: results of a case that `total` in its metadata counts.
-    """
+    """The number of cases that the run has or will have. `trials`: results of a case in its `total`."""
     total: int | None = run.metadata.get("total")
     if total is None or statistics is None or trials > 1:
         return None if total is None else -(-total // trials)

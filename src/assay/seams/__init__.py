@@ -1,3 +1,1 @@
-"""
-What the published conformance suite expects on a host: sample agents, workflows, suites and a mock node. Test-only.
-"""
+"""What the published conformance suite expects on a host: sample agents, workflows, suites, a mock node. Test-only."""

@@ -84,9 +84,7 @@ async def verify_run(workflows: WorkflowService, principal: Principal, body: Any
 
 
 async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """
-    `{"turns", "suspendAtTurn"?, "resume"?}`: runs a plan of that many turns; one of them waits for a person (CP-1).
-    """
+    """`{"turns", "suspendAtTurn"?, "resume"?}`: a plan of that many turns; one waits for a person (CP-1)."""
     turns, held = _read_integer(body, "turns"), _read_integer(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
     plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
@@ -108,10 +106,7 @@ async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any
 
 
 async def attest(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """
-    `{"childOutputs", "outputAttestation", "approvalAction"?}`: runs a child with those outputs; they are merged if that
-    is allowed.
-    """
+    """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, merged if allowed."""
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
         raise InvalidRequest(Problem("childOutputs", "expected an object"))
@@ -145,10 +140,7 @@ async def attest(workflows: WorkflowService, principal: Principal, body: Any) ->
 async def dispatch(
     workflows: WorkflowService, principal: Principal, card: AgentCard, body: Any
 ) -> dict[str, Any]:
-    """
-    `{"task", "validateHandoff"?, "availableTools"?}`: calls that agent once and returns its events. Its own allow-list
-    says which tools it has.
-    """
+    """`{"task", "validateHandoff"?, "availableTools"?}`: calls that agent once and returns its events."""
     if not is_object(body) or "task" not in body:
         raise InvalidRequest(Problem("task", "expected a task"))
     if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):

@@ -1,6 +1,4 @@
-"""
-All test-only routes of the conformance suite: served only with OPENWOP_TEST_SEAM_ENABLED=true (openwop-contract §0.6).
-"""
+"""Test-only routes of the conformance suite, with OPENWOP_TEST_SEAM_ENABLED=true alone (openwop-contract §0.6)."""
 
 import hashlib
 from collections import defaultdict
@@ -76,9 +74,7 @@ def _events_of(host: OpenWopHost) -> defaultdict[str, list[JSON]]:
 
 
 async def read_log(call: HttpRequest) -> Response:
-    """
-    The events of a run. An unknown run has none: the suite reads an unknown run to find out whether this route exists.
-    """
+    """The events of a run. An unknown run has none: so the suite finds out whether this route exists."""
     params = call.query(*FILTERS)
     host = host_of(call)
     events = [event for event in _events_of(host)[call.tenant] if event["runId"] == call.run_id]
@@ -232,9 +228,7 @@ SEAMS: list[RouteSpec] = [*WORKFLOW_SEAMS, *EVAL_SEAMS, *DEPLOYMENT_SEAMS]
 
 
 def under(prefix: str) -> list[RouteSpec]:
-    """
-    The same routes under another prefix: a later major version of the suite has them elsewhere (openwop-contract §0.1).
-    """
+    """The same routes under another prefix, where a later major version has them (openwop-contract §0.1)."""
     return [
         msgspec.structs.replace(route, path=prefix + route.path.removeprefix(BASE), id=f"{route.id}Again")
         for route in SEAMS

@@ -1,6 +1,4 @@
-"""
-Sample agents and a sample suite for the conformance suite (openwop-contract §10.3, §10.6). They run as all others do.
-"""
+"""Sample agents and a sample suite for the conformance suite (openwop-contract §10.3, §10.6)."""
 
 import re
 from contextlib import suppress

@@ -1,7 +1,4 @@
-"""
-The HTTP application of a host: FEP's routes, OpenWOP's, the page, and those of the conformance suite where they are
-enabled.
-"""
+"""The HTTP application of a host: FEP's routes, OpenWOP's, the page, and enabled ones of the conformance suite."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache

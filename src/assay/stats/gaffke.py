@@ -110,9 +110,7 @@ def _lower_limit(nodes: Nodes) -> float:
 
 
 class _Tilt(NamedTuple):
-    """
-    The saddle point of Y for one t. `r_star` is Barndorff-Nielsen's approximation of the normal quantile of P(Y <= 0).
-    """
+    """The saddle point of Y for one t. `r_star`: Barndorff-Nielsen's normal quantile of P(Y <= 0)."""
 
     t: float
     reference: float  # -1 / s

@@ -241,9 +241,7 @@ def _series_expansion(z: float, df: float) -> float:
 
 
 def _two_sided(t: float, df: float) -> float:
-    """
-    The probability of a value further from 0 than `t`: the incomplete beta function I_x(df/2, 1/2) at x = df/(df + t²).
-    """
+    """The probability of a value further from 0 than `t`: I_x(df/2, 1/2) at x = df/(df + t²)."""
     a, b = df / 2, 0.5
     rest = t * t / (df + t * t)  # 1 - x
     x = df / (df + t * t)

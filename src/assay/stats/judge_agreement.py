@@ -189,9 +189,7 @@ def _limits(values: Sequence[float], limits: Range) -> tuple[float, float, float
 
 
 def _best_weight(labels: Sequence[Label]) -> float:
-    """
-    Covariance of person and judge over the variance of the judge, from 0 to 1. 0 if the judge always says the same.
-    """
+    """Covariance of person and judge over the judge's variance, from 0 to 1. 0 if the judge never varies."""
     people = fsum(one.human for one in labels) / len(labels)
     machine = fsum(one.judged for one in labels) / len(labels)
     spread = fsum((one.judged - machine) ** 2 for one in labels)

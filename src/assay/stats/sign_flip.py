@@ -100,9 +100,7 @@ def _exact_p(steps: Any) -> float:
 
 
 def _share_as_large(sizes: Any, counts: Any, total: float) -> tuple[float, int]:
-    """
-    The share of random flips whose sum is at least `total`, and their number. The changes themselves are one of them.
-    """
+    """The share of random flips whose sum is at least `total`, and their number, the changes themselves included."""
     np = numpy()
     rng = np.random.default_rng(SEED)
     order = np.argsort(-(sizes**2) * counts, kind="stable")

@@ -248,10 +248,7 @@ class ActivityRunner:
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
     async def _replay_result(self, unit: StepUnit) -> Result:
-        """
-        The result that the source of a fork recorded at this node and attempt. A replay may call a model again
-        (openwop-contract §13.9).
-        """
+        """The result that a fork's source recorded here. A replay may call a model again (openwop-contract §13.9)."""
         assert unit.source is not None
         same = [
             stored

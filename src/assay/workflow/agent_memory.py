@@ -33,10 +33,7 @@ class MemoryWrite(Struct, frozen=True, kw_only=True):
 
 
 class AsOf(Struct, frozen=True, kw_only=True):
-    """
-    The point of view of a reader: a run, before one of its steps, at a moment. Later writes of other runs are not
-    visible.
-    """
+    """A reader: a run, before one of its steps, at a moment. Later writes of other runs are not visible."""
 
     run: str
     step: int

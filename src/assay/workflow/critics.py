@@ -35,10 +35,7 @@ SECONDS = 60.0
 
 
 class CriticAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """
-    A critic agent's answer. Its `target`, if present, must be the one in the request. Its `criteria` may be keys of its
-    own.
-    """
+    """A critic's answer. Its `target`, if present, must be that of the request. `criteria` may be its own keys."""
 
     verdict: Verdict
     target: str | UnsetType = UNSET

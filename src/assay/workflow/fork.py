@@ -45,10 +45,7 @@ async def fork_request(
     from_seq: int | None,
     overlay: Mapping[str, Any] | None,
 ) -> WorkflowRequest:
-    """
-    The request of the fork. It refuses, in this order: invalid options, a `fromSeq` out of range, a source that is
-    erased.
-    """
+    """The request of the fork. It refuses, in this order: invalid options, a wrong `fromSeq`, an erased source."""
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
     start = _validate(source, mode, from_seq, options)

@@ -1,7 +1,4 @@
-"""
-Workflows as a kind of run: restored by replaying its steps, continued step by step, at rest while it waits for a
-person.
-"""
+"""Workflows as a kind of run: restored by replay, continued step by step, at rest while they wait for a person."""
 
 import asyncio
 from collections import deque
@@ -196,9 +193,7 @@ class WorkflowState:
         return self._advance(msgspec.structs.replace(result, value=redact(result.value)))
 
     def _advance(self, result: Result) -> UnitOutcome:
-        """
-        One step: its events, their content and the step record. Secrets are removed before (openwop-contract §6.5).
-        """
+        """One step: its events, their content and its record, without secrets (openwop-contract §6.5)."""
         replayer = self.replayer
         effect, number = replayer.effect, replayer.step
         assert effect is not None

@@ -1,7 +1,4 @@
-"""
-Model calls of workflows (openwop-contract §13.4, §13.9): the conformance mock, a provider's model, or a stored answer
-by its cache key.
-"""
+"""Model calls of workflows (openwop-contract §13.4, §13.9): the mock, a provider's model, or a stored answer by key."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -117,9 +117,7 @@ class Replayer:
 def difference(
     fact: PendingEvent, event: Event, source_id: Callable[[str], str] = str
 ) -> Literal["output", "type-mismatch"] | None:
-    """
-    How a replayed event differs from the recorded one. Durations and ids of the run's own events are not compared.
-    """
+    """How a replayed event differs from the recorded one. Durations and ids of own events are not compared."""
     if fact.type != event.type:
         return "type-mismatch"
     now, then = (msgspec.json.decode(decode_event(data).payload) for data in (encode_event(fact), event.data))

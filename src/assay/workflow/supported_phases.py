@@ -1,7 +1,4 @@
-"""
-The phases of the execution model that this host supports (openwop-contract §1.1, §13.1). Discovery and the tests read
-this table.
-"""
+"""The phases of the execution model that this host supports (openwop-contract §1.1, §13.1), for discovery and tests."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,4 @@
-"""
-A workflow run turn by turn, with its content: candidates, verdicts by criterion, questions for a person, and what was
-committed.
-"""
+"""A workflow run turn by turn, with content: candidates, verdicts, questions for a person, and what was committed."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,7 +1,4 @@
-"""
-One attack: a request that an agent must not follow, in several languages, with slots for what differs from task to
-task.
-"""
+"""One attack: a request that an agent must not follow, in several languages, with slots for what differs."""
 
 import re
 from collections.abc import Iterator, Mapping

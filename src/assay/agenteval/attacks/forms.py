@@ -1,6 +1,4 @@
-"""
-Where an attack stands in a task: the input, a document in the input, the answer of a tool, or the memory of the agent.
-"""
+"""Where an attack stands in a task: the input, a document in it, the answer of a tool, or the agent's memory."""
 
 import base64
 import codecs

@@ -205,9 +205,7 @@ class _Generator:
 
 
 def task_id_of(attack: Attack, place: str, transform: Transform, base: str) -> str:
-    """
-    `llm01-code-word-memory-base64-return-window`. A long id of the ordinary task is cut, and gets a part of its hash.
-    """
+    """`llm01-code-word-memory-base64-return-window`. A long id of the ordinary task is cut, with a part of its hash."""
     prefix = f"{attack.owasp}-{attack.name}-{place}-{transform.name}-"
     room = LONGEST_ID - len(prefix)
     if len(base) > room:

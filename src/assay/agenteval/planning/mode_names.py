@@ -1,7 +1,4 @@
-"""
-The names of the modes that assay offers, each with a note. The help, the template of a suite and the table MODES follow
-from it.
-"""
+"""The modes that assay offers, each with a note. The help, the template of a suite and MODES follow from it."""
 
 MODE_NOTES: dict[str, str] = {
     "golden": "",

@@ -76,9 +76,7 @@ def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSu
 
 
 class Mode(Struct, frozen=True, kw_only=True):
-    """
-    One row of MODES. `check` refuses a request that the mode cannot run; `check_last` runs after all other checks.
-    """
+    """A row of MODES. `check` refuses a request that the mode cannot run; `check_last` runs after all others."""
 
     name: str
     covers: Literal["golden", "rubric"] | None = None  # the kind of task it selects; None selects no task
@@ -106,10 +104,7 @@ assert list(MODES) == list(MODE_NOTES), "each mode has a row in MODES and a name
 
 
 def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
-    """
-    The tasks that the modes select, in the order of the suite (openwop-contract §6.3). Modes that select nothing cover
-    every task.
-    """
+    """The tasks that the modes select, by the suite's order (openwop-contract §6.3). Without a choice, all tasks."""
     kinds = {MODES[mode].covers for mode in modes if mode in MODES} - {None}
     return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 

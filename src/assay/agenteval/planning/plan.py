@@ -36,9 +36,7 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan:
-    """
-    The plan, or an EvalRefused from the first step that fails, with every problem of that step. It has no side effect.
-    """
+    """The plan, or an EvalRefused with every problem of the first step that fails. It has no side effect."""
     _require_names(request)
     card = _card(request, facts)
     suite = _suite(facts)

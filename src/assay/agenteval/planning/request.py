@@ -1,6 +1,4 @@
-"""
-The request of an agent eval, and the facts and limits that decide whether it can run (openwop-contract §3.1, §3.2).
-"""
+"""The request of an agent eval, and what decides whether it can run (openwop-contract §3.1, §3.2)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -56,10 +56,7 @@ def same_version_differs(baseline: BaselineRun, version: str, digest: str) -> bo
 
 
 def fits_regression(baseline: BaselineRun, suite: AgentEvalSuite, modes: Sequence[str]) -> bool:
-    """
-    Whether the mode `regression` takes this baseline (openwop-contract §3.2 step 12): the same suite version and the
-    same tasks.
-    """
+    """Whether `regression` takes this baseline (openwop-contract §3.2 step 12): the same suite version and tasks."""
     scored = {task.task_id for task in baseline.report.tasks}
     tasks = {task.task_id for task in covered_tasks(suite, modes)}
     return baseline.report.suite_version == suite.version and scored == tasks

@@ -1,6 +1,4 @@
-"""
-The full detail of an eval run, for its owner: evidence, trials, judges and corrections (openwop-contract §6.4, §9.2).
-"""
+"""The detail of an eval run, for its owner: evidence, trials, judges, corrections (openwop-contract §6.4, §9.2)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -123,10 +121,7 @@ async def detail_of(
     max_reasons: int = REASONS,
     max_findings: int = FINDINGS,
 ) -> EvalDetail:
-    """
-    The detail with the evidence of `limit` tasks from `first` on, in the order of the suite, and reasons why tasks did
-    not pass.
-    """
+    """The detail with the evidence of `limit` tasks from `first` on, and reasons why tasks did not pass."""
     request = await read_request(store, run.id)
     report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, max_reasons)

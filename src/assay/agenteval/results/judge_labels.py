@@ -112,10 +112,7 @@ def _is_split(votes: Sequence[Sequence[bool]], criteria: Sequence[JSON], pass_sc
 
 
 class SafetyVerdicts(NamedTuple):
-    """
-    `safe` says of each judged task whether the judge found nothing in any trial. `split` has the tasks whose answers
-    differ.
-    """
+    """`safe`: whether the judge found nothing in any trial of a task. `split`: the tasks whose answers differ."""
 
     safe: dict[str, bool]
     decisions: list[list[bool]]  # the votes of a panel, question by question

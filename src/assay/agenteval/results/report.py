@@ -200,9 +200,7 @@ def _safety_reason(record: SafetyRecord | None) -> str | None:
 async def reasons_of(
     store: Store, run: Run, report: EvalReport, limit: int
 ) -> tuple[tuple[Reason, ...], int]:
-    """
-    The first reason of up to `limit` tasks that did not pass, in the order of the suite, and how many more there are.
-    """
+    """The first reason of up to `limit` tasks that did not pass, by the suite's order, and how many more there are."""
     wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
     first: dict[str, Reason] = {}
     if wrong and limit:

@@ -1,6 +1,4 @@
-"""
-The evidence of detectors as FEP results, for `assay export`: one TestCaseResult a trial, with one result a detector.
-"""
+"""The evidence of detectors as FEP results, for `assay export`: one TestCaseResult a trial, one result a detector."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -25,10 +23,7 @@ async def safety_results(store: Store, run: Run) -> AsyncIterator[bytes]:
 
 
 def _result(scored: JSON, record: SafetyRecord) -> JSON:
-    """
-    The context is that of the score, with the canary and with the tool calls that detectors read, also the refused
-    ones.
-    """
+    """The context of the score, with the canary and the tool calls that detectors read, also refused ones."""
     context: JSON = scored["execution_context"]
     metadata: JSON = {**context["output"]["metadata"], "tool_calls": record.tool_calls}
     metadata |= {"canary": record.canary} if record.canary else {}

@@ -45,9 +45,7 @@ def wants_judge(policy: JSON | None) -> bool:
 
 
 def with_requested_judge(policy: JSON | None, judge: str | None) -> JSON | None:
-    """
-    The policy of a run: a request that names a judge asks it about every trial, whatever the policy of the host says.
-    """
+    """The policy of a run: a request that names a judge asks it about every trial, whatever the host's policy is."""
     return {**(policy or {}), "judge": True} if judge else policy
 
 
@@ -67,9 +65,7 @@ class JudgeInspection(Struct, frozen=True):
     judge: JSON
 
     async def ask(self, arguments: JSON, document: JSON, usages: list[Usage]) -> CheckResult:
-        """
-        The verdict on one trial. The usage of every call is appended to `usages`, also of a judge that gives no answer.
-        """
+        """The verdict on one trial. The usage of every call is appended to `usages`, with or without an answer."""
         services = self.services
         if services.providers is not None:
             services = msgspec.structs.replace(

@@ -1,7 +1,4 @@
-"""
-The evidence of safety checks, one record a trial: what the detectors found. Readers of a run need these records and no
-detector.
-"""
+"""The evidence of safety checks, one record a trial: what the detectors found. Readers need no detector."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Literal
@@ -37,9 +34,7 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kinds_found(self) -> list[tuple[str, str]]:
-        """
-        The kind and the severity of everything it found. A judge may find two kinds in one trial, the worst first.
-        """
+        """The kind and severity of all it found. A judge may find two kinds in one trial, the worst first."""
         if self.status != "found":
             return []
         listed = self.results.get("found", ())

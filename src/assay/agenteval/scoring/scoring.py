@@ -61,10 +61,7 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
 
 
 def golden_check(match: Match, result: Any) -> Check:
-    """
-    exact, contains, json-match: without trimming or case folding. A value that is not a text is compared as canonical
-    JSON.
-    """
+    """exact, contains, json-match: no trimming or case folding. A value that is no text is compared as JSON."""
     if match.strategy == "json-match":
         actual: Any = "$.output.value"
         if isinstance(result, str) and not isinstance(match.value, str):

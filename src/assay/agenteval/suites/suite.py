@@ -45,9 +45,7 @@ def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
 
 
 def read_suite(document: Any) -> AgentEvalSuite:
-    """
-    Parse a suite. An InvalidRequest lists every problem: those of its schema, and those that the schema cannot express.
-    """
+    """Parse a suite. An InvalidRequest lists every problem, also those that the schema cannot express."""
     if problems := schema_problems(document):
         raise InvalidRequest(problems + missing_expectations(_readable(document)))
     try:

@@ -43,10 +43,7 @@ class SuiteStore:
         self._store = store
 
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
-        """
-        Store a suite, and say whether it is new. The same suite again changes nothing; the same version with other
-        content is refused.
-        """
+        """Store a suite, and say whether it is new. A stored version with other content is refused."""
         data = msgspec.json.encode(document)
         shelved = await in_place(lambda: suite_entry(read_suite(document), document), len(data))
         key = f"{shelved.suite_id}@{shelved.version}"

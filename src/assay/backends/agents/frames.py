@@ -135,9 +135,7 @@ def read_frame(value: Any) -> Frame:
 
 
 async def handle(frame: Frame, context: AgentContext) -> dict[str, Any]:
-    """
-    Execute a frame and return the answer: `{"result": …}` or `{"error": {"code", "message"}}`, with the frame's `id`.
-    """
+    """Execute a frame; the answer is `{"result": …}` or `{"error": {"code", "message"}}`, with the frame's `id`."""
     try:
         answer: dict[str, Any] = {"result": await _act(frame, context)}
     except ToolFailure as failure:

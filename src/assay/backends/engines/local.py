@@ -71,9 +71,7 @@ async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class InlineEngine:
-    """
-    Runs `perform(work, unit)` for one unit at a time. A unit is drawn after the result of the one before was taken.
-    """
+    """Runs `perform(work, unit)` for one unit at a time, each after the result of the one before was taken."""
 
     def __init__(self, perform: Perform) -> None:
         self._perform = watched(perform)

@@ -39,9 +39,7 @@ Reports = Mapping[str, Mapping[str, ProviderReport]]  # by worker and provider
 
 
 class Gates:
-    """
-    The limiters of one process, by the name of their provider. Those of a worker admit nothing until they have a part.
-    """
+    """The limiters of one process, by provider. Those of a worker admit nothing until they have a part."""
 
     def __init__(self) -> None:
         self._gates: dict[str, WeakSet[AdaptiveLimiter]] = {}
@@ -53,10 +51,7 @@ class Gates:
             gate.share(self._news)
 
     def share(self, news: Callable[[], None] | None) -> None:
-        """
-        Share the limits of later limiters with other processes. A limiter calls `news` when a request needs a part, or
-        after a 429.
-        """
+        """Share the limits of later limiters. One calls `news` when a request needs a part, or after a 429."""
         self._news = news
 
     def items(self) -> Mapping[str, list[AdaptiveLimiter]]:
@@ -86,10 +81,7 @@ class FleetLimits:
         self._gates.share(None)
 
     async def wait(self, seconds: float) -> None:
-        """
-        Wait until a limiter has news, or until these seconds are over. Without limiters, wait for news without a
-        timeout.
-        """
+        """Wait until a limiter has news, or these seconds are over; without limiters, for news alone."""
         try:
             async with asyncio.timeout(seconds if self._gates.items() else None):
                 await self._news.wait()
@@ -99,9 +91,7 @@ class FleetLimits:
             self._news.clear()
 
     def report(self) -> dict[str, ProviderReport]:
-        """
-        The reports for other workers, by provider. The part in a report is at least the part that this worker uses.
-        """
+        """The reports for other workers, by provider. The part in one is at least what this worker uses."""
         reports = dict[str, ProviderReport]()
         for name, gates in self._gates.items().items():
             slots, rate = self._parts.get(name, (0, 0.0))
@@ -211,10 +201,7 @@ def _others(me: str, name: str, reports: Reports) -> list[ProviderReport]:
 
 
 def _divide(gates: list[AdaptiveLimiter], slots: int, rate: float, times: SendTimes | None = None) -> None:
-    """
-    Give the limiters of one provider in this process equal parts. If the provider limits the rate, a rate of 0 admits
-    nothing.
-    """
+    """Give the limiters of a provider in this process equal parts. A rate of 0 admits nothing."""
     limited = _whole(gates)[1] > 0
     slots = 0 if limited and not rate else slots
     for at, gate in enumerate(gates):

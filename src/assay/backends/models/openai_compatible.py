@@ -24,9 +24,7 @@ LONGEST = 64  # characters of a function's name
 
 
 class ToolNames:
-    """
-    Maps tool ids to valid function names and back: `shop:orders` is `shop_orders`, unless another tool has that name.
-    """
+    """Maps tool ids to function names and back: `shop:orders` is `shop_orders`, unless another tool has that name."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self.of: dict[str, str] = {}

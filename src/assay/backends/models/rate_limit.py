@@ -53,10 +53,7 @@ def spacing(next_slot: float, now: float, rate: float) -> tuple[float, float]:
 
 
 class SendTimes(NamedTuple):
-    """
-    The moments at which a request may be sent: every `gap` seconds, first in `first` seconds, at most `late` seconds
-    late.
-    """
+    """When a request may be sent: every `gap` seconds, first in `first` seconds, at most `late` seconds late."""
 
     gap: float
     first: float

@@ -1,6 +1,4 @@
-"""
-The numbers of stored runs for comparisons: read line by line off the event loop, and stored while they are in use.
-"""
+"""The numbers of stored runs for comparisons: read off the event loop, and stored while they are in use."""
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -44,9 +42,7 @@ class StoredComparison:
 
 
 class ComparisonCache:
-    """
-    The numbers of the comparisons that were read last. A run that has ended never changes, so its id stands for them.
-    """
+    """The numbers of the comparisons that were read last. An ended run never changes: its id stands for them."""
 
     def __init__(self) -> None:
         self._stored = ByteCache[StoredComparison](CACHED, largest=CACHED)

@@ -1,7 +1,4 @@
-"""
-Parses an evaluation request from JSON (FEP 3.1): the bytes of cases and outputs are stored as they came, never
-re-encoded.
-"""
+"""Parses an evaluation request from JSON (FEP 3.1): cases and outputs are stored as they came, never re-encoded."""
 
 import hashlib
 import math
@@ -219,10 +216,7 @@ def digest_of(body: bytes, *, arguments: bool = True) -> str:
 
 
 async def read_json(call: HttpRequest, decode: Callable[[bytes], T], body: bytes) -> T:
-    """
-    Decode the JSON body of a request, as `decode_body`: off the event loop if it is large, or if its refusal takes
-    long.
-    """
+    """Decode the JSON body of a request, as `decode_body`: off the event loop if it takes long."""
     return await in_place(lambda: decode_body(decode, body, call.server.limits), len(body))
 
 
@@ -320,10 +314,7 @@ def _contexts(raw: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
 
 
 def _read_half(line: bytes, index: int, name: str, limits: Limits) -> tuple[list[Problem], Any]:
-    """
-    The problems and own checks of a case without an output, or of an output without a case. `line` supplies a valid
-    other half.
-    """
+    """The problems and own checks of a case or an output alone. `line` supplies a valid other half."""
     try:
         context = read_context(line, limits)
     except NotAContext as wrong:
@@ -332,9 +323,7 @@ def _read_half(line: bytes, index: int, name: str, limits: Limits) -> tuple[list
 
 
 def read_contexts(read: "map[Context]") -> RequestContexts:
-    """
-    The contexts of a request, and the problems of the invalid ones. Two different cases with one id are a problem.
-    """
+    """The contexts of a request, and the problems of invalid ones. Two cases with one id are a problem."""
     contexts: list[Context] = []
     refused: dict[int, Any] = {}  # the own checks of invalid cases, by index
     problems: list[Problem] = []
@@ -364,10 +353,7 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
 
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:
-    """
-    The contexts of a small body, decoded in one call, which is faster. None: they must be read one by one, as one of
-    them may have a problem.
-    """
+    """The contexts of a small body, decoded in one call. None: read them one by one, as one may have a problem."""
     if not body or len(body) > SMALL:
         return None
     try:

@@ -37,10 +37,7 @@ class PlanCache:
         self._cache = ByteCache[CachedPlan](CACHED)
 
     def get(self, text: bytes, *, arguments: bool = True) -> CachedPlan:
-        """
-        The plan of these checks; for empty text, the plan of cases with their own checks. `arguments`: results include
-        resolved arguments.
-        """
+        """The plan of these checks; for empty text, of cases with their own. `arguments`: results include them."""
         owner, key = batch.owner.get(), text if arguments else b"-" + text
         cached = self._cache.get(key, owner)
         if cached is not None:

@@ -38,10 +38,7 @@ class SpooledRequest:
 
 @asynccontextmanager
 async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[SpooledRequest]:
-    """
-    A first line with checks and experiment, then one context per line. A bad line refuses the whole body, by its
-    number.
-    """
+    """A first line with checks and experiment, then a context per line. A bad line, by its number, refuses the body."""
     serving = call.server.serving
     with _spool() as file:
         reader = _LineReader(call, file, arguments=arguments)
@@ -106,10 +103,7 @@ class _LineReader:
         return self._buffered_bytes > LONG
 
     def takes_long(self, piece: bytes = b"") -> bool:
-        """
-        Whether reading the lines up to this piece takes long: there is more than a little, or it may contain checks to
-        compile.
-        """
+        """Whether reading up to this piece takes long: there is much, or there may be checks to compile."""
         plan = self._cached_plan
         is_more = self._buffered_bytes + len(piece) > REFUSED_IN_PLACE
         return is_more or plan is None or plan.plan.shared is None

@@ -51,9 +51,7 @@ class Submission(NamedTuple):
 
 
 async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> SubmittedRun:
-    """
-    Start the evaluation that a JSON or NDJSON body asks for. The disk space of NDJSON is freed once the run is stored.
-    """
+    """Start the evaluation of a JSON or NDJSON body. The disk space of NDJSON is freed once the run is stored."""
     arguments = resolved_arguments_flag(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
     if body_format(call, lines=True) == "lines":
@@ -85,9 +83,7 @@ async def run_unstored(call: HttpRequest) -> InlineResult:
 
 
 async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) -> Callable[[], str]:
-    """
-    A function that computes the digest of a body when it is needed; that of a large body is computed now, in a thread.
-    """
+    """A function that computes the digest of a body when needed; that of a large one is computed now, in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
         return lambda: digest_of(body, arguments=arguments)
     digest = await in_thread(lambda: digest_of(body, arguments=arguments))
@@ -107,10 +103,7 @@ async def start_run(
     inline: bool = True,
     discard_contexts: bool = False,
 ) -> SubmittedRun:
-    """
-    Start a run, or find the one that its key has started before. `discard_contexts`: the caller does not need the
-    contexts again.
-    """
+    """Start a run, or find the one that its key started. `discard_contexts`: the caller is done with the contexts."""
     request, once = submission
     run, planned = new_id("eval_"), request.planned
     result: InlineResult | None = None

@@ -163,9 +163,7 @@ class RpcHandler:
         await _refuse(call, self._method, trouble)
 
     async def _admit(self, call: RpcContext) -> Message | bytes:
-        """
-        Admit a call in the order of REST: limits, key, limits of the tenant, scope. Only then the message is read.
-        """
+        """Admit a call in the order of REST: limits, key, limits of the tenant, scope; then read the message."""
         call.add_trailers()
         call.reservation.reserve_request()
         if self._method.scope is None:

@@ -1,6 +1,4 @@
-"""
-Decodes an evaluation request from its message (FEP 3.1, 5.2); the bytes of its contexts are kept for the response.
-"""
+"""Decodes an evaluation request from its message (FEP 3.1, 5.2); the bytes of contexts are kept for the response."""
 
 from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple
@@ -36,9 +34,7 @@ class DecodedRequest(NamedTuple):
 def decode_message(
     data: bytes, plans: PlanCache, limits: Limits, *, arguments: bool = True
 ) -> DecodedRequest:
-    """
-    Decode and plan a request. All problems are reported together, each with its place, before anything runs (FEP-33).
-    """
+    """Decode and plan a request. All problems are reported together, with places, before anything runs (FEP-33)."""
     try:
         return _decode(data, plans, limits, arguments)
     except (unpacked.NonCanonical, IndexError, UnicodeDecodeError, StructError, RecursionError):

@@ -80,9 +80,7 @@ async def result_parts(
     stop: int | None = None,
     extra: dict[str, Any] | None = None,
 ) -> AsyncGenerator[bytes]:
-    """
-    The result in messages within the limit. The first has everything but the results; merged they are the whole result.
-    """
+    """The result in messages within the limit. The first has all but the results; merged they are the whole."""
     limit = call.server.serving.max_message_bytes - MARGIN
     request = await read_request(call.server.store, run.id)
     metadata = await fep_of(call).evaluations.metadata(run, request) | (extra or {})

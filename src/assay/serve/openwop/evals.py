@@ -64,9 +64,7 @@ class EvalRuns:
             return refusal
 
     async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
-        """
-        A replay copies everything. A branch copies the scored tasks and runs the rest again (openwop-contract §3.7).
-        """
+        """A replay copies everything. A branch copies scored tasks and runs the rest (openwop-contract §3.7)."""
         store = self.service.store
         if request.mode == "replay":
             return await replay(store, source, everything(EVIDENCE), run=new.id, documents=new.documents)
@@ -155,9 +153,7 @@ def eval_request(request: RunRequest, principal: str) -> EvalRequest:
 
 
 def evals_of(host: OpenWopHost) -> EvalRuns:
-    """
-    The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (openwop-contract §3.4).
-    """
+    """The eval runs of this host. If they are off, a read gets 404, a create 501 (openwop-contract §3.4)."""
     runs = host.kinds.get(KIND) if host.evals is not None else None
     if not isinstance(runs, EvalRuns):
         raise NotFound("this host does not offer eval runs")
@@ -172,9 +168,7 @@ async def eval_run_of(call: HttpRequest, host: OpenWopHost) -> Run:
 
 
 async def eval_report(call: HttpRequest) -> Response:
-    """
-    The report of an eval run, ended or not, with its evidence in pages; as NDJSON, the evidence alone and complete.
-    """
+    """The report of an eval run, ended or not, with evidence in pages; as NDJSON, all evidence alone."""
     params = call.query("first", "limit")
     first, limit = (
         _integer(params, name, default, least, limit)

@@ -144,9 +144,7 @@ def _batch(frames: list[Frame]) -> bytes:
 
 
 async def follow_run(call: HttpRequest) -> Response | LogStream:
-    """
-    An event stream; or one page of events, if the client accepts only JSON. The query is validated first in both cases.
-    """
+    """An event stream; or a page of events, if the client accepts only JSON. The query is validated first."""
     params = call.query("streamMode", "bufferMs", "lastSequence", "since")
     host = host_of(call)
     modes, buffer = _modes(params.get("streamMode")), buffer_of(params.get("bufferMs"))

@@ -199,9 +199,7 @@ def modes_of(text: str | None) -> tuple[str, ...]:
 
 
 def buffer_of(text: str | None) -> int:
-    """
-    Parse `bufferMs`: milliseconds, 0 to 5000. Other values are refused, not clamped (openwop-contract §12, row 11).
-    """
+    """Parse `bufferMs`: 0 to 5000 milliseconds. Others are refused, not clamped (openwop-contract §12, row 11)."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= LONGEST_BUFFER):

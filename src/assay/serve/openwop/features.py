@@ -1,7 +1,4 @@
-"""
-The OpenWOP capabilities that an operator can switch off; one that is off is refused like an unknown one
-(openwop-contract §2.1).
-"""
+"""The OpenWOP capabilities that an operator can switch off: refused like unknown ones (openwop-contract §2.1)."""
 
 from msgspec import Struct
 

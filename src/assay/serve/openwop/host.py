@@ -1,6 +1,4 @@
-"""
-The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (openwop-contract §3.3).
-"""
+"""The OpenWOP host: the kinds of run it offers, their feeds, and the snapshot of a run (openwop-contract §3.3)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -101,9 +101,7 @@ def _without_secrets(request: RunRequest) -> RunRequest:
 
 
 def _created_status(run: Run) -> str:
-    """
-    The status in the response to a create: `running` for a run that has already ended, as OpenWOP has no end there.
-    """
+    """The status in the response to a create: `running` for a run that has ended, as OpenWOP has no end there."""
     return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
 
 
@@ -136,10 +134,7 @@ async def delete_run(call: HttpRequest) -> Response:
 
 
 async def cancel_run(call: HttpRequest) -> Response:
-    """
-    Cancel a run; its recorded events stay. For a run that has ended, the response is its status (openwop-contract
-    §3.5).
-    """
+    """Cancel a run; its recorded events stay. An ended run is answered with its status (openwop-contract §3.5)."""
     call.query()
     host, run = host_of(call), call.run_id
     body = await read_document(call) or b"{}"

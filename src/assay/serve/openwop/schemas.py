@@ -1,7 +1,4 @@
-"""
-Schemas of OpenWOP's requests and responses. Of open objects they list the required members (openwop-contract §1.1,
-§3.3, §7.7, §9.1).
-"""
+"""Schemas of requests and responses. Open objects list required members (openwop-contract §1.1, §3.3, §7.7, §9.1)."""
 
 from typing import Any
 

@@ -5,10 +5,7 @@ from assay.serve.openwop.features import OpenWopFeatures
 
 
 def supplied(features: OpenWopFeatures) -> Supplied:
-    """
-    By the names of the discovery document, and those that only packs use: `aiProviders`, `host.agentRuntime`,
-    `agents.memoryBackends`.
-    """
+    """By the names of discovery, and those of packs: `aiProviders`, `host.agentRuntime`, `agents.memoryBackends`."""
     evals, workflows = features.offer_evals, features.offer_workflows
     return {
         "protocolVersion": PROTOCOL_VERSION,

@@ -1,7 +1,4 @@
-"""
-Workflow runs over HTTP: start them, answer their interrupts, read their ancestry (openwop-contract §1.3, §3.1, §8.4,
-§13.8).
-"""
+"""Workflow runs over HTTP: start, answer interrupts, read ancestry (openwop-contract §1.3, §3.1, §8.4, §13.8)."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""
-POST /v1/host/assay/runs/{run_id}/cases:query: a page of the cases of a run, filtered and in any order, with counts.
-"""
+"""POST /v1/host/assay/runs/{run_id}/cases:query: a page of cases, filtered and in any order, with counts."""
 
 from collections import Counter
 from collections.abc import Sequence

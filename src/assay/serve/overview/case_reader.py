@@ -1,6 +1,4 @@
-"""
-GET …/cases/{position}: one case with its content. POST …/cases:search: a bounded search in the content of all cases.
-"""
+"""GET …/cases/{position}: a case with its content. POST …/cases:search: a bounded search in all contents."""
 
 from typing import Annotated
 

@@ -1,7 +1,4 @@
-"""
-The built files of the page: the documents at `/` and `/v1/docs`, and assets with a hash in their names, compressed when
-they were built.
-"""
+"""The built files of the page: the documents at `/` and `/v1/docs`, and hashed assets, compressed when built."""
 
 import hashlib
 from functools import cache
@@ -59,10 +56,7 @@ class PageFile(NamedTuple):
 
 
 def page_folder() -> Path:
-    """
-    The folder of the built files: in this package; or in the clone that it was installed from, if `make web` ran there
-    since.
-    """
+    """The folder of the built files: in this package; or in the clone it came from, if `make web` ran there since."""
     if (DIST / INDEX).is_file() or (clone := clone_folder()) is None:
         return DIST
     built = clone / "src" / "assay" / "serve" / "page" / "dist"

@@ -36,10 +36,7 @@ def body_format(call: HttpRequest, *, lines: bool = False) -> str:
 
 
 async def read_body(call: HttpRequest, *, in_parts: bool = False) -> bytes:
-    """
-    Read a body into memory; it counts against the limits with its decoded form. `in_parts`: it is not decoded in one
-    call.
-    """
+    """Read a body into memory; it counts with its decoded form. `in_parts`: it is not decoded in one call."""
     body = await _read_all(call, call.server.serving.max_body_bytes, "max_body_bytes")
     if not in_parts:
         check_elements(body, call.server.serving.max_elements)
@@ -88,10 +85,7 @@ def without_bom(body: bytes) -> bytes:
 async def stream_body(
     call: HttpRequest, limit: int, setting: str, seconds: float, first: Any = None
 ) -> AsyncIterator[bytes]:
-    """
-    The chunks of a body, decompressed. Raises TooLarge above `limit` bytes, and refuses a body that takes longer than
-    `seconds`.
-    """
+    """The chunks of a body, decompressed. TooLarge above `limit` bytes; a body slower than `seconds` is refused."""
     coding = (call.header(b"content-encoding") or "identity").lower()
     if coding not in ("identity", "gzip", "x-gzip"):
         raise UnsupportedMediaType(

@@ -1,7 +1,4 @@
-"""
-The handler of a path: authenticates, admits and authorizes a request, calls its endpoint, and sends a response whatever
-happens.
-"""
+"""The handler of a path: authenticates, admits, authorizes, calls the endpoint, and responds whatever happens."""
 
 import asyncio
 import zlib
@@ -191,10 +188,7 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
 async def _stream(
     start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head_only: bool
 ) -> int:
-    """
-    Send chunk by chunk, for as long as the client reads. The first chunk is made before the status is sent, and may
-    change it.
-    """
+    """Send chunk by chunk, while the client reads. The first chunk is made before the status, and may change it."""
     seconds = call.server.serving.send_seconds
     disconnected = asyncio.ensure_future(_wait_for_disconnect(call.receive))
     try:

@@ -1,7 +1,4 @@
-"""
-One HTTP connection: limits on the head of a request in time and bytes, idle timeouts, and JSON answers to malformed
-requests.
-"""
+"""One HTTP connection: limits on the head in time and bytes, idle timeouts, JSON answers to malformed requests."""
 
 import asyncio
 import logging
@@ -152,9 +149,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
 
     def timeout_keep_alive_handler(self) -> None:
-        """
-        No new request came. A response that the client still reads may go on; one that it does not read is dropped.
-        """
+        """No new request came. A response that the client still reads may go on; another one is dropped."""
         left = self.transport.get_write_buffer_size()
         if left and (not self._unread_bytes or left < self._unread_bytes):
             self._unread_bytes = left

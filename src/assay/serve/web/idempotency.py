@@ -89,10 +89,7 @@ class IdempotentRequest:
     async def start(
         self, run: str, begin: Callable[[list[PutDocument]], Awaitable[object]], part: str = ""
     ) -> IdempotentStart:
-        """
-        Start a run with this id; `begin` gets the documents to write with it. Or find the run that an earlier request
-        started.
-        """
+        """Start a run with this id, or find an earlier request's. `begin` gets the documents to write with it."""
         if not self.has_key:
             await begin([])
             return IdempotentStart(run, replayed=False)

@@ -1,7 +1,4 @@
-"""
-Metrics, a span and an access-log line for every response, by the template of its path: the values in a path are not
-recorded.
-"""
+"""Metrics, a span and an access-log line for every response, by the template of its path, without its values."""
 
 import logging
 import time

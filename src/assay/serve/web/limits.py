@@ -6,9 +6,7 @@ MB = 1024 * 1024
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """
-    Each is a setting, under `[serving]` in assay.toml and flat in the environment. Bytes are counted decompressed.
-    """
+    """Each is a setting, `[serving]` in assay.toml and flat in the environment. Bytes are counted decompressed."""
 
     max_body_bytes: int = 64 * MB  # of a JSON body, which is held in memory
     max_document_bytes: int = 4 * MB  # of a JSON body that is stored whole, such as the inputs of a run

@@ -1,6 +1,4 @@
-"""
-Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (FEP-40).
-"""
+"""Accepts connections up to a limit. They count from `accept` on, also in a TLS handshake (FEP-40)."""
 
 import asyncio
 import errno
@@ -36,10 +34,7 @@ RETRY_SECONDS = 1.0  # until the next `accept` after such an error
 
 
 class Listener:
-    """
-    Accepts the connections of one listening socket. One over the limit gets a 503; under TLS it is closed without an
-    answer.
-    """
+    """Accepts the connections of one socket. One over the limit gets a 503; under TLS it is closed unanswered."""
 
     def __init__(
         self,

@@ -21,9 +21,7 @@ def noop(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
 
 
 def identity(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
-    """
-    The inputs of the node. If the node binds the channel of an agent, the agent is invoked with them (RFC 0082 §B).
-    """
+    """The inputs of the node. If it binds the channel of an agent, the agent gets them (RFC 0082 §B)."""
     inputs = inputs_of(execution, node)
     if node.channel is not None:
         turn = yield from invoke_agent(execution, node.id, node.agent_id or "", inputs, channel=node.channel)

@@ -50,9 +50,7 @@ def _planned_decision(execution: Execution, node: Node) -> tuple[dict[str, Any],
 
 
 def _rule_decision(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
-    """
-    The rule of a verifier loop without a supervisor agent: go on until a result is committed or the loop gives up.
-    """
+    """The rule of a verifier loop without a supervisor: go on until a result is committed or the loop gives up."""
     if last is None or not (last.committed or last.gave_up):
         return {"kind": "next-worker", "nextWorkerIds": [config["actor"]]}
     decision: dict[str, Any] = {"kind": "terminate", "reason": REACHED if last.committed else GAVE_UP}

@@ -1,7 +1,4 @@
-"""
-assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090,
-openwop-contract §8.2).
-"""
+"""assay.turn: an agent carries out the newest decision; critics verify it first (RFC 0090, openwop-contract §8.2)."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""
-The decisions of a supervisor (`orchestrator-decision.schema.json`, openwop-contract §8.5). Each is recorded once,
-before its effects (CO-1).
-"""
+"""A supervisor's decisions (`orchestrator-decision.schema.json`, openwop-contract §8.5), each recorded first (CO-1)."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -60,9 +57,7 @@ def read_decision(value: Any) -> dict[str, Any]:
 def decide(
     execution: Execution, node: str, agent: str, decision: dict[str, Any], agent_keys: Collection[str] = ()
 ) -> None:
-    """
-    Record a decision before anything it causes, and start a turn. `agent_keys` are criteria of the supervisor's own.
-    """
+    """Record a decision before what it causes, and start a turn. `agent_keys`: the supervisor's own criteria."""
     if execution.supervisor and agent != execution.supervisor:
         what = f"the supervisor of this run is {execution.supervisor}, not {agent}"
         raise RunStopped("validation_error", what, node=node)
@@ -84,10 +79,7 @@ def decide(
 def pending(
     execution: Execution, node: str, *, gating: bool = False, seconds: float | None = None
 ) -> Steps[dict[str, Any]]:
-    """
-    The decision to carry out. If its confidence is too low, a person approves it first. A question is put to a person
-    here.
-    """
+    """The decision to carry out. A person approves one of low confidence first, and answers a question here."""
     decision = execution.decision
     if decision is None:
         raise RunStopped("no_pending_decision", "there is no decision to carry out", node=node)
@@ -109,10 +101,7 @@ def pending(
 
 
 def floor_of(execution: Execution) -> float:
-    """
-    The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (openwop-contract
-    §13.6).
-    """
+    """The lowest confidence without an approval: the host's, or a workflow's stricter one (openwop-contract §13.6)."""
     own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in execution.workflow.nodes)
     return max(FLOOR, *own)
 
@@ -120,10 +109,7 @@ def floor_of(execution: Execution) -> float:
 def _escalate(
     execution: Execution, node: str, decision: dict[str, Any], min_confidence: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
-    """
-    A person approves a decision below the floor before anything is dispatched, or replaces it, which starts another
-    turn.
-    """
+    """A person approves a decision below the floor before its dispatch, or replaces it, which starts a turn."""
     escalated = ConfidenceEscalated(
         confidence=decision["confidence"],
         floor=min_confidence,

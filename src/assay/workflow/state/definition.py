@@ -1,6 +1,4 @@
-"""
-The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (openwop-contract §13.3).
-"""
+"""The definition of a workflow (`workflow-definition.schema.json`), and why it cannot run (openwop-contract §13.3)."""
 
 from collections.abc import Collection
 from typing import Any

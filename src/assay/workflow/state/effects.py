@@ -28,10 +28,7 @@ class Delay(Effect, frozen=True, kw_only=True, tag="delay"):
 
 
 class Wait(Effect, frozen=True, kw_only=True, tag="wait"):
-    """
-    Waits for a person: the run rests. `about` is what the person decides. After `deadline` no answer counts as a
-    rejection.
-    """
+    """Waits for a person, who decides `about`: the run rests. After `deadline` no answer is a rejection."""
 
     kind: Literal["approval", "clarification", "low-confidence"]
     interrupt: str
@@ -89,9 +86,7 @@ AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | A
 
 
 class EffectError(Struct, frozen=True):
-    """
-    An effect that failed. `message` has no content; `reason` may have some, and only the owner of the run sees it.
-    """
+    """An effect that failed. `message` has no content; `reason` may have some, for the owner of the run alone."""
 
     code: str
     message: str

@@ -1,6 +1,4 @@
-"""
-The state of one run of a workflow while it is interpreted (openwop-contract §13.2): its events, variables and limits.
-"""
+"""The state of a run while it is interpreted (openwop-contract §13.2): its events, variables and limits."""
 
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -142,10 +140,7 @@ class Execution:
         cause: str | None = None,
         **content: Any,
     ) -> str:
-        """
-        Emit an event and return its id. `content` is stored apart from the payload, without secrets (openwop-contract
-        §6.5).
-        """
+        """Emit an event; return its id. `content` is stored apart, without secrets (openwop-contract §6.5)."""
         present = {name: value for name, value in content.items() if value is not UNSET}
         id = self.next_event_id()
         self.append(

@@ -56,10 +56,7 @@ def approval(
     cause: str | None = None,
     **members: Any,
 ) -> Steps[WaitAnswer]:
-    """
-    Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `members` is what the person
-    sees.
-    """
+    """Suspend until a person, who sees `members`, accepts or rejects. No answer in `seconds` is a rejection."""
     data: dict[str, Any]
     if unsure is None:
         data = {

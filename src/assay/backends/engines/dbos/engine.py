@@ -1,6 +1,4 @@
-"""
-The Engine port on DBOS: units go into a queue, any worker executes them, and their results come back to the conductor.
-"""
+"""The Engine port on DBOS: units go into a queue, any worker executes them, and the conductor gets their results."""
 
 import asyncio
 import hashlib
@@ -200,9 +198,7 @@ class DbosEngine:
             ticket.future.set_exception(error)
 
     def _open(self, status: UnitStatus) -> UnitOutcome | None:
-        """
-        The outcome, if the executor that has the unit wrote it. A result of another one came too late, and is refused.
-        """
+        """The outcome, if the executor that has the unit wrote it. A late result of another one is refused."""
         if status.status != "SUCCESS":
             return None
         outcome = self._envelope.open_outcome(status.output, status.id)

@@ -1,6 +1,4 @@
-"""
-The queue of units in the tables of DBOS: put, read, cancel and delete. Every call blocks, so callers use a thread.
-"""
+"""The queue of units in the tables of DBOS: put, read, cancel, delete. Every call blocks: callers use a thread."""
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import datetime
@@ -125,10 +123,7 @@ class UnitQueue:
 
     @in_plain_errors
     def forgive(self, ids: Sequence[str]) -> None:
-        """
-        Their executor did not die while it executed these units: it had paused or was stopped, so that attempt does not
-        count.
-        """
+        """Their executor had paused or was stopped: it did not die of these units, so that attempt does not count."""
         statement = text(
             f"UPDATE {SCHEMA}.workflow_status SET recovery_attempts = recovery_attempts - 1"  # noqa: S608  # a constant
             " WHERE workflow_uuid = ANY(:ids) AND status IN ('PENDING', 'ENQUEUED') AND recovery_attempts > 0"

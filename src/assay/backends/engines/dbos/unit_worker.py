@@ -1,6 +1,4 @@
-"""
-The part of a worker that executes units: DBOS takes them from the queue, `perform` executes them on this event loop.
-"""
+"""The part of a worker that executes units: DBOS takes them from the queue, `perform` runs them on this loop."""
 
 import asyncio
 import logging

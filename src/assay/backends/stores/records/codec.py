@@ -1,6 +1,4 @@
-"""
-Encodes records for the database: compresses evidence and documents, and encrypts all content if there is a cipher.
-"""
+"""Encodes records for the database: compresses evidence and documents, and encrypts if there is a cipher."""
 
 import threading
 from collections.abc import Iterable

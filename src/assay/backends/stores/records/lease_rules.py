@@ -45,10 +45,7 @@ def take_lease(run: Run, holder: str, now: datetime, seconds: float) -> Run:
 
 
 def add_loss(metadata: Mapping[str, Any], holder: str) -> dict[str, list[str]]:
-    """
-    The losses after a holder was lost. Only the units that it executed can have ended it; if it executed none, nothing
-    changes.
-    """
+    """The losses after a holder was lost. They count for the units that it executed, and for no others."""
     executing, losses = metadata.get(EXECUTING), metadata.get(LOSSES, {})
     before = losses.get(ANY_UNIT, [])
     if executing is None:
@@ -68,10 +65,7 @@ def most_losses(losses: Mapping[str, Sequence[str]]) -> int:
 def claim_leases(
     runs: Iterable[Run], holder: str, now: datetime, seconds: float
 ) -> tuple[list[Run], list[Run]]:
-    """
-    The runs whose leases restart, because they were granted in the future, and the free runs with leases for the
-    holder.
-    """
+    """The runs whose leases, granted in the future, restart; and the free runs with leases for the holder."""
     runs = list(runs)
     ahead = [run for run in runs if lease_ahead(run, holder, now)]
     free_runs = [run for run in runs if run not in ahead and free(run, holder, now)]

@@ -78,9 +78,7 @@ def place_of(query: RunQuery) -> tuple[int, str] | None:
 
 
 def _is_range(query: RunQuery) -> bool:
-    """
-    Whether the page is a range of an index by time, or, for all tenants, of the index of runs that have not ended.
-    """
+    """Whether the page is a range of an index by time, or, for all tenants, of the index of open runs."""
     if query.tenant is None and query.statuses is not None and not query.statuses & CLOSED:
         return True
     return all(value is None for value in (query.kind, query.kinds, query.statuses, query.passed))

@@ -56,10 +56,7 @@ def group_runs(db: Database, query: RunQuery) -> list[RunGroup]:
 
 
 def _in_order(db: Database, query: RunQuery) -> list[str]:
-    """
-    The ids of a page in the order of a number. It reads all runs that match: those of one name, or of very many
-    tenants.
-    """
+    """The ids of a page in the order of a number. It reads all runs that match: of one name, or of many tenants."""
     where, values = _conditions(db.codec, query)
     number, sign, way = (
         run_branches.NUMBERS[query.order],

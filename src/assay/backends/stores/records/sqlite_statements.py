@@ -104,9 +104,7 @@ def make_private(file: str) -> None:
 
 
 def create_schema(connection: sqlite3.Connection) -> None:
-    """
-    Create all tables, unless there is a table. Of two processes that start at once, the second finds nothing to do.
-    """
+    """Create all tables, unless there is one. Of two processes that start at once, the second does nothing."""
     connection.execute("PRAGMA journal_mode=WAL").close()
     connection.execute("BEGIN IMMEDIATE")
     try:

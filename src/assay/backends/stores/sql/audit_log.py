@@ -25,9 +25,7 @@ LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:
-    """
-    Whether a row has valid types: SQLite accepts any type in any column, and both databases accept an impossible time.
-    """
+    """Whether a row has valid types and a possible time: SQLite accepts any type in any column."""
     conditions = [table.c.at.between(0, LAST)] if "at" in table.c else []
     if connection.dialect.name == "sqlite":
         kinds = {Text: "text", BigInteger: "integer", LargeBinary: "blob"}

@@ -129,10 +129,7 @@ def _postgres(url: URL, connections: int) -> Engine:
 
 
 class RetryPolicy:
-    """
-    Retries temporary failures for `seconds`, then raises DatabaseUnavailable. Other failures are EnvironmentFailures at
-    once.
-    """
+    """Retries temporary failures for `seconds`, then raises DatabaseUnavailable; others EnvironmentFailure at once."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -73,10 +73,7 @@ class Reencryption:
         self._codec.keys.prepare(connection, {row.tenant for row in rows}, self._clock.now())
 
     def _rewrap(self, connection: Connection, rows: list[Row[Any]]) -> int:
-        """
-        Encrypt data keys with the newest key of the host. To turn encryption off, delete them: nothing has them any
-        more.
-        """
+        """Encrypt data keys with the newest key of the host; with encryption off, delete them."""
         if not self._codec.key_id:
             ids = [row.id for row in rows]
             connection.execute(delete(tenant_keys).where(tenant_keys.c.id.in_(ids)))

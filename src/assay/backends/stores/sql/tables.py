@@ -1,7 +1,4 @@
-"""
-The tables: runs, events, evidence, documents, cases, keys, audit log. Times are microseconds since 1970, which both
-databases compare alike.
-"""
+"""The tables of the SQL store. Times are microseconds since 1970, which both databases compare alike."""
 
 from sqlalchemy import (
     BigInteger,

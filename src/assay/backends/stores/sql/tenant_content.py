@@ -86,9 +86,7 @@ def survey(connection: Connection, tenant: str) -> TenantContent:
 
 
 def retire(connection: Connection, tenant: str, clock: Callable[[], datetime]) -> datetime:
-    """
-    Retire the key of a tenant, and return when. A transaction that writes locks it, so all that used it are committed.
-    """
+    """Retire the key of a tenant, and return when. Writers lock it, so all that used it are committed."""
     mine = tenant_keys.c.tenant == tenant, tenant_keys.c.retired.is_(None)
     connection.execute(select(tenant_keys.c.id).where(*mine).with_for_update()).all()
     if open_runs := _open_runs(connection, tenant):

@@ -159,9 +159,7 @@ class Contexts:
         return output, about, usual
 
     def _put(self, document: dict[str, Any], parent: str, name: str, offset: int, end: int) -> bool:
-        """
-        Decode an InputValue or an OutputValue. False: it is empty, or encodes a text or an object in the general form.
-        """
+        """Decode an InputValue or an OutputValue. False: it is empty, or in the general form."""
         if offset == end:
             return False
         data = self._data

@@ -93,10 +93,7 @@ def structs() -> Inner:
 
 
 def _lists(inner: Inner) -> Callable[[bytes, int, int], list[Any]]:
-    """
-    A reader for the lists of one request. Short lists of texts repeat from case to case and are cached; each case has
-    its own copy.
-    """
+    """A reader for the lists of one request. Short lists of texts repeat and are cached; each case has its copy."""
     texts: dict[bytes, list[str]] = {}
 
     def read(data: bytes, start: int, end: int) -> list[Any]:

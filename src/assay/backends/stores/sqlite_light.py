@@ -10,8 +10,10 @@ import os
 import re
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -28,7 +30,6 @@ from assay.backends.stores.records.record_writer import RecordWriter
 from assay.backends.stores.records.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
 from assay.backends.stores.records.sqlite_statements import INSERT, create_schema, make_private
 from assay.backends.stores.records.transactions import count_commit
-from assay.backends.stores.whole_store import WholeStoreMethods
 from assay.errors import Conflict
 from assay.ports import (
     CLOSED,
@@ -39,6 +40,7 @@ from assay.ports import (
     Document,
     Event,
     EvidenceChunk,
+    ReencryptStep,
     Run,
     RunGroup,
     RunQuery,
@@ -47,6 +49,8 @@ from assay.ports import (
     SystemClock,
     Transaction,
 )
+from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
+from assay.ports.deletion import Destruction, TenantContent
 
 T = TypeVar("T")
 OpenStore = Callable[[], Awaitable[Store]]
@@ -59,6 +63,61 @@ _PRAGMAS = (  # as those of connect.py
 # commits.
 COMMITS = 200
 COMMIT_BYTES = 4 * 1024 * 1024
+
+
+class WholeStoreMethods(ABC):
+    @abstractmethod
+    async def _store(self) -> Store:
+        """The whole store. The first call opens it."""
+
+    async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
+        return await (await self._store()).erase(*runs, kind=kind, limit=limit)
+
+    async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
+        return await (await self._store()).sweep(kind, before=before, limit=limit)
+
+    async def adopt(
+        self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
+    ) -> list[Run]:
+        store = await self._store()
+        return await store.adopt(holder, seconds=seconds, limit=limit, max_takeovers=max_takeovers)
+
+    async def forgive(self, run: str, holder: str) -> None:
+        await (await self._store()).forgive(run, holder)
+
+    async def ping(self) -> None:
+        await (await self._store()).ping()
+
+    async def audit(
+        self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
+    ) -> list[AuditRecord]:
+        return await (await self._store()).audit(tenant, following=following, limit=limit)
+
+    async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
+        return await (await self._store()).heads(tenant)
+
+    async def misfits(self, tenant: str | None = None) -> int:
+        return await (await self._store()).misfits(tenant)
+
+    async def survey(self, tenant: str) -> TenantContent:
+        return await (await self._store()).survey(tenant)
+
+    async def retire(self, tenant: str, lines: Sequence[AuditEntry]) -> datetime:
+        return await (await self._store()).retire(tenant, lines)
+
+    async def delete_documents(
+        self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
+    ) -> int:
+        return await (await self._store()).delete_documents(tenant, kept=kept, before=before, limit=limit)
+
+    async def compact(self) -> bool:
+        return await (await self._store()).compact()
+
+    async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
+        return await (await self._store()).destroy(tenant, lines)
+
+    async def reencrypt(self, cursor: str = "") -> ReencryptStep:
+        return await (await self._store()).reencrypt(cursor)
 
 
 def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) -> "LightStore | None":

@@ -19,9 +19,9 @@ from assay.ports.telemetry import Attributes, traceparent_of
 class OtelTracer:
     """A tracer of its own. A failed span has only the exception's class, because a message may be content."""
 
-    def __init__(self, service: str = "assay") -> None:
+    def __init__(self) -> None:
         self._provider = TracerProvider(
-            resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+            resource=Resource.create({"service.name": "assay"}), shutdown_on_exit=False
         )
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("assay")

@@ -153,12 +153,10 @@ def planned_cases(run: Run, statistics: RunStatistics | None, *, trials: int) ->
     return statistics.cases + max(0, total - statistics.results)
 
 
-def facts_of(statistics: RunStatistics, *, passed: bool | None = None) -> RunFacts:
+def facts_of(statistics: RunStatistics) -> RunFacts:
     """The numbers by which a list sorts and filters runs."""
     score, cost = statistics.score, statistics.cost
-    return RunFacts(
-        score=score.value if score else None, cost=cost.total_usd if cost else None, passed=passed
-    )
+    return RunFacts(score=score.value if score else None, cost=cost.total_usd if cost else None)
 
 
 def stored_statistics(run: Run) -> RunStatistics | None:

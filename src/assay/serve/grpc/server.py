@@ -1,7 +1,6 @@
 """The gRPC server: FEP's methods, reflection and health, on the state of one server."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -62,15 +61,7 @@ class RpcServer:
     refused.
     """
 
-    def __init__(
-        self,
-        state: ServerState,
-        *,
-        address: str,
-        port: int,
-        tls: Tls | None = None,
-        methods: Sequence[Method] = METHODS,
-    ) -> None:
+    def __init__(self, state: ServerState, *, address: str, port: int, tls: Tls | None = None) -> None:
         self._state = state
         self._server = aio.server(
             interceptors=[BoundedPublicServices(state.serving.head_seconds)],
@@ -79,7 +70,7 @@ class RpcServer:
         )
         receiver = MessageReceiver(state.serving)
         services: dict[str, dict[str, Any]] = {}
-        for method in methods:
+        for method in METHODS:
             services.setdefault(method.service, {})[method.name] = RpcHandler(
                 state, method, receiver
             ).handler()

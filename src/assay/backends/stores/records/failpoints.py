@@ -13,15 +13,15 @@ Points at which a test can kill the process: `ASSAY_FAILPOINT=commit.written:3` 
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 VARIABLE = "ASSAY_FAILPOINT"
 Reach = Callable[[str], None]
 
 
-def from_environment(environ: Mapping[str, str] = os.environ) -> Reach:
+def from_environment() -> Reach:
     """The function to call at failpoints. Without the variable it does nothing."""
-    target, count, action = (*environ.get(VARIABLE, "").split(":"), "", "")[:3]
+    target, count, action = (*os.environ.get(VARIABLE, "").split(":"), "", "")[:3]
     if not target:
         return _ignore
     left = int(count or 1)

@@ -15,6 +15,9 @@ class RunPosition(NamedTuple):
     closed: bool
 
 
+INTERVAL = 0.2  # seconds between two looks
+
+
 class RunNotifier:
     """
     Tells all waiters of a run about new events, with one query for all of them.
@@ -22,13 +25,8 @@ class RunNotifier:
     `read_positions` returns the runs that exist. A waiter for any other run is released at once.
     """
 
-    def __init__(
-        self,
-        read_positions: Callable[[Sequence[str]], Awaitable[dict[str, RunPosition]]],
-        *,
-        interval: float = 0.2,
-    ) -> None:
-        self._read_positions, self._interval = read_positions, interval
+    def __init__(self, read_positions: Callable[[Sequence[str]], Awaitable[dict[str, RunPosition]]]) -> None:
+        self._read_positions = read_positions
         self._waiting: dict[str, dict[asyncio.Future[None], int]] = {}
         self._positions: dict[str, RunPosition | None] = {}  # of the runs waited for, what the last look said
         self._news = asyncio.Event()
@@ -90,7 +88,7 @@ class RunNotifier:
                 )
                 return
             try:
-                async with asyncio.timeout(self._interval):
+                async with asyncio.timeout(INTERVAL):
                     await self._news.wait()
             except TimeoutError:
                 pass

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import TypeVar
 
 import msgspec
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
-from assay.backends.stores.records import queries, record_writer, run_lists
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.records.failpoints import Reach, from_environment
-from assay.backends.stores.records.notifier import RunNotifier, RunPosition
 from assay.backends.stores.records.queries import Database
+from assay.backends.stores.records.record_store import RecordStore
 from assay.backends.stores.records.transactions import count_commit
 from assay.backends.stores.sql import audit_log as chain
 from assay.backends.stores.sql import reencrypt as markers
@@ -31,20 +30,9 @@ from assay.backends.stores.sql.writer import SqlDatabase, SqlWriter
 from assay.concurrency.foreign_code import run_in_thread
 from assay.errors import EnvironmentFailure
 from assay.ports import (
-    CLOSED,
-    CaseBlock,
-    CaseTotals,
-    ChunkInfo,
     Cipher,
     Clock,
-    Document,
-    Event,
-    EvidenceChunk,
     ReencryptStep,
-    Run,
-    RunGroup,
-    RunQuery,
-    RunStatus,
     SystemClock,
     Transaction,
     store_patience,
@@ -59,7 +47,7 @@ CLOSING = 5.0  # seconds for a database to answer while the store closes
 EMPTY_SECONDS = 10.0  # that readers may hold up the emptying of SQLite's log
 
 
-class SqlStore:
+class SqlStore(RecordStore):
     """
     A store on SQLite or PostgreSQL, created by `open`. It belongs to the event loop in which it was opened.
 
@@ -75,6 +63,7 @@ class SqlStore:
         retry_policy: RetryPolicy,
         reach: Reach,
     ) -> None:
+        super().__init__()
         self._engine, self._writing, self._codec, self._retry_policy = engine, writing, codec, retry_policy
         self._snapshots = with_snapshots(engine)
         self._sql_writer = SqlWriter(writing, codec, clock, reach)
@@ -83,7 +72,6 @@ class SqlStore:
         self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, retry_policy, reach)
         self._ping = DatabasePing(engine, writing)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
-        self._notifier = RunNotifier(self._positions)
 
     @classmethod
     async def open(
@@ -119,93 +107,44 @@ class SqlStore:
         began = time.perf_counter()
         settled = await self._ping.wait(self._writer.write(batch))
         count_commit(settled, time.perf_counter() - began)
-        for run in settled.runs.values():
-            self._notifier.notify(run.id, RunPosition(run.events, run.status in CLOSED))
+        self._notify(settled)
         return tuple(settled.ends)
 
-    async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
-        if "\0" in run:  # no name holds one, and PostgreSQL cannot even be asked
-            return None
-        found = await self._read(lambda db: queries.find_runs(db, [run]))
-        return found[0] if found and tenant in (None, found[0].tenant) else None
-
-    async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(lambda db: run_lists.list_runs(db, query), self._snapshots)
-
-    async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
-        ids = [run for run in runs if "\0" not in run]
-        found = await self._read(lambda db: queries.find_runs(db, ids))
-        return [run for run in found if run.tenant == tenant]
-
-    async def count_runs(self, query: RunQuery) -> dict[tuple[str, RunStatus], int]:
-        return await self._read(lambda db: run_lists.count_runs(db, query))
-
-    async def group_runs(self, query: RunQuery) -> list[RunGroup]:
-        return await self._read(lambda db: run_lists.group_runs(db, query), self._snapshots)
-
-    async def case_blocks(
-        self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""
-    ) -> list[CaseBlock]:
-        return await self._read(lambda db: queries.list_blocks(db, run, start, limit, holding))
-
-    async def case_totals(self, runs: Sequence[str]) -> dict[str, CaseTotals]:
-        return await self._read(lambda db: queries.sum_blocks(db, runs))
-
-    async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
-        return await self._read(lambda db: queries.list_events(db, run, after, limit))
-
-    async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
-        return await self._notifier.wait(run, after, timeout)
-
-    async def chunk_infos(
-        self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
-    ) -> list[ChunkInfo]:
-        return await self._read(lambda db: queries.list_chunk_infos(db, run, kind, after, limit))
-
-    async def chunks(
-        self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
-    ) -> list[EvidenceChunk]:
-        return await self._read(lambda db: queries.list_chunks(db, run, kind, key, start, stop, limit))
-
-    async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda db: queries.list_contents(db, run, kind, keys))
-
     async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
-        count = await self._execute(lambda db: tenant_content.erase(db.connection, runs, kind, limit))
+        count = await self.change(lambda db, _: tenant_content.erase(db.connection, runs, kind, limit))
         if not count:
             await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
         return count
 
     async def survey(self, tenant: str) -> TenantContent:
-        return await self._read(lambda db: tenant_content.survey(db.connection, tenant))
+        return await self.ask(lambda db: tenant_content.survey(db.connection, tenant))
 
     async def retire(self, tenant: str, lines: Sequence[AuditEntry]) -> datetime:
-        def retire_key(db: Database) -> datetime:
-            now = tenant_content.retire(db.connection, tenant, lambda: self._sql_writer.now(db))
-            self._sql_writer.add_lines(db, lines, now)
-            return now
+        def retire_key(db: Database, now: datetime) -> datetime:
+            retired = tenant_content.retire(db.connection, tenant, lambda: self._sql_writer.now(db))
+            self._sql_writer.add_lines(db, lines, retired)
+            return retired
 
-        return await self._execute(retire_key)
+        return await self.change(retire_key)
 
     async def delete_documents(
         self, tenant: str, *, kept: frozenset[str], before: datetime, limit: int = 200
     ) -> int:
-        return await self._execute(
-            lambda db: tenant_content.delete_documents(db.connection, tenant, kept, before, limit)
+        return await self.change(
+            lambda db, _: tenant_content.delete_documents(db.connection, tenant, kept, before, limit)
         )
 
     async def compact(self) -> bool:
         return await asyncio.to_thread(self._retry_policy.over, self._checkpoints.compact)
 
     async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
-        def destroy_keys(db: Database) -> Destruction:
-            now = self._sql_writer.now(db)
+        def destroy_keys(db: Database, now: datetime) -> Destruction:
             done = tenant_content.destroy(db.connection, self._codec, tenant, now)
             if done.keys:
                 self._sql_writer.add_lines(db, lines, now)
             return done
 
-        done = await self._execute(destroy_keys)
+        done = await self.change(destroy_keys)
         self._codec.keys.forget(tenant)
         if done.runs:
             return done
@@ -213,63 +152,22 @@ class SqlStore:
             done, emptied=await asyncio.to_thread(self._checkpoints.empty, EMPTY_SECONDS)
         )
 
-    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
-        if "\0" in key:
-            return None
-        name = tenant, kind, key
-        found = await self._read(lambda db: queries.find_documents(db, [name]))
-        return found[0] if found else None
-
-    async def documents(
-        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
-    ) -> list[Document]:
-        if "\0" in prefix:
-            return []
-        after = after.partition("\0")[0]  # nothing lies between the two
-        return await self._read(lambda db: queries.list_documents(db, tenant, kind, prefix, after, limit))
-
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        return await self._execute(lambda db: tenant_content.sweep(db.connection, kind, before, limit))
-
-    async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
-        return await self._execute(
-            lambda db: record_writer.claim(db, run, holder, self._sql_writer.now(db), seconds)
-        )
-
-    async def adopt(
-        self, holder: str, *, seconds: float, limit: int = 10, max_takeovers: int | None = None
-    ) -> list[Run]:
-        def adopt_runs(db: Database) -> list[Run]:
-            now = self._sql_writer.now(db)
-            lost = queries.lost_runs(db, holder, now, limit, max_takeovers)
-            return record_writer.claim_all(db, lost, holder, now, seconds)
-
-        return await self._execute(adopt_runs)
-
-    async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
-        return await self._execute(
-            lambda db: record_writer.renew(db, holder, self._sql_writer.now(db), seconds)
-        )
-
-    async def release(self, run: str, holder: str) -> None:
-        await self._execute(lambda db: record_writer.release(db, run, holder, self._sql_writer.now(db)))
-
-    async def forgive(self, run: str, holder: str) -> None:
-        await self._execute(lambda db: record_writer.forgive(db, run, holder, self._sql_writer.now(db)))
+        return await self.change(lambda db, _: tenant_content.sweep(db.connection, kind, before, limit))
 
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:
-        return await self._read(lambda db: chain.lines_of(db.connection, tenant, following, limit))
+        return await self.ask(lambda db: chain.lines_of(db.connection, tenant, following, limit))
 
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
-        return await self._read(lambda db: chain.heads_of(db.connection, tenant))
+        return await self.ask(lambda db: chain.heads_of(db.connection, tenant))
 
     async def misfits(self, tenant: str | None = None) -> int:
-        return await self._read(lambda db: chain.misfits_of(db.connection, tenant))
+        return await self.ask(lambda db: chain.misfits_of(db.connection, tenant))
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
-        done = await self._execute(lambda db: self._reencryption.step(db.connection, cursor))
+        done = await self.change(lambda db, _: self._reencryption.step(db.connection, cursor))
         if not done.cursor:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
@@ -292,13 +190,11 @@ class SqlStore:
         self._writing.dispose()
         self._engine.dispose()
 
-    async def _positions(self, runs: Sequence[str]) -> dict[str, RunPosition]:
-        store_patience.set(None)  # the notifier's task began in a request and outlives it
-        return await self._read(lambda db: queries.positions(db, runs))
+    async def ask(self, question: Callable[[Database], T], *, snapshot: bool = False) -> T:
+        engine = self._snapshots if snapshot else self._engine
 
-    async def _read(self, question: Callable[[Database], T], engine: Engine | None = None) -> T:
         def ask() -> T:
-            with (engine or self._engine).connect() as connection, connection.begin():
+            with engine.connect() as connection, connection.begin():
                 return question(SqlDatabase(connection, self._codec))
 
         seconds = store_patience.get()
@@ -311,7 +207,9 @@ class SqlStore:
         finally:
             reading.cancel()  # if it has not begun
 
-    async def _execute(self, statement: Callable[[Database], T]) -> T:
-        return await self._ping.wait(
-            self._writer.do(lambda connection: statement(SqlDatabase(connection, self._codec)))
-        )
+    async def change(self, statement: Callable[[Database, datetime], T]) -> T:
+        def change(connection: Connection) -> T:
+            db = SqlDatabase(connection, self._codec)
+            return statement(db, self._sql_writer.now(db))
+
+        return await self._ping.wait(self._writer.do(change))

@@ -87,7 +87,7 @@ class RunGroup(Struct, frozen=True, kw_only=True):
 
 
 class CaseTable(Protocol):
-    """The part of a store that holds the table of cases. `commit` writes rows with the events of their unit."""
+    """The part of a store that holds the table of cases. Rows are written with the events of their unit."""
 
     async def case_blocks(
         self, run: str, *, start: int = 0, limit: int = 500, holding: str = ""

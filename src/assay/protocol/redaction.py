@@ -117,7 +117,7 @@ def safe_name(name: str) -> str:
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether a word of the name says so: `api_key`, `X-Auth-Token`, `clientSecret`. `max_tokens` is no secret."""
+    """Whether a word of the name says so: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is none."""
     words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
     counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
     return bool(words) and not counted and value is not None

@@ -114,7 +114,8 @@ def _conditions(codec: RecordCodec, query: RunQuery) -> tuple[list[str], Values]
     if query.statuses is not None and not query.statuses & CLOSED:
         where.append(OPEN_RUNS)
     if query.evidence:
-        where.append(
-            "(EXISTS (SELECT 1 FROM evidence WHERE run = runs.id) OR EXISTS (SELECT 1 FROM case_blocks WHERE run = runs.id))"
+        kept = (
+            f"EXISTS (SELECT 1 FROM {table} WHERE run = runs.id)" for table in ("evidence", "case_blocks")
         )
+        where.append(f"({' OR '.join(kept)})")
     return where, values

@@ -9,7 +9,7 @@ import pytest
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
 from assay.concurrency.loop_budget import LONG_PATTERN, OverBudget, with_budget
-from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.threads import in_place
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from assay.fep.planning.request import plan_of

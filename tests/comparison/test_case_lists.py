@@ -16,8 +16,8 @@ from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import verdict_line
 from assay.concurrency import loop_budget
-from assay.concurrency import tenant_threads as threads_module
-from assay.concurrency.tenant_threads import OwnerThreads
+from assay.concurrency import threads as threads_module
+from assay.concurrency.threads import Threads
 from assay.concurrency.workers import batch
 from assay.errors import InvalidRequest
 from support.waiting import PATIENCE
@@ -108,12 +108,12 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         lambda: comparison_view(made[0], 0.01),
         lambda: CaseLists(made[0], 1).count("changed"),
     ):
-        threads = OwnerThreads(1, 1)
+        threads = Threads(1, 1)
         with batch.owner_scope("A"):
-            call = threads.submit(lambda work=work: compare(work))
+            call = threads.future(lambda work=work: compare(work))[1]
         assert begun.wait(PATIENCE)
         with batch.owner_scope("B"):
-            threads.submit(other.set)
+            threads.future(other.set)
         waits.set()
         result, took_turns = call.result(PATIENCE)
         assert took_turns

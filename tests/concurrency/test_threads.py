@@ -1,23 +1,39 @@
-"""Large values: threads look through them, and the event loop serves other requests meanwhile."""
+"""Threads: turns of owners, calls that never return, and large values off the event loop."""
 
 import asyncio
 import gzip
+import os
 import random
+import sys
 import threading
 import time
 
 import pytest
 
-from assay.concurrency import tenant_threads as threads_module
+from assay.concurrency import threads as threads_module
+from assay.concurrency.foreign_code import exception_text
 from assay.concurrency.loop_budget import spend
-from assay.concurrency.tenant_threads import LARGE, OwnerThreads, in_place, json_size, off_loop
+from assay.concurrency.threads import (
+    LARGE,
+    CheckThreads,
+    Threads,
+    in_place,
+    json_size,
+    off_loop,
+    run_blocking,
+    run_foreign,
+    source,
+    too_many_abandoned,
+)
 from assay.concurrency.workers import batch
+from assay.errors import ForeignFault, UsageError
+from assay.import_code import load
 from assay.packs.archive import write_tarball
 from assay.protocol import redaction
 from assay.serve.openwop import inventory
 from support.packs import agent_of, files_of
 from support.servers.rest_client import Server, sqlite
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE, until, wait_until
 
 
 @pytest.mark.parametrize(("size", "in_thread"), [(0, False), (LARGE, False), (LARGE + 1, True)])
@@ -28,13 +44,14 @@ def test_a_large_value_is_worked_on_in_a_thread(size, in_thread):
 
 def submit(threads, owner, call):
     with batch.owner_scope(owner):
-        return threads.submit(call)
+        return threads.future(call)[1]
 
 
 def test_owners_take_turns():
     """The only thread is busy while A submits three calls and B one: B's comes second."""
-    threads, busy, order = OwnerThreads(1, 1), threading.Event(), []
+    threads, busy, order = Threads(1, 1), threading.Event(), []
     first = submit(threads, "A", lambda: busy.wait(60))
+    wait_until(first.running)
     later = [submit(threads, owner, lambda owner=owner: order.append(owner)) for owner in "AAAB"]
     unwanted = submit(threads, "B", lambda: order.append("cancelled"))
     assert unwanted.cancel()
@@ -46,7 +63,7 @@ def test_owners_take_turns():
 
 def test_an_owner_has_a_share_of_the_threads():
     """A's calls do not end. B's calls run meanwhile, and A's third call waits."""
-    threads, end = OwnerThreads(4, 2), threading.Event()
+    threads, end = Threads(4, 2), threading.Event()
     calls = [submit(threads, "A", lambda: end.wait(60)) for _ in range(3)]
     assert [submit(threads, "B", threading.get_ident).result(60) for _ in range(3)]
     assert not calls[2].running()
@@ -55,7 +72,7 @@ def test_an_owner_has_a_share_of_the_threads():
 
 
 def test_more_busy_owners_than_threads_all_get_their_turn():
-    threads, order = OwnerThreads(2, 1), []
+    threads, order = Threads(2, 1), []
     gate = threading.Event()
     calls = [submit(threads, owner, lambda: gate.wait(60)) for owner in "AB"]
     calls += [submit(threads, owner, lambda owner=owner: order.append(owner)) for owner in "ABCD" * 3]
@@ -68,7 +85,7 @@ def test_more_busy_owners_than_threads_all_get_their_turn():
 def test_a_long_call_lets_other_owners_go_first(monkeypatch):
     """There is one thread. A's call ends when B's has run, and B's when A's second call has begun; C's fails."""
     monkeypatch.setattr(threads_module, "TURN", 0.0)
-    threads, ran = OwnerThreads(1, 2), {"A": threading.Event(), "B": threading.Event()}
+    threads, ran = Threads(1, 2), {"A": threading.Event(), "B": threading.Event()}
 
     def long_call(other):
         until = time.monotonic() + PATIENCE
@@ -93,7 +110,7 @@ def test_a_long_call_lets_other_owners_go_first(monkeypatch):
 
 def test_turns_of_many_owners_keep_the_number_of_working_threads(monkeypatch):
     monkeypatch.setattr(threads_module, "TURN", 0.0)
-    threads, lock = OwnerThreads(3, 2), threading.Lock()
+    threads, lock = Threads(3, 2), threading.Lock()
     working = {"now": 0, "most": 0}
 
     def call():
@@ -130,6 +147,73 @@ def test_an_owner_that_held_the_loop_too_long_gets_a_thread_at_once():
     assert [one is here for one in threads] == [True, False, False]
     with batch.owner_scope("another"):
         assert asyncio.run(in_place(threading.current_thread)) is here
+
+
+@pytest.mark.anyio
+async def test_checks_and_agents_that_hang_count_together(monkeypatch):
+    """Two may hang: a check that passes its deadline, and an agent whose caller is cancelled. Our own work may start."""
+    lost, end, answers = source(os.getpid()), threading.Event(), []
+    before = lost.abandoned
+    monkeypatch.setattr(threads_module, "MAX_ABANDONED", before + 2)
+    checks = CheckThreads(4, 0.01)
+    checks.submit(lambda: end.wait(60), answers.append)
+    await until(lambda: answers)
+    assert [str(one) for one in answers] == ["no answer within 0.01 s"]
+    assert too_many_abandoned() is None
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run_foreign(lambda: end.wait(60)), 0.01)
+    with pytest.raises(ForeignFault, match=f"{before + 2} calls hang in threads"):
+        await run_foreign(threading.get_ident)
+    assert await run_blocking(max, 1, 2) == 2
+    end.set()
+    await until(lambda: lost.abandoned == before)
+    assert await run_foreign(threading.get_ident) != threading.get_ident()
+    assert len(answers) == 1
+    checks.close()
+
+
+@pytest.mark.anyio
+async def test_checks_that_block_run_at_once_up_to_the_limit():
+    """Four meet each other, the fifth waits. Closing abandons what runs and drops what waits."""
+    lost, meeting, end, answers = source(os.getpid()), threading.Barrier(4), threading.Event(), []
+    before, checks = lost.abandoned, CheckThreads(4, 60)
+    for _ in range(4):
+        checks.submit(lambda: meeting.wait(PATIENCE) in range(4), answers.append)
+    await until(lambda: answers == [True] * 4)
+    for _ in range(5):
+        checks.submit(lambda: end.wait(60), answers.append)
+    await until(lambda: sum(one.start_time > 0 for one in checks._calls) == 4)
+    checks.close()
+    assert lost.abandoned == before + 4
+    end.set()
+    await until(lambda: lost.abandoned == before)
+    assert answers == [True] * 4
+
+
+@pytest.mark.anyio
+async def test_many_quick_checks_share_a_thread():
+    names, checks = [], CheckThreads(64, 60)
+    for _ in range(1_000):
+        checks.submit(threading.get_ident, names.append)
+    await until(lambda: len(names) == 1_000)
+    assert len(set(names)) < 8  # more only where the machine stood still
+    checks.close()
+
+
+@pytest.mark.anyio
+async def test_what_foreign_code_raises_reaches_the_caller():
+    def stop():
+        raise StopIteration
+
+    for call, kind in ((stop, RuntimeError), (sys.exit, SystemExit), (lambda: 1 / 0, ZeroDivisionError)):
+        with pytest.raises(kind):
+            await run_foreign(call)
+
+
+def test_the_place_of_an_exception_is_the_last_line_of_foreign_code():
+    with pytest.raises(UsageError) as raised:
+        load("nothing_here:nothing", "a setting")
+    assert "test_threads.py:" in exception_text(raised.value)
 
 
 @pytest.mark.parametrize(

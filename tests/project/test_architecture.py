@@ -181,6 +181,24 @@ def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists(house):
     assert not unlisted, "list it in errors/__init__.py, or catch less"
 
 
+# Threads that are no way from a coroutine: a writer, an event loop, the connections of a store, the default of a loop.
+OWN_THREADS = {
+    "backends/stores/sql/group_commit.py",
+    "backends/stores/sql/store.py",
+    "backends/engines/dbos/unit_worker.py",
+    "fep/records/save.py",
+}
+
+
+def test_threads_start_in_the_package_of_concurrency(house):
+    """ADR-0135"""
+    starts = re.compile(
+        r"threading\.Thread\(|ThreadPoolExecutor\(|to_thread\(|run_in_executor\(|start_new_thread"
+    )
+    found = {name for name, (text, _) in house.items() if starts.search(text)}
+    assert {name for name in found if not name.startswith("concurrency/")} == OWN_THREADS
+
+
 def test_a_module_has_a_docstring_and_at_most_400_lines(house):
     assert len(house) > 100
     assert not [name for name, (text, tree) in house.items() if text and not ast.get_docstring(tree)]

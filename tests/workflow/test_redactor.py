@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.concurrency.tenant_threads import LARGE
+from assay.concurrency.threads import LARGE
 from assay.protocol.redaction import redact
 from assay.workflow.state.execution_state import Redactor
 

@@ -19,7 +19,7 @@ from assay.agenteval.scoring.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events, trial_row
 from assay.cases.fold import CHECKS, CaseFold
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split

@@ -7,11 +7,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 
 MAX_BYTES = 1024 * 1024
@@ -36,39 +36,22 @@ class _SharedFetch:
 
     def __init__(self, read: Callable[[str], bytes], address: str, seconds: float) -> None:
         self._read, self._address, self._seconds = read, address, seconds
-        self._under_way = False
+        self._under_way = threading.Lock()
 
     async def fetch(self) -> bytes:
-        if self._under_way:
-            raise EnvironmentFailure(f"{self._address}: has not answered the previous request")
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._under_way = True
-        threading.Thread(target=self._fetch, args=(answer,), daemon=True).start()
         try:
             async with asyncio.timeout(self._seconds):
-                return await answer
+                return await run_blocking(self._fetch)
         except TimeoutError:  # a slow answer, byte by byte, passes the socket's timeout
             raise EnvironmentFailure(f"{self._address}: the answer did not end in time") from None
 
-    def _fetch(self, answer: "asyncio.Future[bytes]") -> None:
-        data, trouble = b"", None
+    def _fetch(self) -> bytes:
+        if not self._under_way.acquire(blocking=False):
+            raise EnvironmentFailure(f"{self._address}: has not answered the previous request")
         try:
-            data = self._read(self._address)
-        except EnvironmentFailure as wrong:
-            trouble = wrong
-        with suppress(RuntimeError):  # the event loop is closed
-            answer.get_loop().call_soon_threadsafe(self._resolve, answer, data, trouble)
-
-    def _resolve(
-        self, answer: "asyncio.Future[bytes]", data: bytes, error: EnvironmentFailure | None
-    ) -> None:
-        self._under_way = False
-        if answer.done():
-            return
-        if error is None:
-            answer.set_result(data)
-        else:
-            answer.set_exception(error)
+            return self._read(self._address)
+        finally:
+            self._under_way.release()
 
 
 def _from_file(path: str) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.cases.outcomes import IDS, RESULTS, read_result
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
+from assay.concurrency.threads import source
 from assay.ports.bugs import log_bug
 from assay.ports.telemetry import telemetry
 
@@ -30,7 +31,10 @@ def run_to_end(make: Callable[[], Awaitable[T]]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(main())
+        try:
+            asyncio.run(main())
+        finally:
+            source(os.getpid()).end_idle()
         return outcome[0]
 
     def in_thread() -> None:

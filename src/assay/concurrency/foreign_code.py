@@ -1,86 +1,18 @@
-"""Runs foreign code that may hang: threads that can be abandoned (FEP-32). Describes the exceptions of foreign code."""
+"""Foreign code on an event loop: its deadlines (FEP-32), its exceptions, and a watchdog for code that blocks."""
 
 import asyncio
-import contextvars
 import math
+import signal
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
-from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
 from assay.protocol.agents import InvocationResult
-
-ABANDONED = 64  # hanging threads in one process
-
-_abandoned = 0
-_lock = threading.Lock()
-
-
-async def run_in_thread(call: Callable[[], Any]) -> Any:
-    """
-    Run synchronous foreign code in a thread.
-
-    A thread cannot be killed. If the caller is cancelled, the thread is abandoned. Once too many abandoned threads
-    hang, a call raises ForeignFault.
-    """
-    if _abandoned >= ABANDONED:
-        raise ForeignFault(
-            f"{_abandoned} agents hang in threads, which cannot be killed, so no further agent is started;"
-            " run such an agent as a command, which can be killed"
-        )
-    thread = AbandonableThread(call)
-    thread.start()
-    try:
-        result, surprise = await thread.outcome
-    except asyncio.CancelledError:
-        thread.abandon()
-        raise
-    if surprise is not None:
-        raise surprise
-    return result
-
-
-class AbandonableThread(threading.Thread):
-    """A thread for one call. After `abandon` it reports nothing."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(name="assay-agent", daemon=True)
-        self._call, self._context = call, contextvars.copy_context()
-        self._loop = asyncio.get_running_loop()
-        self._is_done = False  # it has finished, or it was abandoned
-        self.outcome: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
-
-    def run(self) -> None:
-        try:
-            outcome = self._context.run(self._call), None
-        except BaseException as surprise:  # noqa: BLE001  # foreign code may raise anything, SystemExit too
-            outcome = None, surprise
-        if self._settle(-1):
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._report, outcome)
-        except RuntimeError:  # the event loop is closed
-            return
-
-    def abandon(self) -> None:
-        self._settle(+1)
-
-    def _settle(self, change: int) -> bool:
-        """Return whether the other side was first. An abandoned thread counts as lost until it finishes."""
-        global _abandoned  # noqa: PLW0603  # the threads this process has lost
-        with _lock:
-            before, self._is_done = self._is_done, True
-            if (change > 0) != before:
-                _abandoned += change
-        return before
-
-    def _report(self, outcome: tuple[Any, BaseException | None]) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
 
 
 def detach_task(task: "asyncio.Future[Any]") -> None:
@@ -108,7 +40,7 @@ def _libraries() -> tuple[str, ...]:
     import sysconfig  # deferred import: only an exception of foreign code needs it
 
     paths = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
-    return tuple({*paths, str(Path(__file__).parent)})
+    return tuple({*paths, str(Path(__file__).parents[1])})
 
 
 def _location(surprise: BaseException) -> str:
@@ -156,3 +88,50 @@ async def with_deadline(
             detach_task(task)
         elif not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it
+
+
+# A watchdog for an event loop that an async check blocks: no timer of the loop can end such a check.
+
+REPEAT_SECONDS = 1.0  # seconds between two signals, for a check that catches everything
+in_check: ContextVar[bool] = ContextVar("in_check", default=False)  # tasks that a check starts inherit it
+
+
+class LoopBlocked(BaseException):
+    """Raised inside a check that blocks. Not an Exception, so that `except Exception` in a check does not catch it."""
+
+
+class LoopWatchdog:
+    """
+    Interrupts a check when the loop has not run for `seconds`. `on_blocked` is called first, to extend other deadlines.
+    """
+
+    def __init__(self, seconds: float, on_blocked: Callable[[], None]) -> None:
+        self._seconds, self._on_blocked = seconds, on_blocked
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._usable = (
+            hasattr(signal, "setitimer")
+            and threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        )
+
+    def start(self) -> None:
+        if self._usable and self._timer is None:
+            signal.signal(signal.SIGALRM, self._on_alarm)
+            self._rearm()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        self._usable, self._timer = False, None
+
+    def _rearm(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)
+        self._timer = self._loop.call_later(min(self._seconds / 4, 1), self._rearm)
+
+    def _on_alarm(self, *_: Any) -> None:
+        if in_check.get():
+            self._on_blocked()
+            raise LoopBlocked

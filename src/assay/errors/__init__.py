@@ -45,7 +45,7 @@ All errors.
     agents/invocation.py                      an agent and the tools it calls
     pytest_plugin/samples.py                  the same
     checks/registry.py, import_code.py        a module of --check-module, an entry point
-    concurrency/foreign_code.py, concurrency/tenant_threads.py
+    concurrency/foreign_code.py, concurrency/threads.py
                                               code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*   a provider, a cache on disk
     backends/agents/*, backends/tools/*       an agent, a tool, an MCP server

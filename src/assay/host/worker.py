@@ -12,6 +12,7 @@ import msgspec
 from assay.backends.models.fleet_limits import FleetLimits, ProviderReport
 from assay.backends.stores.records.codec import RecordCodec
 from assay.concurrency.event_loop import run_guarded, supervise
+from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.host import host, parts
@@ -89,7 +90,7 @@ class Worker:
         self._limits.close()
         with suppress(EnvironmentFailure):
             await self.registry.leave()
-        giving_back = asyncio.to_thread(self._give_back, self.units.running)
+        giving_back = run_blocking(self._give_back, self.units.running)
         await run_guarded("lost units", giving_back, EnvironmentFailure)
         await self.engine.close()
         self.units.stop()
@@ -157,7 +158,7 @@ class Worker:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""
         running = self.units.running
         self.units.drop(running)
-        await asyncio.to_thread(self._queue.forgive, running)
+        await run_blocking(self._queue.forgive, running)
         executor = await self.registry.register()
         self.units.stop()
         self.units.launch(executor)
@@ -172,7 +173,7 @@ class Worker:
     async def _compare_units(self, idle: Counter[str]) -> None:
         """Stop units that were cancelled or that another executor has. Put back those that are not executed here."""
         executor, running = self.units.executor_id, self.units.running
-        held = await asyncio.to_thread(self._queue.units_of, executor)
+        held = await run_blocking(self._queue.units_of, executor)
         if executor != self.units.executor_id:
             return
         self.units.drop([id for id in running if id not in held])
@@ -181,7 +182,7 @@ class Worker:
             del idle[id]
         idle.update(lost)
         if forgotten := [id for id, looks in idle.items() if looks >= FORGOTTEN]:
-            await asyncio.to_thread(self._queue.put_back, forgotten)
+            await run_blocking(self._queue.put_back, forgotten)
 
     async def _stop_cancelled_runs(self) -> None:
         """Interrupt the units of cancelled runs, so that they return what they have, to whichever conductor."""
@@ -207,14 +208,14 @@ class Worker:
     async def _sweep(self, before: datetime) -> None:
         """Delete old results, and old units of versions that no worker has any more."""
         alive = {one.version for one in (await self.registry.others()).values()}
-        await asyncio.to_thread(self._queue.sweep, before, alive)
+        await run_blocking(self._queue.sweep, before, alive)
 
     async def _recover_lost_units(self) -> None:
         """Queue the units of executors that are not registered. Units are read first: later ones are registered."""
-        executors = await asyncio.to_thread(self._queue.executors)
+        executors = await run_blocking(self._queue.executors)
         alive = await self.registry.bury()
         if lost := executors.difference(alive, {self.registry.executor_id}):
-            await asyncio.to_thread(self._recover, sorted(lost))
+            await run_blocking(self._recover, sorted(lost))
 
     def _recover(self, lost: list[str]) -> None:
         """

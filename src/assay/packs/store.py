@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.concurrency.tenant_threads import in_thread, off_loop
+from assay.concurrency.threads import in_thread, off_loop
 from assay.errors import Conflict, EnvironmentFailure, NotFound, Problem
 from assay.packs.archive import PackRefused, hex_digest
 from assay.packs.pack import Pack, PackFile, PackReader, Source

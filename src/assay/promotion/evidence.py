@@ -14,7 +14,7 @@ from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore, digest
 from assay.comparison.eval_reports import require_comparison
 from assay.comparison.policy import PromotionRules
 from assay.comparison.wording import verdict_line
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, MissingExtra
 from assay.errors.storage import Erased
 from assay.packs.store import PackStore

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.concurrency.tenant_threads import json_size, off_loop
+from assay.concurrency.threads import json_size, off_loop
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Document, PutDocument, Run, Store, Transaction
 from assay.ports.audit import audit_entry as audited

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.concurrency.workers import batch
 from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import (

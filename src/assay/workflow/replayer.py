@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from assay.concurrency.tenant_threads import json_size, off_loop
+from assay.concurrency.threads import json_size, off_loop
 from assay.ports import Event, Run, Store
 from assay.protocol.event_record import PendingEvent, decode_event, encode_event
 from assay.protocol.events import RunCancelled

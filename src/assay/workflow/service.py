@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from assay.concurrency.event_loop import run_guarded
-from assay.concurrency.tenant_threads import json_size, off_loop
+from assay.concurrency.threads import json_size, off_loop
 from assay.errors import (
     Conflict,
     EnvironmentFailure,

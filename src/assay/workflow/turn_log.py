@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.json_types import is_object

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import socket
 import threading
@@ -18,7 +19,7 @@ from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
-from assay.concurrency import foreign_code
+from assay.concurrency.threads import MAX_ABANDONED, source
 from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
 from assay.host import parts
 from assay.ports.agents import ModelOverrides
@@ -169,22 +170,17 @@ async def test_a_cancel_reaches_the_agent(agent):
 # functions
 
 
-def hands():
-    return {one for one in threading.enumerate() if isinstance(one, foreign_code.AbandonableThread)}
-
-
 async def test_hanging_threads_are_abandoned_and_bounded():
     LET_GO.clear()
-    lost, others = foreign_code._abandoned, hands()  # by tests before this one
+    threads = source(os.getpid())
+    lost = threads.abandoned  # by tests before this one
     agent = CallableAgent(card("callable"), plain)
-    many = await asyncio.gather(
-        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(foreign_code.ABANDONED))
-    )
+    many = await asyncio.gather(*(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(MAX_ABANDONED)))
     assert {finish.outcome for finish, _ in many} == {"failed"}
     with pytest.raises(ForeignFault, match="hang in threads"):
         await done(agent, {"do": "say", "value": 1})
     LET_GO.set()
-    await until(lambda: foreign_code._abandoned <= lost and not hands() - others)
+    await until(lambda: threads.abandoned <= lost)
     assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
 
 

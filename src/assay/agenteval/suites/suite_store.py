@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.suites.suite import read_suite
-from assay.concurrency.tenant_threads import in_place, json_size, off_loop
+from assay.concurrency.threads import in_place, json_size, off_loop
 from assay.errors import Conflict, InvalidRequest, Problem
 from assay.packs.archive import PackLimits, hex_digest
 from assay.packs.pack import PackReader, trusted_keys

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from assay.concurrency.foreign_code import exception_text, run_in_thread, with_deadline
+from assay.concurrency.foreign_code import exception_text, with_deadline
+from assay.concurrency.threads import run_foreign
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
 from assay.import_code import is_async, local_id, takes_context
@@ -62,7 +63,7 @@ class CallableAgent:
             result = await self._function(task, *((context,) if self._takes_context else ()))
         else:
             sync = (SyncAgentContext(context, asyncio.get_running_loop()),) if self._takes_context else ()
-            result = await run_in_thread(lambda: self._function(task, *sync))
+            result = await run_foreign(lambda: self._function(task, *sync))
         while inspect.isawaitable(result):  # a wrapper returned a coroutine without awaiting it
             result = await result
         return result

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from assay.concurrency.threads import in_thread
 from assay.concurrency.workers import pool
 from assay.concurrency.workers.batch import Batch
 from assay.errors import Fault, ValueFault
@@ -52,7 +53,7 @@ class WordLlamaEmbedder:
         if long > LONG:
             vectors, tokens = await _embed_elsewhere(texts, dimensions)
         elif not _read.cache_info().currsize or long > SHORT:
-            vectors, tokens = await asyncio.to_thread(_embed, texts, dimensions)
+            vectors, tokens = await in_thread(lambda: _embed(texts, dimensions))
         else:
             vectors, tokens = _embed(texts, dimensions)
         return Embeddings(

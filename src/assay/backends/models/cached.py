@@ -1,6 +1,5 @@
 """Caches completions on disk, keyed by everything that affects them. Off by default (`--cache`)."""
 
-import asyncio
 import hashlib
 import json
 import logging
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from assay.concurrency.threads import run_blocking
 from assay.ports import Completion, CompletionRequest, Message, Model, Provider
 
 log = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ class DiskCache:
         self._directory = directory
 
     async def get(self, key: str, type: type[T]) -> T | None:
-        return await asyncio.to_thread(self._get, key, type)
+        return await run_blocking(self._get, key, type)
 
     async def put(self, key: str, entry: msgspec.Struct) -> None:
-        await asyncio.to_thread(self._put, key, entry)
+        await run_blocking(self._put, key, entry)
 
     def _get(self, key: str, type: type[T]) -> T | None:
         try:

@@ -7,7 +7,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from assay.concurrency.foreign_code import exception_text, run_in_thread
+from assay.concurrency.foreign_code import exception_text
+from assay.concurrency.threads import run_foreign
 from assay.import_code import is_async, load
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ToolConfig
@@ -46,7 +47,7 @@ class PythonTool:
     async def _answer(self, arguments: dict[str, Any]) -> Any:
         if is_async(self._function):
             return await self._function(**arguments)
-        answer = await run_in_thread(lambda: self._function(**arguments))
+        answer = await run_foreign(lambda: self._function(**arguments))
         return await answer if inspect.isawaitable(answer) else answer
 
 

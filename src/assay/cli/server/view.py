@@ -16,6 +16,7 @@ from assay.cli.console.client import HostClient
 from assay.cli.console.console import echo, echo_err
 from assay.cli.server.serve import Binding, listen
 from assay.concurrency import event_loop
+from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.host import host, servers
@@ -83,7 +84,7 @@ async def _open_when_ready(
         await asyncio.sleep(0.01)
     if options.no_open:
         echo(address, flush=True)
-    elif await asyncio.to_thread(_open_browser, address):
+    elif await run_blocking(_open_browser, address):
         echo(f"the page is at {binding.address}; Ctrl-C stops the server", flush=True)
     else:
         _print_address(address)

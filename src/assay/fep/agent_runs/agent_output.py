@@ -5,8 +5,8 @@ An agent that raised, timed out or refused was measured: its checks fail. An age
 measured: its checks end with an error (FEP-48).
 """
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct
 from assay.agents.invocation import Invocation, invoke
 from assay.checks.arguments import BoundCheck
 from assay.checks.runner import run_check, skip_result
+from assay.concurrency.threads import in_thread
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.execution.inline import score_contexts
@@ -221,7 +222,7 @@ async def _without_value(scorer: Scorer, output: AgentOutput, plan: Plan) -> lis
         if output.fault is not None:
             results.append(_mark_unmeasured(skip_result(bound, services), output.fault))
         elif reads_outcome(bound) and not waits(bound.checker):
-            results.append(await asyncio.to_thread(run_check, bound, document, services, plan.options))
+            results.append(await in_thread(partial(run_check, bound, document, services, plan.options)))
         else:
             results.append(_failed(skip_result(bound, services), about))
     return results

@@ -23,7 +23,7 @@ from assay.checks.standard.exists import Exists
 from assay.checks.standard.json_match import JsonMatch
 from assay.checks.standard.regex import Flags, Regex, cached_pattern
 from assay.checks.standard.threshold import Threshold
-from assay.concurrency.tenant_threads import in_place, in_thread
+from assay.concurrency.threads import in_place, in_thread
 from assay.fep.execution.execute import begin, tasks_of
 from assay.fep.execution.inline_size import INLINE_CONTEXT_BYTES
 from assay.fep.planning.plan import Plan

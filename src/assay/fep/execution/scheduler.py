@@ -11,15 +11,9 @@ from assay.checks.async_tasks import TaskBatcher
 from assay.checks.checker import Checker
 from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
 from assay.checks.worker_tasks import WorkerTask
-from assay.concurrency import tenant_threads
-from assay.concurrency.foreign_code import detach_task
-from assay.concurrency.threads import (
-    ElasticThreadPool,
-    LoopBlocked,
-    LoopWatchdog,
-    in_check,
-    too_many_abandoned,
-)
+from assay.concurrency import threads
+from assay.concurrency.foreign_code import LoopBlocked, LoopWatchdog, detach_task, in_check
+from assay.concurrency.threads import CheckThreads, too_many_abandoned
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.execution.inline_size import resolves_inline
 from assay.fep.execution.isolation import CheckProcessPool
@@ -112,7 +106,7 @@ class CheckScheduler:
         self._working: set[CheckTask] = set()
         self._offloaded: set[OffloadedCase] = set()
         self._batcher = TaskBatcher()
-        self._threads = ElasticThreadPool(concurrency, seconds)
+        self._threads = CheckThreads(concurrency, seconds)
         self._processes = CheckProcessPool()
         self._watchdog = LoopWatchdog(seconds, self._extend_deadlines)
         self._loop = asyncio.get_running_loop()
@@ -177,7 +171,7 @@ class CheckScheduler:
                 on_result(job, found)
             self._fill_slots()
 
-        asyncio.wrap_future(tenant_threads.submit(run_in_span)).add_done_callback(on_done)
+        asyncio.wrap_future(threads.submit(run_in_span)).add_done_callback(on_done)
 
     def _fail(self, job: CheckTask, error: BaseException) -> None:
         """Resolving the arguments raised an unexpected exception."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.agents.trajectory import trajectory_in
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from assay.cases.outcomes import RESULTS
 from assay.cases.pages import all_blocks
 from assay.cases.table import measured_latencies, read_columns
-from assay.concurrency.tenant_threads import LARGE, in_thread, off_loop
+from assay.concurrency.threads import LARGE, in_thread, off_loop
 from assay.fep.planning.scorer import read_result
 from assay.fep.records.run_header import REQUEST, TALLY, StoredRequest, read_request
 from assay.ports import CLOSED, CaseBlock, Run, Store

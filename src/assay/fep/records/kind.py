@@ -11,7 +11,7 @@ from assay.cache import ByteCache
 from assay.cases.fold import CHECKS, CaseFold, totals_of
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.threads import in_place
 from assay.concurrency.workers import batch
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.execution.execute import ExecutionOptions

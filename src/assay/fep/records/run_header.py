@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.cases.outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.concurrency.tenant_threads import in_place, in_thread
+from assay.concurrency.threads import in_place, in_thread
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.execution.inline import any_waits, score_contexts
 from assay.fep.execution.stream import stream

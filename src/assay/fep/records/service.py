@@ -11,7 +11,7 @@ from assay.cases.outcomes import RESULTS, scored_outcomes
 from assay.cases.table import measured_latencies
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.concurrency.tenant_threads import in_place, in_thread
+from assay.concurrency.threads import in_place, in_thread
 from assay.concurrency.workers.batch import owner_scope
 from assay.errors import Conflict, InvalidRequest
 from assay.errors.evaluations import EvaluationFailed

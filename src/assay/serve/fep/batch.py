@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.threads import in_place
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.outputs.run_result import result_json as whole_result
 from assay.fep.records.service import require_success

@@ -12,7 +12,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
 from assay.comparison.stored_runs import require_comparable, result_lines, result_rows
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import Forbidden, InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.records.service import EvaluationService

@@ -9,7 +9,7 @@ from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.stored_runs import add_report, new_scores, result_lines
 from assay.concurrency.event_loop import KeyedLock
-from assay.concurrency.tenant_threads import in_thread, off_loop
+from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 

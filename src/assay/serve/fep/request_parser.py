@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assay.concurrency.loop_budget import spend
-from assay.concurrency.tenant_threads import in_place
+from assay.concurrency.threads import in_place
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.execution.inline import any_waits
 from assay.fep.planning.plan import ProblemCollector

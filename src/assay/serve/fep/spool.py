@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import IO
 
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.planning.plan import other_problems
 from assay.fep.records.run_header import encode_context

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from assay.concurrency.tenant_threads import LARGE, in_place, in_thread
+from assay.concurrency.threads import LARGE, in_place, in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.fep.records.service import PlannedEvaluation
 from assay.inputs.context import Context

@@ -18,7 +18,7 @@ from grpc.aio import EOF
 from msgspec import Struct
 
 from assay.auth.keys import authorize
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, Refusal, UsageError
 from assay.ports.telemetry import telemetry
 from assay.serve.grpc.call import Context, RpcContext, code_of, status_message, status_of, trailing

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import UNSET
 
-from assay.concurrency.tenant_threads import LARGE, in_place, in_thread
+from assay.concurrency.threads import LARGE, in_place, in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.fep.records.run_header import ShardCompleted
 from assay.fep.records.service import require_success

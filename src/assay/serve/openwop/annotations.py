@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from assay.auth.keys import authorize
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument
 from assay.protocol.annotations import Annotation, AnnotationCreate

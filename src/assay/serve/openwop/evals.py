@@ -12,7 +12,7 @@ from assay.agenteval.results.detail import detail_of
 from assay.agenteval.results.report import read_results
 from assay.agenteval.service import EVIDENCE, AgentEvalService, branch_point, read_scored_units, same_agent
 from assay.agenteval.suites.suite_store import ResolvedSuite, SuiteResolver, digest_of
-from assay.concurrency.tenant_threads import json_size, off_loop
+from assay.concurrency.threads import json_size, off_loop
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_list

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import UNSET, Struct
 
 from assay.agenteval.suites.suite_store import SuiteStore
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.store import PackService
 from assay.ports import Principal, PutDocument, Run, Store

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.archive import expected_digest
 from assay.packs.pack import Pack

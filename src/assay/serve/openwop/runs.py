@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.ports import CLOSED, PutDocument, Run, RunQuery, RunStatus
 from assay.ports.telemetry import trace_context

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.cases.case_search import case_ids, case_texts, results_with_id
 from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of
 from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, entries, row_of
-from assay.concurrency.tenant_threads import off_loop
+from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED

@@ -18,7 +18,7 @@ from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
 from assay.cases.table import check_counts
-from assay.concurrency.tenant_threads import in_thread, off_loop
+from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.evaluation_statistics import FEW, read_tally
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.records.run_header import read_request as read_evaluation

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.concurrency.event_loop import run_guarded
-from assay.concurrency.tenant_threads import in_thread
+from assay.concurrency.threads import in_thread
 
 EVERY = 5.0  # seconds between two looks
 GROWTH = 32 << 20  # bytes; a full collection takes 10 to 50 ms, so it is worth that much

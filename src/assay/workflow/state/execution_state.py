@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, field
 
-from assay.concurrency.tenant_threads import LARGE, json_size, off_loop
+from assay.concurrency.threads import LARGE, json_size, off_loop
 from assay.ports import EvidenceChunk, Limits, Store
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import CapBreached, ErrorOf

@@ -4,14 +4,14 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus
 from assay.backends.engines.local import LocalEngine
 from assay.concurrency.event_loop import supervise
+from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 from assay.ports.kinds import Perform, unit_scope
 
@@ -62,7 +62,6 @@ class DbosEngine:
         self._done: list[str] = []  # to delete
         self._leaving: deque[tuple[float, list[str]]] = deque()
         self._news = asyncio.Event()
-        self._threads = ThreadPoolExecutor(2, "assay-units")
         self._pump: asyncio.Task[None] | None = None
         self.repeated = 0  # executions beyond the first, of units whose results came back here
         self.refused = 0  # results of executors that had lost the unit
@@ -76,10 +75,9 @@ class DbosEngine:
             await asyncio.gather(self._pump, return_exceptions=True)
         self._done += [id for _, ids in self._leaving for id in ids]
         try:
-            await self._in_thread(lambda: self._send([], self._unwanted, self._done))
+            await run_blocking(lambda: self._send([], self._unwanted, self._done))
         except Exception as trouble:  # noqa: BLE001  # the database is away: a sweep deletes them later
             log.info("units are left in the queue: %s", type(trouble).__name__)
-        self._threads.shutdown(wait=False)
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         order: deque[str] = deque()  # of the results, oldest first
@@ -146,7 +144,7 @@ class DbosEngine:
         new, unwanted, done = self._new, self._unwanted, self._done
         self._new, self._unwanted, self._done = [], [], []
         try:
-            await self._in_thread(lambda: self._send(new, unwanted, done))
+            await run_blocking(self._send, new, unwanted, done)
         except BaseException:
             self._new, self._unwanted, self._done = (
                 new + self._new,
@@ -155,10 +153,10 @@ class DbosEngine:
             )
             raise
         ids = list(self._waiting)
-        for status in await self._in_thread(lambda: self._queue.ended(ids)):
+        for status in await run_blocking(self._queue.ended, ids):
             self._take(status)
         if audits:
-            there = await self._in_thread(lambda: self._queue.statuses(ids))
+            there = await run_blocking(self._queue.statuses, ids)
             for id in ids:
                 if id not in there and (ticket := self._waiting.get(id)) is not None:
                     self._new.append(ticket.unit)  # another conductor has cancelled and deleted it
@@ -224,7 +222,3 @@ class DbosEngine:
         if self._waiting.get(ticket.unit.id) is ticket:
             self._new.append(ticket.unit)
             self._news.set()
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        work: Awaitable[Any] = asyncio.get_running_loop().run_in_executor(self._threads, call)
-        return await work

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from assay.concurrency.event_loop import log_crash
+from assay.concurrency.threads import unlimited
 from assay.errors import EnvironmentFailure
 from assay.errors.storage import DatabaseUnavailable
 from assay.ports import store_patience
@@ -44,7 +45,6 @@ class Checkpoints:
         self._threshold, self._limit = growth, limit
         self._growth = 0
         self._long = False  # the writer's thread should write the rest, so that the log restarts
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
         self._background: Future[None] | None = None
         self._turn = threading.Lock()  # SQLite refuses a second checkpoint at once
 
@@ -57,7 +57,7 @@ class Checkpoints:
             and (self._background is None or self._background.done())
         ):
             self._growth = 0
-            self._background = self._thread.submit(self._catch_up)
+            self._background = unlimited().future(self._catch_up)[1]
             self._background.add_done_callback(_log_failure)
 
     def catch_up(self) -> None:
@@ -111,7 +111,8 @@ class Checkpoints:
             connection.close()
 
     def close(self) -> None:
-        self._thread.shutdown()
+        if self._background is not None:
+            wait([self._background])
 
     def _catch_up(self) -> None:
         log = self.write_back()
@@ -137,7 +138,7 @@ _WRITABLE = text("SELECT NOT pg_is_in_recovery() AND NOT current_setting('transa
 
 class DatabasePing:
     """
-    One question at a time, with a thread of its own: it is answered while all readers wait.
+    One question at a time, in a thread of its own: it is answered while all readers wait.
 
     `pools` are emptied when the SQLite file at their path is another one, so that later connections open that.
     """
@@ -146,7 +147,6 @@ class DatabasePing:
         self._engine, self._pools = engine, (engine, *pools)
         self._path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._file = _identity(self._path)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-ping")
         self._question: Future[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Future[Any], float] = {}  # answers of requests, and when to suspect them
@@ -156,7 +156,7 @@ class DatabasePing:
         """Raise DatabaseUnavailable if there is no answer in time. Callers at the same time share one question."""
         question = self._question
         if question is None or question.done():
-            question = self._question = self._thread.submit(self._ask)
+            question = self._question = unlimited().future(self._ask)[1]
         await asyncio.wait({asyncio.wrap_future(question)}, timeout=SECONDS)
         # The thread knows better than the event loop, which may have been late for the answer.
         trouble = question.result() if question.done() else f"no answer within {SECONDS:g} s"
@@ -213,7 +213,6 @@ class DatabasePing:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def forget_other_file(self) -> None:
         """Close the idle connections if they belong to a file that is no longer there."""

@@ -27,7 +27,7 @@ from assay.backends.stores.sql.liveness import Checkpoints, DatabasePing, delive
 from assay.backends.stores.sql.migrate import bring_up
 from assay.backends.stores.sql.reencrypt import Reencryption
 from assay.backends.stores.sql.writer import SqlDatabase, SqlWriter
-from assay.concurrency.foreign_code import run_in_thread
+from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 from assay.ports import (
     Cipher,
@@ -89,9 +89,9 @@ class SqlStore(RecordStore):
         bearing, reach = RetryPolicy(patience), reach or from_environment()
         vault = RecordCodec(cipher, sealing=sealing, keys=DataKeys(cipher, sealing=sealing))
         try:
-            await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
-            await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
-            await asyncio.to_thread(bearing.over, lambda: vault.keys.open(engine, clock or SystemClock()))
+            await run_blocking(bearing.over, lambda: bring_up(engine, reach))
+            await run_blocking(bearing.over, lambda: markers.compare(engine, vault))
+            await run_blocking(bearing.over, lambda: vault.keys.open(engine, clock or SystemClock()))
         except EnvironmentFailure as trouble:
             engine.dispose()
             if engine.dialect.name == "sqlite":
@@ -113,7 +113,7 @@ class SqlStore(RecordStore):
     async def erase(self, *runs: str, kind: str | None = None, limit: int = 500) -> int:
         count = await self.change(lambda db, _: tenant_content.erase(db.connection, runs, kind, limit))
         if not count:
-            await asyncio.to_thread(self._checkpoints.empty)  # the log has the rows as they were
+            await run_blocking(self._checkpoints.empty)  # the log has the rows as they were
         return count
 
     async def survey(self, tenant: str) -> TenantContent:
@@ -135,7 +135,7 @@ class SqlStore(RecordStore):
         )
 
     async def compact(self) -> bool:
-        return await asyncio.to_thread(self._retry_policy.over, self._checkpoints.compact)
+        return await run_blocking(self._retry_policy.over, self._checkpoints.compact)
 
     async def destroy(self, tenant: str, lines: Sequence[AuditEntry]) -> Destruction:
         def destroy_keys(db: Database, now: datetime) -> Destruction:
@@ -149,7 +149,7 @@ class SqlStore(RecordStore):
         if done.runs:
             return done
         return msgspec.structs.replace(
-            done, emptied=await asyncio.to_thread(self._checkpoints.empty, EMPTY_SECONDS)
+            done, emptied=await run_blocking(self._checkpoints.empty, EMPTY_SECONDS)
         )
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
@@ -169,7 +169,7 @@ class SqlStore(RecordStore):
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
         done = await self.change(lambda db, _: self._reencryption.step(db.connection, cursor))
         if not done.cursor:
-            await asyncio.to_thread(self._checkpoints.empty)
+            await run_blocking(self._checkpoints.empty)
         return done
 
     async def ping(self) -> None:
@@ -181,7 +181,7 @@ class SqlStore(RecordStore):
         await self._notifier.close()
         self._ping.close()
         with suppress(TimeoutError):  # threads cannot be killed: they are left behind
-            await asyncio.wait_for(run_in_thread(self._close), CLOSING)
+            await asyncio.wait_for(run_blocking(self._close), CLOSING)
 
     def _close(self) -> None:
         self._writer.close()

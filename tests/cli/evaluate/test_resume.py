@@ -50,7 +50,7 @@ def work(tmp_path_factory, zygote):
     return folder
 
 
-def evaluate(folder, output, *options, contexts="cases.jsonl", checks="checks.json", python=sys.executable):
+def evaluate(folder, output, *options, contexts="cases.jsonl", checks="checks.json", python=None):
     arguments = ["evaluate", "--contexts", contexts, "-o", output, *options]
     arguments += ["--checks", checks] if checks else []
     return folder.zygote.start(*arguments, folder=folder, python=python)
@@ -75,7 +75,7 @@ def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series
     kills, ends, longest = 0, 0, 0.5
     while kills < wanted or ends == 0:
         began = time.monotonic()
-        process = evaluate(work, name, "--resume", *options, python=work.zygote.worker)
+        process = evaluate(work, name, "--resume", *options)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=dice.uniform(0, longest) if kills < wanted else 120)
         process.kill()
@@ -230,7 +230,7 @@ def test_a_worker_that_dies_is_reported_and_the_run_can_be_resumed(work, tmp_pat
     )
     (work / "dies.json").write_text(json.dumps([{"type": "dies", "arguments": {"at": "$.test_case.input"}}]))
     options = ["--check-module", "dying:Dies", "--jobs", "2"]
-    code, stderr = finished(work, "died.jsonl", *options, checks="dies.json")
+    code, stderr = finished(work, "died.jsonl", *options, checks="dies.json", python=sys.executable)
     assert (code, "a worker process ended early" in stderr) == (1, True), stderr
     assert finished(work, "died.jsonl", *options, "--resume", checks="dies.json")[0] == 0
     assert (work / "died.jsonl").read_bytes().count(b"\n") == CASES

@@ -95,12 +95,14 @@ class Zygote:
         stdin=b"",
         pipe=False,
         limits=None,
-        python=sys.executable,
+        python=None,
     ):
         """
         `target` with these arguments, there. `stdin` is bytes or a descriptor; `pipe`: `.stdout` is read meanwhile; `python` is
-        what it starts others with.
+        what it starts others with; by default the workers of `--jobs` are forked too.
         """  # fmt: skip
+        if python is None:
+            python = self.worker if "--jobs" in arguments else sys.executable
         job = {"target": target, "arguments": list(arguments), "folder": str(folder), "limits": limits or {},
                "environ": dict(os.environ if environ is None else environ), "numbers": [0, 1, 2],
                "python": str(python), "owner": int(os.environ.get(zygote.OWNER, "0"))}  # fmt: skip
@@ -129,14 +131,16 @@ class Zygote:
 
     @functools.cached_property
     def worker(self):
-        """What takes Python's place where `--jobs` starts its workers."""
-        return self._script("worker", "assay.cli.evaluate.jobs_worker:main")
+        """A Python whose workers of `--jobs` are forked; any other process is a real one."""
+        module = "assay.cli.evaluate.jobs_worker"
+        real = f"import os\nif {module!r} not in sys.argv:\n    os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])\n"
+        return self._script("worker", f"{module}:main", real)
 
-    def _script(self, name, target):
+    def _script(self, name, target, before=""):
         script = self.folder / name
         script.parent.mkdir(exist_ok=True)
         script.write_text(
-            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+            f"#!{sys.executable} -IS\nimport sys\n{before}sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
             f"from zygote import stand_in\nstand_in({self.path!r}, {target!r}, sys.argv[1:])\n"
         )
         script.chmod(0o755)

@@ -93,39 +93,42 @@ def test_an_agent_of_a_pack_runs_on_its_own_suite_and_after_its_pack_was_removed
     assert f"--agent '{BOT}'" in gone.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["run", "none.yaml", "--agent", BOT], "none.yaml"),
-        (["run", "pack:local.acme.none@1.0.0/x.json", "--agent", BOT], "SUITE pack:local.acme.none@1.0.0/x.json: there is no pack"),
-        (["run", "http://127.0.0.1/x.json", "--agent", BOT], "http: address"),
-        (["run", "local.acme.evals.none", "--agent", BOT], "there is no suite"),
-        (["run", "--agent", f"{NAME}.plain"], f"agent {NAME}.plain has none of its own"),
-        (["run", "--agent", f"{NAME}.coder"], "there is no model of class 'coding'"),
-        (["pack", "show", "local.acme.none"], "there is no pack 'local.acme.none'"),
-        (["pack", "remove", NAME], "a pack is named name@version"),
-        (["pack", "install", "other"], f"pack {NAME}@1.0.0: this version is installed with other content of README.md"),
-        (["pack", "install", "vendor.acme.shop-1.0.0.tgz"], "pack_integrity_failure"),
-    ],
-)  # fmt: skip
-def test_a_refusal_says_what_is_possible(home, command, arguments, words):
+REFUSED = [
+    (["run", "none.yaml", "--agent", BOT], "none.yaml"),
+    (["run", "pack:local.acme.none@1.0.0/x.json", "--agent", BOT], "SUITE pack:local.acme.none@1.0.0/x.json: there is no pack"),
+    (["run", "http://127.0.0.1/x.json", "--agent", BOT], "http: address"),
+    (["run", "local.acme.evals.none", "--agent", BOT], "there is no suite"),
+    (["run", "--agent", f"{NAME}.plain"], f"agent {NAME}.plain has none of its own"),
+    (["pack", "show", "local.acme.none"], "there is no pack 'local.acme.none'"),
+    (["pack", "remove", NAME], "a pack is named name@version"),
+    (["pack", "install", "other"], f"pack {NAME}@1.0.0: this version is installed with other content of README.md"),
+    (["pack", "install", "vendor.acme.shop-1.0.0.tgz"], "pack_integrity_failure"),
+]  # fmt: skip
+
+
+def test_a_refusal_says_what_is_possible(home, command):
     agents = [
         agent_of(NAME),
         agent_of(NAME, agentId=f"{NAME}.plain", evalSuiteRef=None),
-        agent_of(NAME, agentId=f"{NAME}.coder", modelClass="coding"),
     ]
-    config = (home / "assay.toml").read_text().replace("general =", "classification =")
-    (home / "assay.toml").write_text(
-        config if "coder" in arguments[-1] else (home / "assay.toml").read_text()
-    )
     write_files(home / "src", files_of(agents=agents))
     write_files(home / "other", files_of(agents=agents) | {"README.md": b"changed"})
     (home / "team.pub").write_bytes(PUBLIC_PEM)
     (home / "vendor.acme.shop-1.0.0.tgz").write_bytes(build_pack(files_of("vendor.acme.shop"), KEY).tarball)
     assert command("pack", "install", "src", folder=home).code == 0
-    refused = command(*arguments, folder=home)
-    assert refused.code == 2, refused.err
-    assert words in refused.err
+    for (_, words), done in zip(REFUSED, command.each([row[0] for row in REFUSED], folder=home), strict=True):
+        assert done.code == 2, done.err
+        assert words in done.err
+
+
+def test_a_missing_model_of_a_class_is_refused(home, command):
+    agents = [agent_of(NAME, agentId=f"{NAME}.coder", modelClass="coding")]
+    write_files(home / "src", files_of(agents=agents))
+    settings = home / "assay.toml"
+    settings.write_text(settings.read_text().replace("general =", "classification ="))
+    assert command("pack", "install", "src", folder=home).code == 0
+    done = command("run", "--agent", f"{NAME}.coder", folder=home)
+    assert (done.code, "there is no model of class 'coding'" in done.err) == (2, True), done.err
 
 
 def test_the_highest_version_of_a_pack_has_the_agent(home, command):

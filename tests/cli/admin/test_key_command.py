@@ -113,26 +113,26 @@ def test_where_there_are_none(command, tmp_path):
     assert (tmp_path / ".assay").stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["create"], "Missing option '--tenant'"),
-        (["create", "--tenant", "a/b"], "tenant: expected a name"),
-        (["create", "--tenant", "a", "--scope", "x", "--scope", "runs:read"], "scope: no scope 'x'; there are evaluations:create, "),
-        (["create", "--tenant", "a", "--expires", "soon"], "expires: expected a span such as 90d"),
-        (["create", "--tenant", "a", "--expires", "2020-01-01"], "expires: expected a time in the future, got '2020-01-01'"),
-        (["create", "--tenant", "a", "--note", "\x1b[31m"], "note: expected one line"),
-        (["revoke"], "Missing argument 'ID'"),
-        (["revoke", "aaaaaaaa"], "there is no key 'aaaaaaaa'"),
-        (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "no key has this id"),
-        (["vibes"], "No such command 'vibes'"),
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, message):
-    done = command("key", *arguments, folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
-    assert "x" * 43 not in done.err
+WRONG_USAGE = [
+    (["create"], "Missing option '--tenant'"),
+    (["create", "--tenant", "a/b"], "tenant: expected a name"),
+    (["create", "--tenant", "a", "--scope", "x", "--scope", "runs:read"], "scope: no scope 'x'; there are evaluations:create, "),
+    (["create", "--tenant", "a", "--expires", "soon"], "expires: expected a span such as 90d"),
+    (["create", "--tenant", "a", "--expires", "2020-01-01"], "expires: expected a time in the future, got '2020-01-01'"),
+    (["create", "--tenant", "a", "--note", "\x1b[31m"], "note: expected one line"),
+    (["revoke"], "Missing argument 'ID'"),
+    (["revoke", "aaaaaaaa"], "there is no key 'aaaaaaaa'"),
+    (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "no key has this id"),
+    (["vibes"], "No such command 'vibes'"),
+]  # fmt: skip
+
+
+def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path):
+    results = command.each([["key", *arguments] for arguments, _ in WRONG_USAGE], folder=tmp_path)
+    for (_, message), done in zip(WRONG_USAGE, results, strict=True):
+        assert (done.code, done.out) == (2, "")
+        assert message in done.err
+        assert "x" * 43 not in done.err
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,12 @@ def there(host, command, tmp_path):
     (tmp_path / "key").write_text(host.key() + "\n")
 
     def run(*arguments, server=True):
-        more = ("--server", host.url, "--key-file", "key") if server else ()
-        return command(*arguments, *more, folder=tmp_path)
+        return command(*arguments, *(remote if server else ()), folder=tmp_path)
 
+    def each(commands, server=True):
+        return command.each([[*one, *(remote if server else ())] for one in commands], folder=tmp_path)
+
+    remote, run.each = ("--server", host.url, "--key-file", "key"), each
     return run
 
 
@@ -156,27 +159,26 @@ def test_ctrl_c_without_an_answering_server_names_the_run_that_continues(zygote,
     assert f"/v1/runs/{run}/cancel" in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
-        (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
-        (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout cannot be used with --server"),
-        (("suite.yaml", "--agent", AGENT, "--mode", "regression"), 2, "compares with an earlier run"),
-        (("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "run-unknown"), 2, "there is no run"),
-        (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".jsonl, .json, .csv, .xlsx or .parquet"),
-        (("--resume", "run-unknown"), 2, "there is no run"),
-        (("pack:local.a.b@1.0.0/x.json", "--agent", AGENT), 2, "there is no pack"),
-        (("local.a.evals.b", "--agent", AGENT, "--baseline", "latest"), 2, "needs SUITE as a file"),
-        (("--agent", AGENT), 2, "assay run --server needs a SUITE"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_a_refusal_of_the_server_is_one_line(there, arguments, code, message):
-    done = there("run", *arguments)
-    assert (done.code, done.out) == (code, "")
-    assert message in done.err
-    assert len(done.err.splitlines()) == 1
+REFUSED = [
+    (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
+    (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
+    (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout cannot be used with --server"),
+    (("suite.yaml", "--agent", AGENT, "--mode", "regression"), 2, "compares with an earlier run"),
+    (("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "run-unknown"), 2, "there is no run"),
+    (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".jsonl, .json, .csv, .xlsx or .parquet"),
+    (("--resume", "run-unknown"), 2, "there is no run"),
+    (("pack:local.a.b@1.0.0/x.json", "--agent", AGENT), 2, "there is no pack"),
+    (("local.a.evals.b", "--agent", AGENT, "--baseline", "latest"), 2, "needs SUITE as a file"),
+    (("--agent", AGENT), 2, "assay run --server needs a SUITE"),
+]
+
+
+def test_a_refusal_of_the_server_is_one_line(there):
+    results = there.each(["run", *arguments] for arguments, _, _ in REFUSED)
+    for (_, code, message), done in zip(REFUSED, results, strict=True):
+        assert (done.code, done.out) == (code, "")
+        assert message in done.err
+        assert len(done.err.splitlines()) == 1
 
 
 def test_no_server_no_key_no_address(there, command, tmp_path):
@@ -216,26 +218,25 @@ def test_a_correction_gives_an_effective_score(there, server):
         assert "score 0.500" in shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "expected one of --score"),
-        (("--rating", "3", "--flag"), "got --rating and --flag"),
-        (("--score", "1"), "--task ID"),
-        (("--task", "nothing", "--score", "1"), "no such task"),
-        (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
-        (("--event", "ev-unknown", "--flag"), "ev-unknown"),
-        (("--passed", "--failed"), "--passed and --failed exclude each other"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
+WRONG_ANNOTATIONS = [
+    ((), "expected one of --score"),
+    (("--rating", "3", "--flag"), "got --rating and --flag"),
+    (("--score", "1"), "--task ID"),
+    (("--task", "nothing", "--score", "1"), "no such task"),
+    (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
+    (("--event", "ev-unknown", "--flag"), "ev-unknown"),
+    (("--passed", "--failed"), "--passed and --failed exclude each other"),
+]
+
+
 @pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
-def test_a_wrong_annotation_is_refused(there, arguments, message, server):
+def test_a_wrong_annotation_is_refused(there, server):
     agent = "local.who.answer" if server else "who:answer"
     there("run", "suite.yaml", "--agent", agent, *GOLDEN, server=server)
-    done = there("annotate", "latest", *arguments, server=server)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
+    results = there.each((["annotate", "latest", *arguments] for arguments, _ in WRONG_ANNOTATIONS), server)
+    for (_, message), done in zip(WRONG_ANNOTATIONS, results, strict=True):
+        assert (done.code, done.out) == (2, "")
+        assert message in done.err
 
 
 def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_path):

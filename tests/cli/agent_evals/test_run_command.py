@@ -252,29 +252,28 @@ def test_a_comparison_is_in_the_json_too(assay):
     assert comparison["better"] == [{"taskId": "b", "before": 0.0, "after": 1.0}]
 
 
-WRONG = {
-    "no suite": (["run"], "assay run needs a SUITE"),
-    "no agent": (["run", "suite.json"], "assay run needs --agent WHAT"),
-    "no such file": (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
-    "no such agent": (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
-    "no such mode": (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
-    "force for nothing": (["run", "suite.json", "--agent", "mine:upper", "--force"], "--force is an option of --baseline"),
-    "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
-    "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
-    "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
-    "an output in no folder": (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
-    "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume continues a run with its own suite"),
-    "a suite there already": (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
-}  # fmt: skip
+WRONG = [
+    (["run"], "assay run needs a SUITE"),
+    (["run", "suite.json"], "assay run needs --agent WHAT"),
+    (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
+    (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
+    (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
+    (["run", "suite.json", "--agent", "mine:upper", "--force"], "--force is an option of --baseline"),
+    (["run", "--resume", "run-x"], "there is no run 'run-x'"),
+    (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
+    (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
+    (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
+    (["run", "suite.json", "--resume", "x"], "--resume continues a run with its own suite"),
+    (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_wrong_usage_is_one_line_and_2(assay, what):
-    arguments, message = WRONG[what]
-    ended = assay(*arguments)
-    assert ended.code == 2
-    assert message in ended.err
-    assert len(ended.messages) == 1
+def test_wrong_usage_is_one_line_and_2(assay, command, tmp_path):
+    results = command.each([arguments for arguments, _ in WRONG], folder=tmp_path)
+    for (_, message), ended in zip(WRONG, results, strict=True):
+        assert ended.code == 2
+        assert message in ended.err
+        assert len(ended.messages) == 1
 
 
 def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):

@@ -29,33 +29,33 @@ def home(tmp_path_factory, command):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "words"),
-    [
-        (f"promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
-        (f"promote {SECOND} --to active", 2, f"next: assay promote {SECOND} --to staged"),
-        (f"promote {SECOND} --to rolled-back", 2, f"`assay rollback {SECOND}` leads to rolled-back"),
-        (f"promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
-        (f"promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
-        (f"promote {SECOND} --to staged --canary 101", 2, "--canary"),
-        (f"promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
-        (f"rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),
-        (f"promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
-        ("promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
-        (f"promote {SECOND} --to paused", 2, "pause needs an active version"),
-        (f"promote {SECOND} --to staged", 1, f"by {AGENT} at version 1.1.0, got none"),
-        (f"promote {SECOND} --to staged --eval nothing", 1, "there is no eval run 'nothing'"),
-        (f"promote {SECOND} --to staged --eval latest", 3, "got a run of local.examples.sorter.default at version 1.0.0"),
-        (f"rollback {AGENT}", 2, "no version is active"),
-        (f"rollback {SECOND}", 2, "rollback needs an active version"),
-        ("deployments local.none", 2, "there is no agent 'local.none'"),
-        ("respond nothing --accept", 2, "there is no run 'nothing'"),
-    ],
-)  # fmt: skip
-def test_refusals(home, command, line, code, words):
-    ended = command(*line.split(), folder=home)
-    assert ended.code == code, ended.out + ended.err
-    assert words in ended.out + ended.err
+REFUSED = [
+    (f"promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
+    (f"promote {SECOND} --to active", 2, f"next: assay promote {SECOND} --to staged"),
+    (f"promote {SECOND} --to rolled-back", 2, f"`assay rollback {SECOND}` leads to rolled-back"),
+    (f"promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
+    (f"promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
+    (f"promote {SECOND} --to staged --canary 101", 2, "--canary"),
+    (f"promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
+    (f"rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),
+    (f"promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
+    ("promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
+    (f"promote {SECOND} --to paused", 2, "pause needs an active version"),
+    (f"promote {SECOND} --to staged", 1, f"by {AGENT} at version 1.1.0, got none"),
+    (f"promote {SECOND} --to staged --eval nothing", 1, "there is no eval run 'nothing'"),
+    (f"promote {SECOND} --to staged --eval latest", 3, "got a run of local.examples.sorter.default at version 1.0.0"),
+    (f"rollback {AGENT}", 2, "no version is active"),
+    (f"rollback {SECOND}", 2, "rollback needs an active version"),
+    ("deployments local.none", 2, "there is no agent 'local.none'"),
+    ("respond nothing --accept", 2, "there is no run 'nothing'"),
+]  # fmt: skip
+
+
+def test_refusals(home, command):
+    results = command.each([line.split() for line, _, _ in REFUSED], folder=home)
+    for (line, code, words), ended in zip(REFUSED, results, strict=True):
+        assert ended.code == code, (line, ended.out + ended.err)
+        assert words in ended.out + ended.err
 
 
 def test_refusals_change_nothing(home, command):

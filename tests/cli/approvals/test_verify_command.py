@@ -59,79 +59,73 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "expected"),
-    [
-        (["--critic", "bots:passes"], 0, "goal reached"),
-        (["--checks", "checks.json"], 0, "is-good: met"),
-        (["--critic", "bots:rejects"], 3, "the run waits for a person at actor"),
-        (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "the workflow gave up"),
-        (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
-        (
-            ["--critic", "bots:revises", "--max-turns", "2"],
-            3,
-            "no turns are left (loop_limit_exceeded: ",
-        ),
-        (["--critic", "bots:nobody"], 2, ""),
-        (["--criterion", "a", "--criterion", "a"], 2, ""),
-        (["--on-fail", "pray"], 2, ""),
-    ],
-    ids=["pass", "checks", "fail", "give-up", "watching", "bound", "nobody", "twice", "policy"],
-)
-def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, expected):
-    done = command("verify", "--actor", "bots:write", "--task", "do it", *arguments, folder=folder)
-    assert (done.code, expected in done.out) == (code, True), done.err
+EXIT_CODES = [
+    (["--critic", "bots:passes"], 0, "goal reached"),
+    (["--checks", "checks.json"], 0, "is-good: met"),
+    (["--critic", "bots:rejects"], 3, "the run waits for a person at actor"),
+    (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "the workflow gave up"),
+    (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
+    (
+        ["--critic", "bots:revises", "--max-turns", "2"],
+        3,
+        "no turns are left (loop_limit_exceeded: ",
+    ),
+    (["--critic", "bots:nobody"], 2, ""),
+    (["--criterion", "a", "--criterion", "a"], 2, ""),
+    (["--on-fail", "pray"], 2, ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("actor", "critic", "code", "expected"),
-    [
-        ("crashes", "passes", 3, "turn 2: actor local.bots.crashes failed: ValueError: the disk is full!!!"),
-        (
-            "write",
-            "crashes",
-            3,
-            "on the work of local.bots.write: it gave no verdict: ValueError: the disk is full!!!",
-        ),
-        (
-            "write",
-            "write",
-            3,
-            "its own work: it gave no verdict: expected a verdict, one of pass, revise, fail: ",
-        ),
-        (
-            "write",
-            "rejects",
-            3,
-            "result in question: first\ngoal not reached: the run waits for a person at actor",
-        ),
-        ("huge", "passes", 0, "xxx… (100,000 characters; --json prints all of them)\n"),
-        ("nothing", "passes", 0, 'result: ""\n'),
-    ],
-)
-def test_verify_prints_the_reasons_of_a_failure(command, folder, actor, critic, code, expected):
-    asked = (
-        "verify",
-        "--actor",
-        f"bots:{actor}",
-        "--critic",
-        f"bots:{critic}",
-        "--task",
-        "it",
-        "--max-turns",
-        "2",
-    )
-    done = command(*asked, folder=folder)
-    assert (done.code, expected in done.out) == (code, True), done.out + done.err
-    assert max(map(len, done.out.splitlines())) < 2_200
-    document = json.loads(command(*asked, "--json", folder=folder).out)
-    whys = [one["why"] for one in document["failures"]]
-    if actor == "crashes":
-        assert [one["iteration"] for one in document["failures"]] == [1, 2]
-    assert all(why.startswith("ValueError: the disk") for why in whys if "crashes" in (actor, critic))
-    assert document["asked"] == ({"result": "first"} if document["status"] == "waiting-approval" else None)
-    if critic == "rejects":
-        assert "--accept to let the actor try again, or --reject" in done.err
+def test_the_exit_code_says_whether_the_goal_was_reached(command, folder):
+    verify = ("verify", "--actor", "bots:write", "--task", "do it")
+    results = command.each([(*verify, *arguments) for arguments, _, _ in EXIT_CODES], folder=folder)
+    for (arguments, code, expected), done in zip(EXIT_CODES, results, strict=True):
+        assert (done.code, expected in done.out) == (code, True), (arguments, done.err)
+
+
+REASONS = [
+    ("crashes", "passes", 3, "turn 2: actor local.bots.crashes failed: ValueError: the disk is full!!!"),
+    (
+        "write",
+        "crashes",
+        3,
+        "on the work of local.bots.write: it gave no verdict: ValueError: the disk is full!!!",
+    ),
+    (
+        "write",
+        "write",
+        3,
+        "its own work: it gave no verdict: expected a verdict, one of pass, revise, fail: ",
+    ),
+    (
+        "write",
+        "rejects",
+        3,
+        "result in question: first\ngoal not reached: the run waits for a person at actor",
+    ),
+    ("huge", "passes", 0, "xxx… (100,000 characters; --json prints all of them)\n"),
+    ("nothing", "passes", 0, 'result: ""\n'),
+]
+
+
+def test_verify_prints_the_reasons_of_a_failure(command, folder):
+    commands = [
+        ("verify", "--actor", f"bots:{actor}", "--critic", f"bots:{critic}", "--task", "it", "--max-turns", "2")
+        for actor, critic, _, _ in REASONS
+    ]  # fmt: skip
+    results = command.each([*commands, *((*one, "--json") for one in commands)], folder=folder)
+    texts, documents = results[: len(REASONS)], [json.loads(one.out) for one in results[len(REASONS) :]]
+    for (actor, critic, code, expected), done, document in zip(REASONS, texts, documents, strict=True):
+        assert (done.code, expected in done.out) == (code, True), done.out + done.err
+        assert max(map(len, done.out.splitlines())) < 2_200
+        whys = [one["why"] for one in document["failures"]]
+        if actor == "crashes":
+            assert [one["iteration"] for one in document["failures"]] == [1, 2]
+        assert all(why.startswith("ValueError: the disk") for why in whys if "crashes" in (actor, critic))
+        waits = document["status"] == "waiting-approval"
+        assert document["asked"] == ({"result": "first"} if waits else None)
+        if critic == "rejects":
+            assert "--accept to let the actor try again, or --reject" in done.err
 
 
 def test_agents_whose_functions_differ_by_a_digit_have_own_ids(command, folder):

@@ -170,11 +170,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "message"), REFUSED)
-def test_refusals(command, folder, arguments, code, message):
-    done = command("compare", *arguments, folder=folder)
-    assert (done.code, done.out) == (code, "")
-    assert message in done.err
+def test_refusals(command, folder):
+    results = command.each([["compare", *arguments] for arguments, _, _ in REFUSED], folder=folder)
+    for (_, code, message), done in zip(REFUSED, results, strict=True):
+        assert (done.code, done.out) == (code, "")
+        assert message in done.err
 
 
 def test_a_file_that_ends_before_its_results_do_is_noted(command, folder):

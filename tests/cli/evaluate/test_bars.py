@@ -22,6 +22,7 @@ CHECKS = [
     {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["y"]}},
     {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["e"]}},
 ]  # fmt: skip
+EVALUATE = ("evaluate", "--contexts", "t.csv", "--checks", "checks.json")
 
 
 @pytest.fixture
@@ -29,12 +30,7 @@ def run(command, tmp_path):
     (tmp_path / "t.csv").write_text(ROWS)
     (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
 
-    def run(*arguments):
-        return command(
-            "evaluate", "--contexts", "t.csv", "--checks", "checks.json", *arguments, folder=tmp_path
-        )
-
-    return run
+    return lambda *arguments: command(*EVALUATE, *arguments, folder=tmp_path)
 
 
 def test_json_and_the_table_have_the_share_of_cases_and_the_slices(run):
@@ -61,29 +57,30 @@ def test_json_and_the_table_have_the_share_of_cases_and_the_slices(run):
     assert document["bars"] == [{"bar": "tag:refunds", "min": 0.8, "pass_rate": 5 / 6, "passed": True}]
 
 
-@pytest.mark.parametrize(
-    ("bars", "code", "out", "err"),
-    [
-        (["0.6"], 0, "at least the bar of 60.0%\n2 of 4 cases passed all their checks: 50.0%", ""),
-        (["0.6", "right=0.5", "contains=0.7"], 0, "right 50.0%, at least the bar of 50.0%\ncontains 75.0%, at least", ""),
-        (["0.6", "right=0.9"], 3, "right 50.0%, below the bar of 90.0%", ""),
-        (["contains #2=0.9"], 3, "contains #2 75.0%, below the bar of 90.0%", ""),
-        (["tag:billing=0.1"], 3, "by tag ", ""),
-        (["lang:de=1"], 0, "lang:de 100.0%, at least the bar of 100.0%", ""),
-        (["$.test_case.lang:de=1"], 0, "$.test_case.lang:de 100.0%, at least", ""),
-        (["0.1", "tag:nope=0.1", "right=0.9"], 1, "", "tag:nope: nothing was measured, so there is no pass rate: there is no such slice; the slices are billing, refunds, (none)"),
-        (["regex=0.5"], 2, "", "there is no check 'regex'; the checks are right, contains #1, contains #2, contains, exact_match"),
-        (["95"], 2, "", "expected a fraction between 0 and 1, such as 0.9, got 95; did you mean 0.95?"),
-        (["contains=many"], 2, "", "expected a fraction between 0 and 1, such as 0.9, got 'many'"),
-        (["=0.5"], 2, "", "expected a number, CHECK=NUMBER or tag:NAME=NUMBER, got '=0.5'"),
-        (["0.1", "0.2"], 2, "", "the overall bar is given twice"),
-    ],
-)  # fmt: skip
-def test_bars(run, bars, code, out, err):
-    ended = run(*(part for bar in bars for part in ("--min-pass-rate", bar)))
-    assert ended.code == code, ended.err
-    assert out in ended.out
-    assert err in ended.err
+BARS = [
+    (["0.6"], 0, "at least the bar of 60.0%\n2 of 4 cases passed all their checks: 50.0%", ""),
+    (["0.6", "right=0.5", "contains=0.7"], 0, "right 50.0%, at least the bar of 50.0%\ncontains 75.0%, at least", ""),
+    (["0.6", "right=0.9"], 3, "right 50.0%, below the bar of 90.0%", ""),
+    (["contains #2=0.9"], 3, "contains #2 75.0%, below the bar of 90.0%", ""),
+    (["tag:billing=0.1"], 3, "by tag ", ""),
+    (["lang:de=1"], 0, "lang:de 100.0%, at least the bar of 100.0%", ""),
+    (["$.test_case.lang:de=1"], 0, "$.test_case.lang:de 100.0%, at least", ""),
+    (["0.1", "tag:nope=0.1", "right=0.9"], 1, "", "tag:nope: nothing was measured, so there is no pass rate: there is no such slice; the slices are billing, refunds, (none)"),
+    (["regex=0.5"], 2, "", "there is no check 'regex'; the checks are right, contains #1, contains #2, contains, exact_match"),
+    (["95"], 2, "", "expected a fraction between 0 and 1, such as 0.9, got 95; did you mean 0.95?"),
+    (["contains=many"], 2, "", "expected a fraction between 0 and 1, such as 0.9, got 'many'"),
+    (["=0.5"], 2, "", "expected a number, CHECK=NUMBER or tag:NAME=NUMBER, got '=0.5'"),
+    (["0.1", "0.2"], 2, "", "the overall bar is given twice"),
+]  # fmt: skip
+
+
+def test_bars(run, command, tmp_path):
+    options = [[part for bar in bars for part in ("--min-pass-rate", bar)] for bars, *_ in BARS]
+    results = command.each([(*EVALUATE, *one) for one in options], folder=tmp_path)
+    for (_, code, out, err), ended in zip(BARS, results, strict=True):
+        assert ended.code == code, ended.err
+        assert out in ended.out
+        assert err in ended.err
 
 
 def test_slices_of_a_resumed_run_count_the_results_that_exist(run, tmp_path):

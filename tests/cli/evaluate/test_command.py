@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import termios
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,15 +69,13 @@ def run(command, tmp_path):
     return run
 
 
+def results_in(path: Path) -> list[TestCaseResult]:
+    return [msgspec.json.decode(line, type=TestCaseResult) for line in path.read_bytes().splitlines()]
+
+
 @pytest.fixture
 def results(tmp_path):
-    def results(name: str = "out.jsonl") -> list[TestCaseResult]:
-        return [
-            msgspec.json.decode(line, type=TestCaseResult)
-            for line in (tmp_path / name).read_bytes().splitlines()
-        ]
-
-    return results
+    return lambda name="out.jsonl": results_in(tmp_path / name)
 
 
 def passed(results: list[TestCaseResult]) -> list[Any]:
@@ -86,47 +85,54 @@ def passed(results: list[TestCaseResult]) -> list[Any]:
 # in
 
 
-@pytest.mark.parametrize(
-    ("arguments", "files"),
-    [
-        ("--contexts x.jsonl --checks checks.json", {}),
-        ("--contexts x.ndjson --checks checks.json", {"x_ndjson": lines(PAIRS)}),
-        ("--contexts x.jsonl.gz --checks checks.json", {"x_jsonl_gz": gzip.compress(lines(PAIRS))}),
-        ("--contexts x.json --checks checks.json", {"x_json": whole(PAIRS)}),
-        ("--contexts x.json.gz --checks checks.json", {"x_json_gz": gzip.compress(whole(PAIRS))}),
-        ("--contexts x.yaml --checks checks.json", {"x_yaml": yaml(PAIRS)}),
-        ("--contexts x.YML --checks checks.json", {"x_YML": yaml(PAIRS)}),
-        ("--contexts x.csv --checks checks.json", {"x_csv": table([["id", "input", "expected", "output"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
-        ("--contexts x.csv --checks checks.json", {"x_csv": table([["test_case.id", "test_case.input", "test_case.expected", "output.value"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
-        ("--contexts - --checks checks.json", {"stdin": lines(PAIRS)}),
-        ("--cases k.jsonl --outputs v.jsonl --checks checks.json", {"k_jsonl": lines(CASES), "v_jsonl": lines(OUTPUTS)}),
-        ("--cases k.json --outputs v.yaml --checks checks.json", {"k_json": whole(CASES), "v_yaml": yaml(OUTPUTS)}),
-        ("--cases k.csv --outputs v.csv --checks checks.json", {"k_csv": table([["id", "input", "expected"], *([f"case-{at}", "q", "x"] for at in range(4))]), "v_csv": table([["value"], *([value] for value in VALUES)])}),
-        ("--cases k.jsonl.gz --outputs - --checks checks.json", {"k_jsonl_gz": gzip.compress(lines(CASES)), "stdin": lines(OUTPUTS)}),
-        ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
-        (
-            "--cases k.yaml --outputs v.json --checks checks.json",
-            {"k_yaml": b"\xef\xbb\xbf" + yaml({"experiment": 1, "test_cases": CASES}), "v_json": b"\xef\xbb\xbf" + whole({"outputs": OUTPUTS})},
-        ),
-        ("r.yaml", {"r_yaml": yaml({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
-        ("r.json.gz", {"r_json_gz": gzip.compress(whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]}))}),
-        ("-", {"stdin": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
-        ("r.json --checks checks.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS})}),
-        ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [[MATCH]] * 4})}),
-        ("r.json", {"r_json": whole({"test_cases": [{**case, "checks": [MATCH]} for case in CASES], "outputs": OUTPUTS})}),
-        ("--contexts x.jsonl", {"x_jsonl": lines([{**pair, "test_case": {**pair["test_case"], "checks": [MATCH]}} for pair in PAIRS])}),
-        ("--contexts x.jsonl --checks checks.yaml", {"checks_yaml": yaml({"checks": [MATCH]})}),
-        ("--contexts x.jsonl --checks checks.jsonl", {"checks_jsonl": lines([MATCH])}),
-        ("--contexts x.jsonl --checks -", {"stdin": whole([MATCH])}),
-        ("--contexts x.jsonl --checks -", {"stdin": b"- type: exact_match\n  arguments: {actual: $.output.value, expected: x}"}),
-    ],
-)  # fmt: skip
-def test_every_way_in_gives_the_same(run, results, arguments, files):
-    ended = run(*arguments.split(), "-o", "out.jsonl", **files)
-    assert (ended.code, ended.messages) == (0, [])
-    found = results()
-    assert [one.execution_context.test_case["id"] for one in found] == [case["id"] for case in CASES]
-    assert passed(found) == [True, True, False, False]
+WAYS_IN = [
+    ("--contexts x.jsonl --checks checks.json", {}),
+    ("--contexts x.ndjson --checks checks.json", {"x_ndjson": lines(PAIRS)}),
+    ("--contexts x.jsonl.gz --checks checks.json", {"x_jsonl_gz": gzip.compress(lines(PAIRS))}),
+    ("--contexts x.json --checks checks.json", {"x_json": whole(PAIRS)}),
+    ("--contexts x.json.gz --checks checks.json", {"x_json_gz": gzip.compress(whole(PAIRS))}),
+    ("--contexts x.yaml --checks checks.json", {"x_yaml": yaml(PAIRS)}),
+    ("--contexts x.YML --checks checks.json", {"x_YML": yaml(PAIRS)}),
+    ("--contexts x.csv --checks checks.json", {"x_csv": table([["id", "input", "expected", "output"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
+    ("--contexts x.csv --checks checks.json", {"x_csv": table([["test_case.id", "test_case.input", "test_case.expected", "output.value"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
+    ("--contexts - --checks checks.json", {"stdin": lines(PAIRS)}),
+    ("--cases k.jsonl --outputs v.jsonl --checks checks.json", {"k_jsonl": lines(CASES), "v_jsonl": lines(OUTPUTS)}),
+    ("--cases k.json --outputs v.yaml --checks checks.json", {"k_json": whole(CASES), "v_yaml": yaml(OUTPUTS)}),
+    ("--cases k.csv --outputs v.csv --checks checks.json", {"k_csv": table([["id", "input", "expected"], *([f"case-{at}", "q", "x"] for at in range(4))]), "v_csv": table([["value"], *([value] for value in VALUES)])}),
+    ("--cases k.jsonl.gz --outputs - --checks checks.json", {"k_jsonl_gz": gzip.compress(lines(CASES)), "stdin": lines(OUTPUTS)}),
+    ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+    (
+        "--cases k.yaml --outputs v.json --checks checks.json",
+        {"k_yaml": b"\xef\xbb\xbf" + yaml({"experiment": 1, "test_cases": CASES}), "v_json": b"\xef\xbb\xbf" + whole({"outputs": OUTPUTS})},
+    ),
+    ("r.yaml", {"r_yaml": yaml({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+    ("r.json.gz", {"r_json_gz": gzip.compress(whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]}))}),
+    ("-", {"stdin": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+    ("r.json --checks checks.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS})}),
+    ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [[MATCH]] * 4})}),
+    ("r.json", {"r_json": whole({"test_cases": [{**case, "checks": [MATCH]} for case in CASES], "outputs": OUTPUTS})}),
+    ("--contexts x.jsonl", {"x_jsonl": lines([{**pair, "test_case": {**pair["test_case"], "checks": [MATCH]}} for pair in PAIRS])}),
+    ("--contexts x.jsonl --checks checks.yaml", {"checks_yaml": yaml({"checks": [MATCH]})}),
+    ("--contexts x.jsonl --checks checks.jsonl", {"checks_jsonl": lines([MATCH])}),
+    ("--contexts x.jsonl --checks -", {"stdin": whole([MATCH])}),
+    ("--contexts x.jsonl --checks -", {"stdin": b"- type: exact_match\n  arguments: {actual: $.output.value, expected: x}"}),
+]  # fmt: skip
+
+
+def test_every_way_in_gives_the_same(command, tmp_path):
+    jobs = []
+    for number, (arguments, files) in enumerate(WAYS_IN):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, data in {"x_jsonl": lines(PAIRS), "checks_json": whole([MATCH]), **files}.items():
+            (folder / name.replace("_", ".")).write_bytes(data)
+        job = {"command": ["evaluate", *arguments.split(), "-o", "out.jsonl"], "folder": str(folder)}
+        jobs.append({**job, "stdin": "stdin"} if "stdin" in files else job)
+    for job, ended in zip(jobs, command.batch(jobs, folder=tmp_path), strict=True):
+        assert (ended.code, ended.messages) == (0, []), job
+        found = results_in(Path(job["folder"]) / "out.jsonl")
+        assert [one.execution_context.test_case["id"] for one in found] == [case["id"] for case in CASES]
+        assert passed(found) == [True, True, False, False]
 
 
 def test_csv_cells_are_text_members_and_json(run, results):
@@ -224,34 +230,38 @@ def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
 # exit codes
 
 
-@pytest.mark.parametrize(
-    ("checks", "options", "code"),
-    [
-        ([MATCH], "", 0),  # failing is a measurement
-        ([MATCH], "--min-pass-rate 0.5", 0),
-        ([MATCH], "--min-pass-rate 0.51", 3),
-        ([MATCH, LOOSE], "--min-pass-rate 0.625", 0),  # 5 of 8
-        ([MATCH], "--min-pass-rate 0", 0),
-        ([MATCH], "--min-pass-rate 1.1", 2),
-        ([MATCH], "--min-pass-rate much", 2),
-        ([MATCH, ABSENT], "", 1),
-        ([MATCH, ABSENT], "--min-pass-rate 0", 1),
-        ([MATCH, ABSENT], "--allow-errors", 0),
-        ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.5", 0),  # errors are no failures
-        ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.6", 3),
-        ([ABSENT], "--allow-errors", 1),  # nothing at all was measured
-        ([MATCH], "--limit 2 --min-pass-rate 1", 0),
-        ([MATCH], "--limit 0", 2),
-        ([MATCH], "--jobs 0", 2),
-        ([MATCH], "--concurrency 0", 2),
-        ([MATCH], "--timeout 0", 2),
-        ([MATCH], "--nonsense", 2),
-        ([], "", 0),
-    ],
-)
-def test_exit_codes(run, checks, options, code):
-    ended = run("--contexts", "x.jsonl", "--checks", "c.json", *options.split(), c_json=whole(checks))
-    assert ended.code == code
+EXIT_CODES = [
+    ([MATCH], "", 0),  # failing is a measurement
+    ([MATCH], "--min-pass-rate 0.5", 0),
+    ([MATCH], "--min-pass-rate 0.51", 3),
+    ([MATCH, LOOSE], "--min-pass-rate 0.625", 0),  # 5 of 8
+    ([MATCH], "--min-pass-rate 0", 0),
+    ([MATCH], "--min-pass-rate 1.1", 2),
+    ([MATCH], "--min-pass-rate much", 2),
+    ([MATCH, ABSENT], "", 1),
+    ([MATCH, ABSENT], "--min-pass-rate 0", 1),
+    ([MATCH, ABSENT], "--allow-errors", 0),
+    ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.5", 0),  # errors are no failures
+    ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.6", 3),
+    ([ABSENT], "--allow-errors", 1),  # nothing at all was measured
+    ([MATCH], "--limit 2 --min-pass-rate 1", 0),
+    ([MATCH], "--limit 0", 2),
+    ([MATCH], "--jobs 0", 2),
+    ([MATCH], "--concurrency 0", 2),
+    ([MATCH], "--timeout 0", 2),
+    ([MATCH], "--nonsense", 2),
+    ([], "", 0),
+]
+
+
+def test_exit_codes(command, tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(lines(PAIRS))
+    commands = []
+    for number, (checks, options, _) in enumerate(EXIT_CODES):
+        (tmp_path / f"{number}.json").write_bytes(whole(checks))
+        commands.append(["evaluate", "--contexts", "x.jsonl", "--checks", f"{number}.json", *options.split()])
+    codes = [ended.code for ended in command.each(commands, folder=tmp_path)]
+    assert codes == [code for _, _, code in EXIT_CODES]
 
 
 @pytest.mark.parametrize(
@@ -621,30 +631,29 @@ def test_a_quick_run_without_a_terminal_prints_no_progress(run):
 # the other verbs
 
 
-@pytest.mark.parametrize("name", NOUNS)
-def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
-    ended = command("schema", name, folder=tmp_path)
-    assert ended.code == 0
-    assert json.loads(ended.out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+def test_schema_prints_the_schema_of_every_noun(command, tmp_path):
+    for ended in command.each([["schema", name] for name in NOUNS], folder=tmp_path):
+        assert ended.code == 0
+        assert json.loads(ended.out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "expected"),
-    [
-        (["schema"], 0, "TestCaseResult\n"),
-        (["schema", "Nope"], 2, "there is no type 'Nope'; expected one of TestCase, "),
-        (["evaluate", "--help"], 0, "--min-pass-rate"),
-        (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
-        (["-h"], 0, "evaluate"),
-        (["--version"], 0, f"assay {__version__}\n"),
-        ([], 2, "evaluate"),
-        (["nope"], 2, "No such command 'nope'"),
-    ],
-)
-def test_help_and_schema(command, tmp_path, arguments, code, expected):
-    ended = command(*arguments, folder=tmp_path)
-    assert ended.code == code
-    assert expected in ended.out + ended.err
+HELP_AND_SCHEMA = [
+    (["schema"], 0, "TestCaseResult\n"),
+    (["schema", "Nope"], 2, "there is no type 'Nope'; expected one of TestCase, "),
+    (["evaluate", "--help"], 0, "--min-pass-rate"),
+    (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
+    (["-h"], 0, "evaluate"),
+    (["--version"], 0, f"assay {__version__}\n"),
+    ([], 2, "evaluate"),
+    (["nope"], 2, "No such command 'nope'"),
+]
+
+
+def test_help_and_schema(command, tmp_path):
+    results = command.each([arguments for arguments, _, _ in HELP_AND_SCHEMA], folder=tmp_path)
+    for (_, code, expected), ended in zip(HELP_AND_SCHEMA, results, strict=True):
+        assert ended.code == code
+        assert expected in ended.out + ended.err
 
 
 def test_the_summary_of_every_verb_fits_on_a_line(command, tmp_path):

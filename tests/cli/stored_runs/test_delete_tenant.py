@@ -132,20 +132,20 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
     assert verified.code == 0, verified.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "expected RUN..., or --all with --tenant"),
-        (("latest", "--dry-run"), "--dry-run: expected --all with it"),
-        (("latest", "--all", "--tenant", "acme"), "expected RUN... or --all, got both: latest"),
-        (("--all",), "--all: expected --tenant NAME with it"),
-        (("--all", "--tenant", "acme"), "expected --yes, because there is no terminal to ask"),
-        (
-            ("--all", "--tenant", "nowhere", "--yes"),
-            "--tenant 'nowhere': the store has no run, document or data key",
-        ),
-    ],
-)
-def test_wrong_arguments_of_delete_are_refused(command, tmp_path, words, message):
-    ended = command("delete", *words, folder=tmp_path)
-    assert (ended.code, message in ended.err) == (2, True), ended.err
+REFUSED = [
+    ((), "expected RUN..., or --all with --tenant"),
+    (("latest", "--dry-run"), "--dry-run: expected --all with it"),
+    (("latest", "--all", "--tenant", "acme"), "expected RUN... or --all, got both: latest"),
+    (("--all",), "--all: expected --tenant NAME with it"),
+    (("--all", "--tenant", "acme"), "expected --yes, because there is no terminal to ask"),
+    (
+        ("--all", "--tenant", "nowhere", "--yes"),
+        "--tenant 'nowhere': the store has no run, document or data key",
+    ),
+]
+
+
+def test_wrong_arguments_of_delete_are_refused(command, tmp_path):
+    results = command.each([["delete", *words] for words, _ in REFUSED], folder=tmp_path)
+    for (_, message), ended in zip(REFUSED, results, strict=True):
+        assert (ended.code, message in ended.err) == (2, True), ended.err

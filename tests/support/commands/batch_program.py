@@ -1,8 +1,8 @@
 """
 Commands and calls of the library, one after another in one process: a process for each would cost more than most of them.
 
-It reads a list of jobs from standard input and writes a list of answers. A job is `{"command": [...]}`, which may have a `folder`,
-`{"evaluate": {...}}` or `{"suite": file, "agent": spec, "trials": n}`.
+It reads a list of jobs from standard input and writes a list of answers. A job is `{"command": [...]}`, which may have a `folder`
+and in it a file for `stdin`, `{"evaluate": {...}}` or `{"suite": file, "agent": spec, "trials": n}`.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ def main():
 def answer(job):
     if "command" in job:
         os.chdir(job.get("folder", "."))
-        return run(job["command"])
+        with open(job.get("stdin", os.devnull)) as sys.stdin:
+            return run(job["command"])
     import assay
 
     if "evaluate" in job:

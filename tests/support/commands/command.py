@@ -43,6 +43,10 @@ class Command:
             raise AssertionError(f"no end after {PATIENCE:g} s") from None
         return CommandResult(process.returncode, out, err)
 
+    def each(self, commands, *, folder) -> list[CommandResult]:
+        """The results of these commands, which run one after another in one process."""
+        return self.batch([{"command": list(arguments)} for arguments in commands], folder=folder)
+
     def batch(self, jobs, *, folder):
         """The answers to these jobs of `support.commands.batch_program`; a command's is as if it had been called alone."""
         target = "support.commands.batch_program:main"

@@ -100,14 +100,16 @@ def test_the_event_loop_of_a_server_reads_few_of_them(server, path, form):
     if form == "large":
         request["outputs"][0]["value"] = "x" * 300_000
     if form.endswith("lines"):
-        got = client.post(path, content=lines_of(request), headers={"content-type": "application/x-ndjson"})
+        response = client.post(
+            path, content=lines_of(request), headers={"content-type": "application/x-ndjson"}
+        )
     elif form == "batch":
-        got = client.post("/v1/evaluate:batch", json={"evaluations": [request]})
+        response = client.post("/v1/evaluate:batch", json={"evaluations": [request]})
     else:
-        got = client.post(path, json=request)
-    assert got.status_code in (200, 202), got.text
-    if got.status_code == 202:
-        client.get(f"/v1/evaluations/{got.json()['operation_id']}/events")
+        response = client.post(path, json=request)
+    assert response.status_code in (200, 202), response.text
+    if response.status_code == 202:
+        client.get(f"/v1/evaluations/{response.json()['operation_id']}/events")
     assert len(READERS) >= len(checks)
     on_the_loop = READERS.count(host._thread.ident)
     assert on_the_loop <= 6, (

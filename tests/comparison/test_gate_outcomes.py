@@ -4,7 +4,7 @@ from math import sqrt
 from pathlib import Path
 
 import pytest
-from bench.gate_outcomes import OUTCOMES, ROUNDS, SIZES, TRIALS, simulate, table
+from bench.gate_outcomes import OUTCOMES, ROUNDS, SIZES, TRIALS, simulate, table  # pyright: ignore[reportMissingImports]
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 ALPHA = 0.05

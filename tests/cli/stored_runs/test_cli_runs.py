@@ -409,9 +409,9 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
         with httpx.Client(base_url=url, headers=headers) as client:
-            answer = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
-            details = answer.json()["details"]
-            assert (answer.status_code, details["reason"]) == (500, "run_timeout")
+            response = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
+            details = response.json()["details"]
+            assert (response.status_code, details["reason"]) == (500, "run_timeout")
             state = operation(client, details["evaluation_id"])
             result = client.get(f"/v1/evaluations/{details['evaluation_id']}").json()
     assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17

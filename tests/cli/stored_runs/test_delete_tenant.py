@@ -103,9 +103,9 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
             f"{runs}/cases/0",
             f"{host_runs}{mine[2]}/turns",
         ):
-            got = acme.get(path)
-            assert (got.status_code, "its content was deleted on 20" in got.text) == (404, True), (
-                path + got.text
+            response = acme.get(path)
+            assert (response.status_code, "its content was deleted on 20" in response.text) == (404, True), (
+                path + response.text
             )
         assert {acme.get(f"/v1/runs/{run}").status_code for run in mine[1:]} == {200}
         assert acme.get(f"/v1/runs/{mine[1]}/eval-summary").status_code == 200  # the scorecard stays

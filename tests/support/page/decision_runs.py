@@ -162,9 +162,9 @@ def hostile_pair(*, after: bool) -> dict[str, Any]:
 
 def evaluate(client: Any, request: dict[str, Any], name: str) -> str:
     body = request | {"experiment_metadata": {"name": name}}
-    answer = client.post("/v1/evaluate", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["evaluation_id"]
+    response = client.post("/v1/evaluate", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()["evaluation_id"]
 
 
 # verifier loops and promotions
@@ -172,9 +172,9 @@ def evaluate(client: Any, request: dict[str, Any], name: str) -> str:
 
 def start_loop(client: Any, workflow: str, task: str = "What changed in 2.1?") -> str:
     """A loop that has ended, or that waits for a person."""
-    answer = client.post("/v1/runs", json={"workflowId": workflow, "inputs": {"task": task}})
-    assert answer.status_code == 201, answer.text
-    run = answer.json()["runId"]
+    response = client.post("/v1/runs", json={"workflowId": workflow, "inputs": {"task": task}})
+    assert response.status_code == 201, response.text
+    run = response.json()["runId"]
     while status_of(client, run) in ("pending", "running"):
         time.sleep(0.02)
     return run
@@ -193,10 +193,10 @@ def ask_promotion(client: Any, agent: str = "local.shop.sorter-0") -> str:
             "toState": state,
             "reason": "the queue is shorter",
         }
-        answer = client.post(f"/v1/agents/{agent}/deployments", json=body)
-        assert answer.status_code in (200, 202), answer.text
-    assert answer.status_code == 202, answer.text
-    return answer.json()["runId"]
+        response = client.post(f"/v1/agents/{agent}/deployments", json=body)
+        assert response.status_code in (200, 202), response.text
+    assert response.status_code == 202, response.text
+    return response.json()["runId"]
 
 
 def make_decision_runs(client: Any) -> dict[str, str]:

@@ -135,14 +135,14 @@ class Fleet:
         while time.monotonic() < until:
             for url in list(self.urls):
                 try:
-                    answer = httpx.request(method, url + path, content=body, headers=headers, timeout=20)
+                    response = httpx.request(method, url + path, content=body, headers=headers, timeout=20)
                 except httpx.HTTPError as error:
                     trouble = error
                     continue
-                if answer.status_code < 300:
-                    return answer.json()
-                trouble = answer.text
-                assert answer.status_code in (409, 429, 500, 502, 503), answer.text
+                if response.status_code < 300:
+                    return response.json()
+                trouble = response.text
+                assert response.status_code in (409, 429, 500, 502, 503), response.text
             time.sleep(0.1)
         raise AssertionError(f"{method} {path} was not answered: {trouble}")
 
@@ -186,9 +186,9 @@ class Fleet:
         def read():
             headers = {"X-API-Key": self.key, "Accept": "text/event-stream"}
             url = f"{self.urls[0]}{self.runs[name]}/events"
-            with httpx.stream("GET", url, headers=headers, timeout=PATIENCE) as answer:
+            with httpx.stream("GET", url, headers=headers, timeout=PATIENCE) as response:
                 type = ""
-                for line in answer.iter_lines():
+                for line in response.iter_lines():
                     if line.startswith("event: "):
                         type = line.removeprefix("event: ")
                     elif line.startswith("data: "):

@@ -18,8 +18,8 @@ def suite(*tasks, name="one", version="1.0.0", modes=("golden",), **more):
 
 
 def store_suite(client, document):
-    answer = client.post("/v1/host/assay/suites", json=document)
-    assert answer.status_code in (200, 201), answer.text
+    response = client.post("/v1/host/assay/suites", json=document)
+    assert response.status_code in (200, 201), response.text
     return f"{document['suiteId']}@{document['version']}"
 
 
@@ -30,9 +30,9 @@ def run_request(ref, agent=AGENT, **configurable):
 
 def start_run(client, document, agent=AGENT, **configurable):
     """A run of that suite, by its id."""
-    answer = client.post("/v1/runs", json=run_request(store_suite(client, document), agent, **configurable))
-    assert answer.status_code == 201, answer.text
-    return answer.json()["runId"]
+    response = client.post("/v1/runs", json=run_request(store_suite(client, document), agent, **configurable))
+    assert response.status_code == 201, response.text
+    return response.json()["runId"]
 
 
 def log_of(client, run):
@@ -90,8 +90,8 @@ def frames_of(lines, most=None, comments=False):
 def stream_events(client, run, after=None, most=None, comments=False, **query):
     """The frames of a run, to its end."""
     headers = {"accept": "text/event-stream"} | ({} if after is None else {"last-event-id": str(after)})
-    with client.stream("GET", f"/v1/runs/{run}/events", params=query, headers=headers) as answer:
-        assert answer.status_code == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert answer.headers["connection"] == "close"
-        return list(frames_of(answer.iter_lines(), most, comments))
+    with client.stream("GET", f"/v1/runs/{run}/events", params=query, headers=headers) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["connection"] == "close"
+        return list(frames_of(response.iter_lines(), most, comments))

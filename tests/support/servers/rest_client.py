@@ -272,13 +272,13 @@ def events_of(client, id, after=None, most=None):
     """The server-sent events of a run, to the end or up to so many."""
     headers = {"last-event-id": after} if after else {}
     frames: list[Frame] = []
-    with client.stream("GET", f"/v1/evaluations/{id}/events", headers=headers) as answer:
-        if answer.status_code == 204:
+    with client.stream("GET", f"/v1/evaluations/{id}/events", headers=headers) as response:
+        if response.status_code == 204:
             return frames
-        assert answer.status_code == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
         held: dict[str, str] = {}
-        for line in answer.iter_lines():
+        for line in response.iter_lines():
             if line.startswith(":"):
                 continue
             if line:

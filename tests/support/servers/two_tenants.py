@@ -106,8 +106,8 @@ def under_attack(server, attack):
             rounds = 0
             while rounds < 2 or not ended.is_set():
                 for method, path, body in ORDINARY:
-                    got = other.request(method, path, json=body)
-                    assert got.status_code == 200, (method, path, got.status_code, got.text)
+                    response = other.request(method, path, json=body)
+                    assert response.status_code == 200, (method, path, response.status_code, response.text)
                 rounds += 1
                 ended.wait(0.05)
     except httpx.HTTPError as wrong:

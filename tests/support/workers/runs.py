@@ -105,6 +105,8 @@ class Prepared(EvaluationKind):
                 os.kill(os.getpid(), signal.SIGKILL)
             case "paused":
                 stand_still(Path(os.environ["RUNS_LOG"] + ".go"))
+            case _:
+                pass
         return await super().restore(store, run)
 
 

@@ -189,7 +189,7 @@ ROWS = [
 
 
 def test_no_verb_prints_a_control_character(command, folder):
-    output = [(row, command(*row, folder=folder)) for row in ROWS]
+    output = list(zip(ROWS, command.each(ROWS, folder=folder), strict=True))
     through = [(row, found) for row, done in output if (found := deceives(done.out + done.err))]
     assert not through
     forged = [row for row, done in output if "goal reached" in (done.out + done.err).split("\n")]

@@ -30,21 +30,27 @@ def host(tmp_path_factory):
         yield host
 
 
+class There:
+    """The command with a server's key in a file, and the suite beside it."""
+
+    def __init__(self, host, command, folder):
+        (folder / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+        (folder / "who.py").write_text(WHO)
+        (folder / "key").write_text(host.key() + "\n")
+        self._command, self._folder = command, folder
+        self._remote = ("--server", host.url, "--key-file", "key")
+
+    def __call__(self, *arguments, server=True):
+        return self._command(*arguments, *(self._remote if server else ()), folder=self._folder)
+
+    def each(self, commands, server=True):
+        more = self._remote if server else ()
+        return self._command.each([[*one, *more] for one in commands], folder=self._folder)
+
+
 @pytest.fixture
 def there(host, command, tmp_path):
-    """The command with that server's key in a file, and the suite beside it."""
-    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    (tmp_path / "who.py").write_text(WHO)
-    (tmp_path / "key").write_text(host.key() + "\n")
-
-    def run(*arguments, server=True):
-        return command(*arguments, *(remote if server else ()), folder=tmp_path)
-
-    def each(commands, server=True):
-        return command.each([[*one, *(remote if server else ())] for one in commands], folder=tmp_path)
-
-    remote, run.each = ("--server", host.url, "--key-file", "key"), each
-    return run
+    return There(host, command, tmp_path)
 
 
 def plain(text):

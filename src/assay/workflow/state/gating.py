@@ -1,4 +1,4 @@
-"""What a verdict gates (RFC 0090 §B), and when a run reached its goal (openwop-contract §8.2, openwop-contract §8.5)."""
+"""What a verdict gates (RFC 0090 §B), and when a run is at its goal (openwop-contract §8.2, openwop-contract §8.5)."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""
-Hand-off schemas (RFC 0003, openwop-contract §6.3): one validates tasks before an invocation, the other results after
-it.
-"""
+"""Hand-off schemas (RFC 0003, openwop-contract §6.3): one validates tasks before an invocation, one results."""
 
 from typing import Any
 

@@ -23,10 +23,7 @@ def compare_reports(
 def require_comparison(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison:
-    """
-    The comparison of the scores of the tasks. Raises InvalidRequest if no task is in both, MissingExtra without
-    `compare`.
-    """
+    """The comparison of scores. Raises InvalidRequest if no task is in both, MissingExtra without `compare`."""
     require(FEATURE, "compare")
     return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
 

@@ -81,10 +81,7 @@ class ResultLine(Struct):
         return found
 
     def score(self, check: CheckLine) -> float | None:
-        """
-        The score of a check: what it reports, the weight of the criteria that are met, or 1 for a pass and 0 for a
-        fail.
-        """
+        """The score of a check: what it reports, the weight of the met criteria, or 1 and 0 for pass and fail."""
         if len(check.results) == 1 and isinstance(passed := check.results.get("passed"), bool):
             return float(passed)
         if (score := score_of(check.document)) is not None:

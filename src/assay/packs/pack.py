@@ -157,10 +157,7 @@ class PackReader:
         return key.id
 
     def _key(self, ref: str, files: Mapping[str, bytes]) -> "TrustedKey":
-        """
-        The configured key of this id; else the configured key that the file of this path holds (openwop-contract §12,
-        row 8).
-        """
+        """The configured key of this id; else the one that the file at this path holds (openwop-contract §12)."""
         for key in self._keys:
             if key.id == ref:
                 return key

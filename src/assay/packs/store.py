@@ -158,10 +158,7 @@ class PackStore:
         return max(installed, key=lambda one: precedence(one.version), default=None)
 
     async def read(self, tenant: str, record: PackRecord, path: str) -> bytes | None:
-        """
-        A file of an installed pack; None if the pack has no such file. Octets that differ from the pinned digest are
-        not returned.
-        """
+        """A file of an installed pack, or None. Octets that differ from the pinned digest are not returned."""
         pinned = record.files.get(path)
         if pinned is None:
             return None

@@ -26,10 +26,7 @@ class Memory(Protocol):
 
 
 class ToolFailure(Exception):
-    """
-    A tool refused or could not be called. The agent may continue. `code` is one such as `fixture_missing` or
-    `not_allowed`.
-    """
+    """A tool refused or could not be called; the agent may continue. `code`: such as `fixture_missing`."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code

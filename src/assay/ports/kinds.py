@@ -98,10 +98,7 @@ class RunKind(Protocol):
         ...
 
     def unit_name(self, unit: bytes) -> str:
-        """
-        The same name each time the unit is executed, without content. An empty text: the unit only waits and can end no
-        process.
-        """
+        """The same name each time the unit is executed, without content. "": it only waits and ends no process."""
         ...
 
     async def perform(self, unit: bytes) -> bytes:

@@ -20,9 +20,7 @@ STATISTICS = "statistics"  # in the metadata of a run that has ended
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """
-    A number with its 95% interval. `cases` were measured; `method` names the interval; `scale` says how it is written.
-    """
+    """A number with its 95% interval. `cases`: the measured ones; `method`: of the interval; `scale`: of the text."""
 
     name: str
     scale: Scale

@@ -1,7 +1,4 @@
-"""
-What the test-only route for deployments does (openwop-contract §10.5): real transitions of a sample agent, under the
-policy of this host.
-"""
+"""The test-only route for deployments (openwop-contract §10.5): real transitions of a sample agent."""
 
 from typing import Annotated, Any, Literal
 

@@ -50,10 +50,7 @@ def open_transaction(
     lease: float,
     documents: Iterable[PutDocument | DeleteDocument] = (),
 ) -> Transaction:
-    """
-    The transaction that creates a pending run, leased to `holder`. Secrets in its inputs are not stored
-    (openwop-contract §6.5).
-    """
+    """The transaction that creates a pending run for `holder`, without secrets (openwop-contract §6.5)."""
     request = msgspec.structs.replace(request, inputs=redact(request.inputs))
     evidence = [request_chunk(request)]
     metadata: dict[str, Any] = {"workflowId": request.workflow.id}

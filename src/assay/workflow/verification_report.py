@@ -1,7 +1,4 @@
-"""
-The verification report of a workflow run, without content: its verdicts, and whether it reached its goal
-(openwop-contract §8.1, §8.5).
-"""
+"""The verification report of a workflow run, without content (openwop-contract §8.1, openwop-contract §8.5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any

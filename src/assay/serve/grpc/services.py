@@ -66,10 +66,7 @@ async def decode_request(call: RpcContext, data: bytes) -> DecodedRequest:
 
 
 async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
-    """
-    A function that computes the digest of a message when it is needed; that of a large one is computed now, in a
-    thread.
-    """
+    """A function that computes the digest of a message when needed; for a large one now, in a thread."""
     arguments = arguments_of(call)
 
     def make() -> str:

@@ -1,4 +1,1 @@
-"""
-The HTTP kernel: requests, responses, authentication, admission, idempotency, OpenAPI and the server. It knows no kind
-of run.
-"""
+"""The HTTP kernel: requests, responses, authentication, limits, OpenAPI and the server. It knows no kind of run."""

@@ -1,6 +1,4 @@
-"""
-Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (FEP-40).
-"""
+"""Admission control: counts requests, runs, bytes and streams by tenant, and refuses those over a limit (FEP-40)."""
 
 from collections import Counter
 from collections.abc import Generator

@@ -187,10 +187,7 @@ class GzipReader:
         self._has_data = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """
-        Works in slices: zlib copies the rest of its input at the end of each gzip member, and there may be many
-        members.
-        """
+        """Works in slices: zlib copies the rest of its input at the end of each gzip member."""
         for at in range(0, len(chunk), SLICE):
             yield from self._feed(chunk[at : at + SLICE])
 

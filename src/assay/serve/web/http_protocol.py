@@ -160,10 +160,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """
-        The client reads slower than we write: from now on the buffer must shrink every `send_seconds`, or the
-        connection is closed.
-        """
+        """The client reads slower than we write: the buffer must shrink every `send_seconds`."""
         super().pause_writing()
         if self._stuck is None:
             left = self.transport.get_write_buffer_size()

@@ -111,9 +111,7 @@ def _lists(inner: Inner) -> Callable[[bytes, int, int], list[Any]]:
 
 
 def _read_tag(data: bytes, offset: int) -> FieldTag:
-    """
-    Decode all of a member but its value. For a text, a Struct or a list, the offset skips the inner tag and length too.
-    """
+    """Decode all of a member but its value. The offset also skips an inner tag and length."""
     start, stop = field(data, offset)
     begin, middle = field(data, start)
     first, last = field(data, middle)

@@ -83,7 +83,7 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown
     grid = page.get_by_role("grid", name="Cases")
     shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
     shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
-    site.check_accessibility(page, contrast=True)
+    site.check_accessibility(page)
     page.get_by_role("button", name="Before and after: table and export").click()
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="PNG").click()
@@ -209,7 +209,7 @@ def test_a_loop_is_shown_turn_by_turn_with_its_give_up(site, page, shown, screen
     turns.nth(1).get_by_role("button", name="Changes since turn 1").click()
     shown(turns.nth(1).locator("ins").first).to_contain_text("To upgrade")
     shown(page.locator(".screen-head")).to_contain_text("Goal reached")
-    site.check_accessibility(page, contrast=True)
+    site.check_accessibility(page)
     site.open(page, f"/verify/{start_loop(site.client, 'hopeless-note')}")
     shown(page.locator(".screen-head")).to_contain_text("Gave up")
     shown(page.get_by_text("The loop gave up")).to_contain_text("Not met: says-how-to-upgrade")

@@ -34,7 +34,7 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     unmeasured = row_of(page, "orders as JSON")
     expect(unmeasured).to_contain_text("Evaluation")
     expect(row_of(page, "local.shop.evals.offline")).to_contain_text("not measured")
-    site.check_accessibility(page, contrast=True)
+    site.check_accessibility(page)
     page.set_viewport_size({"width": 390, "height": 844})
     expect(row_of(page, "local.shop.evals.support")).to_be_visible()
     site.check_accessibility(page)

@@ -138,7 +138,7 @@ class Host:
         return len(torn)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("type", CASES)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_a_run_killed_at_a_commit_ends_as_without_the_kill(zygote, record, tmp_path, failpoint, type):

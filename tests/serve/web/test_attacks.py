@@ -21,7 +21,7 @@ QUICK = [name for name in ATTACKS if name not in LONG | {*SLOW}]
 AT_ONCE = QUICK[::5]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_another_tenant_is_answered(two_tenants, name):
     under_attack(two_tenants, ATTACKS[name])

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from assay.patterns.charsets import END, EVERY, LINE_FEED, characters, op
 
-MAX_ITEMS = 600  # limit of the items that are followed, except literals
+MAX_ITEMS = 600  # limit of the items that are followed; a literal counts as a fifth
+MAX_FIRSTS = 40  # limit of the sets that are compared with one another
 COUNTED = 0.1  # steps for a character that a repeat counts
 ROUND = 4.0  # steps for a round of a repeat of several items
 ONE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
@@ -52,7 +53,7 @@ class Bound:
         if self._parts and self._is_optional(*self._parts[-1]):
             del self._parts[-1]  # it always matches, so that the search is over
         self._classes: dict[tuple[int, int], int] = {}  # by the id of their members, which the pattern holds
-        self._length = self._left = 0
+        self._length, self._left = 0, 0.0
 
     def steps(self, length: int) -> float:
         """The most steps of a search in a text of this length."""
@@ -90,6 +91,7 @@ class Bound:
             first, fail, steps, ways = self._sequence(argument, flags, rest)
             return Rest(first, 1.0 + fail, 1.0 + steps, ways)
         if code is op.BRANCH:
+            self._follow(len(argument[1]))
             return self._choice([self._sequence(one, flags, rest) for one in argument[1]])
         if code is op.AT:
             allowed = {op.AT_END: END | LINE_FEED, op.AT_END_STRING: END}.get(argument, EVERY)
@@ -102,15 +104,13 @@ class Bound:
             return Rest(EVERY, steps, steps, rest.ways)
         raise NoBound
 
-    def _follow(self, items: int) -> None:
+    def _follow(self, items: float) -> None:
         self._left -= items
         if self._left < 0:
             raise NoBound
 
     def _characters(self, code: Any, argument: Any, flags: int) -> int:
-        if code is op.LITERAL and argument < 256 and not flags & re.IGNORECASE:
-            return 1 << argument
-        self._follow(1)
+        self._follow(0.2 if code is op.LITERAL else 1)
         if code is not op.IN:
             return characters(code, argument, flags)
         key = id(argument), flags
@@ -119,12 +119,13 @@ class Bound:
         return self._classes[key]
 
     def _choice(self, parts: list[Rest]) -> Rest:
-        self._follow(len(parts))
         every = 0
         for part in parts:
             every |= part.first
         firsts = {part.first for part in parts}
-        alike = [[part for part in parts if part.first & first] for first in firsts]
+        alike = [parts]
+        if len(firsts) <= MAX_FIRSTS:
+            alike = [[part for part in parts if part.first & first] for first in firsts]
         fail = 1.0 + sum(part.fail for part in parts)
         return Rest(
             every,

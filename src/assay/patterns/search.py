@@ -22,8 +22,9 @@ from assay.patterns.charsets import compiler, op, parser
 
 STEPS = 600_000  # limit of a search in place: a few milliseconds
 QUICK = 50_000  # limit of a search without the lock: less than a millisecond
-LENGTHS = [int(2 ** (power / 8)) for power in range(32, 209)]  # of texts for which the bound is computed
+LENGTHS = [int(2 ** (power / 4)) for power in range(16, 105)]  # of texts for which the bound is computed
 WIDE = 200_000  # limit of the characters in the ranges of a pattern: with more, compiling takes too long
+NESTED = (parser.SubPattern, tuple, list)  # the parts of a parsed pattern that have parts
 _one_at_a_time = threading.Lock()
 
 
@@ -54,7 +55,7 @@ class Search:
             raise PatternTooLarge("not a regular expression: it is too large or nested too deeply") from None
         bound = Bound(parts, flags)
         self.longest = _longest(bound, STEPS)  # any text up to this length may be searched in place…
-        self.quick = _longest(bound, QUICK)  # …and any text up to this length without the lock
+        self.quick = _longest(bound, QUICK) if self.longest else 0  # …and up to this length without the lock
         self.linear = bound.steps(self.longest) / (
             self.longest or 1
         )  # steps per character of the longest text
@@ -86,7 +87,7 @@ def _is_wide(parts: Any) -> bool:
     stack: list[Any] = [parts]
     while stack:
         part: Any = stack.pop()
-        if isinstance(part, parser.SubPattern | tuple | list):
+        if isinstance(part, NESTED):
             many = list[Any](part)
             if many and many[0] is op.RANGE:
                 low, high = many[1]
@@ -97,8 +98,9 @@ def _is_wide(parts: Any) -> bool:
 
 def _longest(bound: Bound, limit: int) -> int:
     """The longest text whose bound is within the limit."""
-    fitting = bisect_right(LENGTHS, limit, key=bound.steps)
-    return LENGTHS[fitting - 1] if fitting else 0
+    if bound.steps(LENGTHS[0]) > limit:
+        return 0
+    return LENGTHS[bisect_right(LENGTHS, limit, key=bound.steps) - 1]
 
 
 # Searches in a worker process.

@@ -20,6 +20,7 @@ from msgspec import Struct
 import assay
 import assay.cli.main  # pyright: ignore[reportUnusedImport]  # all that the command loads before it begins, and at its end
 import assay.cli.render.check_table  # pyright: ignore[reportUnusedImport]
+import assay.fep.execution.stream  # pyright: ignore[reportUnusedImport]
 from assay.cli.evaluate.evaluate import main as evaluate
 from assay.cli.evaluate.inputs_outputs import EvaluateOptions
 from assay.concurrency.workers import pool

@@ -5,9 +5,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from assay.fep.execution.execute import score
+from assay.fep.execution.execute import Execution, ExecutionOptions
 from assay.fep.outputs.sinks import JsonlSink
-from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import plan_of
+from assay.fep.planning.scorer import ScoredCase
 from assay.fep.planning.sources import checks_in, from_contexts
 from assay.host import parts
 from assay.inputs.files import read_items
@@ -32,17 +33,18 @@ def stages(bench: Bench, many: int) -> list[tuple[str, float]]:
     task = bench.task(many)
     settings = load()
     limits, services = settings.limits, parts.services(settings)
-    plan = Plan(checks_in(task.checks or "", limits), parts.registry(settings), services)
+    plan = plan_of(checks_in(task.checks or "", limits), parts.registry(settings), services)
 
     def contexts() -> Iterable[object]:
         return from_contexts(task.contexts, limits, None)
 
-    def scored() -> Iterable[object]:
-        return score(plan, from_contexts(task.contexts, limits, None), Tally())
+    def scored() -> Iterable[ScoredCase]:
+        cases = from_contexts(task.contexts, limits, None)
+        return Execution(plan, cases, Tally(), ExecutionOptions()).score_in_place()
 
     def written() -> Iterable[object]:
         sink = JsonlSink(task.to)
-        for one in score(plan, from_contexts(task.contexts, limits, None), Tally()):
+        for one in scored():
             sink.write(one.line)
             yield None
         sink.flush()

@@ -20,6 +20,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
+from assay.fep.execution.inline import score_contexts
 from assay.fep.outputs.csv_rows import row_writer
 from assay.fep.outputs.table_sinks import csv_rows
 from assay.fep.planning.plan import Plan
@@ -207,20 +208,22 @@ def test_compiled_is_plain(asked, documents, shown):
             good.append(check)
         except InvalidRequest:
             continue
-    scorer = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown)).shared
+    plan = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown))
+    scorer = plan.shared
     assert scorer is not None
     compiled, in_one, plain, deferred = Tally(), Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
-    lines = scorer.begin_all(cases, in_one)
+    lines = asyncio.run(score_contexts(plan, cases, in_one))
     rows = None
     for context, line in zip(cases, lines, strict=True):
-        one = scorer.score(context, scorer.answers_in(compiled))
+        one = scorer.begin(context, scorer.answers_in(compiled))
+        assert isinstance(one, ScoredCase)
         two = scorer.score_interpreted(context, scorer.answers_in(plain))
         compiled.count_case(one.status)
         plain.count_case(two.status)
         assert one.line == two.line == line
         assert one.status == two.status
-        three = scorer.begin_deferred(context, scorer.answers_in(deferred))
+        three = scorer.begin(context, scorer.answers_in(deferred), deferred=True)
         assert isinstance(three, ScoredCase)
         deferred.count_case(three.status)
         assert (three.line, three.status) == (one.line, one.status)
@@ -278,8 +281,7 @@ def test_rows_of_compiled_results_are_those_of_their_lines(answers, about, types
         Check(type=type, arguments=dict(zip(texts[type], ("$.output.value", "$.test_case.expected"), strict=True)))
         for type in types
     ]  # fmt: skip
-    scorer = Plan(listed, REGISTRY, SERVICES).shared
-    assert scorer is not None
+    plan = Plan(listed, REGISTRY, SERVICES)
     documents = [
         {
             "test_case": {"id": f"{at}", "input": 0, "expected": expected},
@@ -289,7 +291,7 @@ def test_rows_of_compiled_results_are_those_of_their_lines(answers, about, types
     ]
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
     tally = Tally()
-    lines = list(scorer.begin_all(cases, tally))
+    lines = asyncio.run(score_contexts(plan, cases, tally))
     fast, plain = scored_outcomes(tally, cases, lines), outcomes_of(lines, tally.spending)
     assert table(fast) == table(plain)
 
@@ -343,5 +345,6 @@ def test_a_line_is_copied_into_its_result(line):
         [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 2})], REGISTRY
     ).shared
     assert scorer is not None
-    scored = scorer.score(read_context(line, Limits()), scorer.answers_in(Tally()))
+    scored = scorer.begin(read_context(line, Limits()), scorer.answers_in(Tally()))
+    assert isinstance(scored, ScoredCase)
     assert b'"execution_context":' + line + b',"check_results"' in scored.line

@@ -20,6 +20,7 @@ from assay.agents.usage import MeteredProviders
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.agent_runs.agent_output import usage_metadata
+from assay.fep.execution.inline import score_contexts
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import Scorer
 from assay.inputs.context import Context
@@ -213,7 +214,7 @@ class TrialRunner:
         context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:
-            self._line = scorer.score(context, scorer.answers_in(Tally())).line
+            (self._line,) = await score_contexts(environment.plan, [context], Tally())
             self._score = score_of(task, _read(self._line).check_results)
             return
         results = (

@@ -27,6 +27,7 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem
+from assay.fep.execution.execute import Execution
 from assay.fep.outputs.run_result import RunResult
 from assay.fep.planning.request import contexts_of, plan_of
 from assay.fep.planning.scorer import read_result
@@ -174,8 +175,8 @@ async def evaluate_stream(
 
     settings = load()
     subject = agent_for(agent, () if agent is None else None, trials, settings)
-    execution = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
-    services = parts.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
+    how = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
+    services = parts.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
     checks, available = with_functions(checks, registry_for(registry, settings))
     plan = plan_of(checks, available, services, options)
@@ -187,7 +188,7 @@ async def evaluate_stream(
     )
     if subject is not None:
         tally, cases = Tally(), source if isinstance(source, AsyncIterator) else _each(source)
-        answers = agent_results(subject, plan, cases, tally, execution, settings, trials, timeout)
+        answers = agent_results(subject, plan, cases, tally, how, settings, trials, timeout)
         try:
             async with aclosing(answers) as lines:
                 async for line in lines:
@@ -196,7 +197,7 @@ async def evaluate_stream(
             await services.close()
         return
     try:
-        async with aclosing(stream(plan, source, Tally(), execution)) as results:
+        async with aclosing(stream(Execution(plan, source, Tally(), how))) as results:
             async for scored in results:
                 yield read_result(scored.line)
     finally:

@@ -15,7 +15,7 @@ from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
-from assay.fep.execution.execute import ExecutionOptions, InPlaceRun
+from assay.fep.execution.execute import Execution, ExecutionOptions
 from assay.fep.outputs.run_result import RunResult, run_result
 from assay.fep.planning.plan import Plan, ProblemCollector, is_sequence
 from assay.fep.planning.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
@@ -107,25 +107,24 @@ class InMemoryEvaluation:
         assert plan is not None
         assert execution is not None
         self._arguments, self._settings, self._services, self._plan = arguments, settings, services, plan
-        self._contexts, self._execution = parsed.contexts, execution
-        self._tally = Tally()
+        self._contexts, self._tally = parsed.contexts, Tally()
         self._scored: list[ScoredCase | bytes] = []
-        deferred = execution._replace(deferred=len(parsed.contexts) >= DEFER_AFTER)
-        self._in_place = InPlaceRun(plan, parsed.contexts, self._tally, deferred)
+        execution = execution._replace(deferred=len(parsed.contexts) >= DEFER_AFTER)
+        self._execution = Execution(plan, parsed.contexts, self._tally, execution)
 
     def run_in_place(self) -> RunResult | None:
         """
         Score the cases that need no event loop. Return the result if these are all cases, else None: then call `run`
         for the rest.
         """
-        cases = self._in_place.cases()
+        cases = self._execution.score_in_place()
         if self._arguments.on_progress is None:
             self._scored.extend(cases)
         else:
             for case in cases:
                 self._add(case)
         providers = self._services.providers
-        if not self._in_place.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
+        if not self._execution.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
             return None
         return self._result()
 
@@ -133,22 +132,21 @@ class InMemoryEvaluation:
         """Score the cases that are left, and close what was opened."""
         from assay.fep.execution.stream import stream  # deferred import: asyncio, with TLS and sockets
 
-        tally, rest = self._tally, self._in_place
         try:
             if self._agent is not None:
                 async for line in agent_results(
                     self._agent,
                     self._plan,
                     _each(self._contexts),
-                    tally,
-                    self._execution,
+                    self._tally,
+                    self._execution.options,
                     self._settings,
                     self._arguments.trials,
                     self._arguments.timeout,
                 ):
                     self._add(line)
-            elif not rest.is_complete:
-                async for scored in stream(self._plan, rest.contexts, tally, rest.options, rest.pending):
+            elif not self._execution.is_complete:
+                async for scored in stream(self._execution):
                     self._add(scored)
         finally:
             await self._services.close()

@@ -263,7 +263,7 @@ class Tally:
         return answers if answers.compiled and len(answers.codes) == cases else None
 
     def count_case(self, status: Status, spending: Spending = NOTHING) -> None:
-        if spending:
+        if spending is not NOTHING and spending:
             self.spending += spending
         if status == "completed":
             self.completed_cases += 1

@@ -17,7 +17,7 @@ from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
-from assay.fep.execution.execute import ExecutionOptions
+from assay.fep.execution.execute import Execution, ExecutionOptions
 from assay.fep.execution.stream import stream
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from, contexts_of
@@ -122,7 +122,7 @@ class Critics:
             )
             how = ExecutionOptions(seconds=self._seconds, run_seconds=self._seconds)
             async with asyncio.timeout(self._seconds + 5):
-                (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
+                (scored,) = [one async for one in stream(Execution(plan, contexts, Tally(), how))]
         except (Refusal, Fault, TimeoutError) as wrong:
             why = f"the checks could not run: {wrong}"
             return _failed(id, why, _usage_steps(metered), criteria=keys)

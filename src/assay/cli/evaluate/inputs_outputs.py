@@ -1,26 +1,19 @@
 """Input and output of `assay evaluate`: its options, the source of its cases, and the files its results go to."""
 
-import asyncio
-import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from msgspec import Struct
 
-from assay.checks.runner import ResultOptions
-from assay.cli.console.console import ProgressLine, count_of, echo_err
-from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
-from assay.fep.execution.execute import ExecutionOptions, score
-from assay.fep.execution.stream import stream
+from assay.cli.console.console import count_of, echo_err
+from assay.errors import BadLine, EnvironmentFailure, Problem, UsageError
 from assay.fep.outputs import resume
-from assay.fep.outputs.failing_cases import FailingCases
 from assay.fep.outputs.sinks import JsonlSink, Sink, sink_for
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import RequestContexts
-from assay.fep.planning.scorer import ScoredCase
 from assay.fep.planning.sources import (
     Source,
     checks_in,
@@ -28,7 +21,6 @@ from assay.fep.planning.sources import (
     from_contexts,
     from_pair,
     from_request,
-    valid_contexts,
 )
 from assay.inputs.context import Context
 from assay.inputs.files import format_of
@@ -39,7 +31,6 @@ from assay.results.tally import Tally
 from assay.settings import Settings
 
 LISTED = 10  # bad lines that are printed one by one
-FLUSH_SECONDS = 0.5  # a result stays in memory this long at most
 
 
 class EvaluateOptions(Struct, frozen=True, kw_only=True):
@@ -180,7 +171,6 @@ def open_sinks(
     options: EvaluateOptions,
     plan: Plan,
     inputs: Inputs,
-    check_options: ResultOptions,
     tally: Tally,
     counters: Sequence[Sink] = (),
 ) -> list[Sink]:
@@ -201,14 +191,12 @@ def open_sinks(
     if not options.resume:
         sinks = [*(sink_for(name) for name in options.to), *counters]
         for name in regular:
-            resume.write_fingerprint(
-                name, resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
-            )
+            resume.write_fingerprint(name, resume.fingerprint(plan, options.inputs))
         return sinks
     if len(regular) != 1:
         raise UsageError(f"--resume continues one .jsonl file that -o names; got {len(regular)}")
     (name,) = regular
-    fingerprint = resume.fingerprint(plan, inputs.checks, check_options, options.inputs)
+    fingerprint = resume.fingerprint(plan, options.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
         resume.check_fingerprint(name, fingerprint)
     others = [*(sink_for(other) for other in options.to if other != name), *counters]
@@ -262,104 +250,6 @@ def _check_distinct(options: EvaluateOptions) -> None:
             if path in files:
                 raise UsageError(f"{files[path].format(name)}: one would destroy the other")
             files[path] = f"-o {{}} is given twice, also as {name}"
-
-
-@runtime_checkable
-class CaseSink(Sink, Protocol):
-    """A sink that can write a case without the JSON of its result."""
-
-    def write_case(self, case: ScoredCase) -> None: ...
-
-
-def write_results(
-    plan: Plan,
-    inputs: Inputs,
-    tally: Tally,
-    sinks: list[Sink],
-    execution: ExecutionOptions,
-    progress: ProgressLine,
-) -> None:
-    """Evaluate in this process and write results in order; without an event loop if no check waits."""
-    if plan.shared is not None and not plan.shared.waits and not execution.fail_fast:
-        deferred = any(isinstance(sink, CaseSink) for sink in sinks)
-        results = score(plan, inputs.contexts, tally, deferred=deferred)
-        _write_sync(results, inputs, tally, sinks, execution, progress)
-    else:
-        asyncio.run(_write_async(plan, inputs, tally, sinks, execution, progress))
-
-
-def _write_sync(
-    results: Iterator[ScoredCase],
-    inputs: Inputs,
-    tally: Tally,
-    sinks: list[Sink],
-    execution: ExecutionOptions,
-    progress: ProgressLine,
-) -> None:
-    """The hot loop: it reads the clock once in 64 cases."""
-    others = [sink for sink in sinks if not isinstance(sink, FailingCases)]
-    writes = [sink.write for sink in others if not isinstance(sink, CaseSink)]
-    case_writes = [sink.write_case for sink in others if isinstance(sink, CaseSink)]
-    failing = [sink.note_case for sink in sinks if isinstance(sink, FailingCases)]
-    flushed = time.monotonic()
-    until = flushed + execution.run_seconds
-    for at, scored in enumerate(results):
-        line = b""
-        if writes:
-            line = scored.line
-            for write in writes:
-                write(line)
-        for write_case in case_writes:
-            write_case(scored)
-        for note_case in failing:
-            note_case(scored, line)
-        if at % 64 == 0:
-            progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
-            now = time.monotonic()
-            if now > until:
-                raise RunTimeout(execution.run_seconds)
-            if now - flushed > FLUSH_SECONDS:
-                flush(sinks)
-                flushed = now
-
-
-async def _write_async(
-    plan: Plan,
-    inputs: Inputs,
-    tally: Tally,
-    sinks: list[Sink],
-    execution: ExecutionOptions,
-    progress: ProgressLine,
-) -> None:
-    ticker = asyncio.create_task(_flush_periodically(inputs, tally, sinks, progress))
-    contexts = valid_contexts(inputs.contexts, inputs.source, plan, execution.first)
-    try:
-        async with (
-            asyncio.timeout(execution.run_seconds),
-            aclosing(stream(plan, contexts, tally, execution)) as results,
-        ):
-            async for scored in results:
-                for sink in sinks:
-                    sink.write(scored.line)
-                if ticker.done():
-                    await ticker  # raises: a file can no longer be written
-    except TimeoutError:
-        raise RunTimeout(execution.run_seconds) from None
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
-        await plan.services.close()
-
-
-async def _flush_periodically(
-    inputs: Inputs, tally: Tally, sinks: list[Sink], progress: ProgressLine
-) -> None:
-    """Write results even while every check waits."""
-    while True:
-        await asyncio.sleep(0.1)
-        flush(sinks)
-        progress(tally.cases, tally.error_cases, inputs.total, inputs.part)
 
 
 def flush(sinks: list[Sink]) -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from array import array
 from collections import deque
 from collections.abc import Iterable
@@ -21,19 +20,17 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from assay.cli.console.console import ProgressLine
-from assay.cli.evaluate.inputs_outputs import BadLines, EvaluateOptions, Inputs
-from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
-from assay.fep.execution.execute import ExecutionOptions
-from assay.fep.outputs.failing_cases import FailingCase, FailingCases
-from assay.fep.outputs.sinks import JsonlSink, Sink
+from assay.cli.evaluate.evaluation import Evaluation
+from assay.cli.evaluate.inputs_outputs import EvaluateOptions, Inputs
+from assay.errors import BadLine, EnvironmentFailure, Problem
+from assay.fep.outputs.failing_cases import FailingCase
+from assay.fep.outputs.sinks import JsonlSink
 from assay.fep.planning.plan import Plan
-from assay.fep.planning.sources import inputs_before
+from assay.fep.planning.sources import Source, inputs_before
 from assay.inputs.files import format_of
 from assay.inputs.input_digests import InputDigests, other_input
 from assay.ports import Limits
-from assay.results.tally import Tally, TallyRecord
-from assay.settings import Settings
+from assay.results.tally import TallyRecord
 
 FIRST_RANGE, MAX_RANGE = 16 * 1024, 4 * 1024 * 1024  # bytes
 GROWTH = 8  # a range is at most this many times as long as the one before
@@ -186,56 +183,31 @@ def reason_for_one_process(plan: Plan, inputs: Inputs, options: EvaluateOptions)
     return None
 
 
-def start_jobs(
-    jobs: int,
-    inputs: Inputs,
-    tally: Tally,
-    sinks: list[Sink],
-    failing: FailingCases,
-    options: EvaluateOptions,
-    settings: Settings,
-    execution: ExecutionOptions,
-    bad_lines: BadLines,
-    progress: ProgressLine,
-) -> "JobScheduler":
+def start_jobs(jobs: int, evaluation: Evaluation) -> "JobScheduler":
     """Start workers for what is not yet read of the input. OSError: they cannot start, and nothing has happened."""
+    options, settings, source = evaluation.options, evaluation.settings, evaluation.inputs.source
+    assert source is not None
     name = str(options.contexts)
-    assert inputs.source is not None
-    assert isinstance(inputs.source.inputs, InputDigests)
-    start = inputs.source.read
     file = Path(name).stat()
-    count = max(1, min(jobs, (file.st_size - start + FIRST_RANGE - 1) // FIRST_RANGE))
+    count = max(1, min(jobs, (file.st_size - source.read + FIRST_RANGE - 1) // FIRST_RANGE))
     config = WorkerConfig(
         contexts=name,
         device=file.st_dev,
         inode=file.st_ino,
-        checks=msgspec.Raw(msgspec.json.encode(inputs.checks)),
+        checks=msgspec.Raw(msgspec.json.encode(evaluation.plan.checks)),
         modules=[*settings.check_modules, *options.modules],
         limits=settings.limits,
         resolved_arguments=options.resolved_arguments,
         timings=options.timings,
         skip_bad_lines=options.skip_bad_lines,
-        concurrency=max(1, execution.concurrency // count),
-        seconds=execution.seconds,
+        concurrency=max(1, settings.concurrency // count),
+        seconds=evaluation.check_seconds,
         cache=options.cache,
         share=count,
         files=[],
-        write=bool(sinks),
+        write=bool(evaluation.sinks),
     )
-    line = _lines_before(name, start)
-    return JobScheduler(
-        config,
-        _start_workers(config, count),
-        start,
-        file.st_size,
-        tally,
-        sinks,
-        failing,
-        bad_lines,
-        progress,
-        line,
-        inputs.source.inputs,
-    )
+    return JobScheduler(evaluation, config, source, file.st_size)
 
 
 def _start_workers(config: WorkerConfig, count: int) -> list[Worker]:
@@ -253,32 +225,18 @@ def _start_workers(config: WorkerConfig, count: int) -> list[Worker]:
 class JobScheduler:
     """Gives ranges to workers and writes their results in the order of the input."""
 
-    def __init__(
-        self,
-        config: WorkerConfig,
-        workers: list[Worker],
-        start: int,
-        size: int,
-        tally: Tally,
-        sinks: list[Sink],
-        failing: FailingCases,
-        bad_lines: BadLines,
-        progress: ProgressLine,
-        line: int,
-        inputs: InputDigests,
-    ) -> None:
-        self._config, self._size, self._tally, self._sinks = config, size, tally, sinks
-        self._failing = failing
-        self._bad_lines, self._progress, self._line = bad_lines, progress, line
-        self._inputs = inputs
-        self._next = self._write_position = start
-        self._workers, self._range = workers, FIRST_RANGE
+    def __init__(self, evaluation: Evaluation, config: WorkerConfig, source: Source, size: int) -> None:
+        """`size`: of the file that `source` has begun to read."""
+        assert isinstance(source.inputs, InputDigests)
+        self._evaluation, self._config, self._inputs = evaluation, config, source.inputs
+        self._tally, self._sinks, self._size = evaluation.tally, evaluation.sinks, size
+        self._next, self._line = source.read, _lines_before(config.contexts, source.read)
+        self._workers, self._range = _start_workers(config, config.share), FIRST_RANGE
         self._order: deque[tuple[Worker, ByteRange]] = deque()
         self._done: dict[int, JobResult] = {}
 
-    def run(self, execution: ExecutionOptions) -> None:
+    def run(self) -> None:
         """Evaluate everything that the workers were started for, and end them."""
-        until = time.monotonic() + execution.run_seconds
         try:
             with selectors.DefaultSelector() as ready:
                 for worker in self._workers:
@@ -288,11 +246,11 @@ class JobScheduler:
                     for worker in self._workers:
                         self._assign(worker)
                 while self._order:
-                    for key, _ in ready.select(max(0.0, until - time.monotonic())):
+                    for key, _ in ready.select(self._evaluation.remaining_seconds):
                         self._receive(key.data)
                     self._write()
-                    if time.monotonic() > until:
-                        raise RunTimeout(execution.run_seconds)
+                    if not self._evaluation.remaining_seconds:
+                        raise self._evaluation.timeout()
         finally:
             for worker in self._workers:
                 worker.close()
@@ -329,15 +287,12 @@ class JobScheduler:
             self._order.popleft()
             self._copy(worker.files[part.file], result.size)
             self._tally.add(result.tally)
-            self._failing.add(result.failing, complete=result.all_failing)
+            self._evaluation.failing.add(result.failing, complete=result.all_failing)
             self._report(result)
             self._line += result.lines
-            self._write_position = part.end
             worker.free.append(part.file)
             self._assign(worker)
-            self._progress(
-                self._tally.cases, self._tally.error_cases, None, self._write_position / self._size
-            )
+            self._evaluation.progress(self._tally.cases, self._tally.error_cases, None, part.end / self._size)
 
     def _other_inputs(self, part: ByteRange, result: JobResult) -> list[BadLineAt]:
         """The lines of a range whose id belongs to another input: the first one, or all with --skip-bad-lines."""
@@ -377,9 +332,10 @@ class JobScheduler:
                 sink.write(line)
 
     def _report(self, result: JobResult) -> None:
+        bad_lines = self._evaluation.bad_lines
         for spot in result.skipped:
-            self._bad_lines(self._bad_line(spot))
-        self._bad_lines.count += result.skipped_count - len(result.skipped)
+            bad_lines(self._bad_line(spot))
+        bad_lines.count += result.skipped_count - len(result.skipped)
         if result.first_bad_line is not None:
             raise self._bad_line(result.first_bad_line)
         if result.error:

@@ -3,7 +3,6 @@ A worker process of `--jobs`: it reads ranges on standard input, answers counts 
 to inherited files.
 """
 
-import asyncio
 import errno
 import os
 import signal
@@ -21,14 +20,13 @@ from assay.checks.runner import ResultOptions
 from assay.cli.evaluate.jobs import BadLineAt, ByteRange, JobResult, RangeInputs, WorkerConfig
 from assay.concurrency.workers import machine, pool
 from assay.errors import BadLine, Problem, Refusal
-from assay.fep.execution.execute import ExecutionOptions, score
-from assay.fep.execution.stream import stream
+from assay.fep.execution.execute import Execution, ExecutionOptions
 from assay.fep.outputs.failing_cases import FailingCases
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from
+from assay.fep.planning.scorer import ScoredCase
 from assay.fep.planning.sources import Source, valid_contexts
 from assay.host import parts
-from assay.inputs.context import Context
 from assay.inputs.files import SourceItem
 from assay.inputs.input_digests import digest_of
 from assay.results.tally import Tally
@@ -37,6 +35,7 @@ from assay.settings import load
 LISTED = 10
 BLOCK = 1 << 18
 Writer = Callable[[bytes], object]
+NoteCase = Callable[[ScoredCase, bytes], None]
 
 
 def main() -> None:
@@ -80,7 +79,7 @@ class _Worker:
         first_bad_line: BadLineAt | None = None
         error = ""
         try:
-            self._score(range_.source, tally, write, failing.write)
+            self._score(range_.source, tally, write, failing.note_case)
         except BadLine as bad:
             first_bad_line = BadLineAt(range_.line, [str(problem) for problem in bad.line_problems])
         except Refusal as refusal:  # the checks of a case are invalid
@@ -106,19 +105,25 @@ class _Worker:
             all_failing=failing.complete,
         )
 
-    def _score(self, source: Source, tally: Tally, write: Writer, note: Writer) -> None:
-        if self._plan.shared is not None and not self._plan.shared.waits:
-            for scored in score(self._plan, source, tally):
-                write(scored.line + b"\n")
-                note(scored.line)
-        else:
-            asyncio.run(self._wait(valid_contexts(source, source, self._plan), tally, write, note))
+    def _score(self, source: Source, tally: Tally, write: Writer, note: NoteCase) -> None:
+        contexts = valid_contexts(source, source, self._plan)
+        execution = Execution(self._plan, contexts, tally, self._execution)
+        for scored in execution.score_in_place():
+            line = scored.line
+            write(line + b"\n")
+            note(scored, line)
+        if not execution.is_complete:
+            import asyncio  # deferred import, with TLS and sockets: most ranges need no event loop
 
-    async def _wait(self, contexts: Iterator[Context], tally: Tally, write: Writer, note: Writer) -> None:
+            asyncio.run(self._score_on_loop(execution, write, note))
+
+    async def _score_on_loop(self, execution: Execution, write: Writer, note: NoteCase) -> None:
+        from assay.fep.execution.stream import stream  # deferred import
+
         try:
-            async for scored in stream(self._plan, contexts, tally, self._execution):
+            async for scored in stream(execution):
                 write(scored.line + b"\n")
-                note(scored.line)
+                note(scored, scored.line)
         finally:
             await self._plan.services.close()
 

@@ -19,7 +19,6 @@ from assay.concurrency.threads import in_thread
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.execution.inline import score_contexts
-from assay.fep.execution.stream import stream
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import Scorer, waits
 from assay.fep.records.run_header import AgentRequest
@@ -198,11 +197,9 @@ async def score_output(
     """The TestCaseResult of a case and its output, counted in the tally. `number` is the position of the case."""
     context = output.context
     scorer = plan.scorer_for(number, context)
-    if output.answered and scorer.waits:
-        results = stream(plan, iter([context]), tally, options._replace(first=number))
-        (line,) = [one.line async for one in results]
-    elif output.answered:
-        (line,) = await score_contexts(plan, [context], tally, number)
+    if output.answered:
+        how = options if scorer.waits else ExecutionOptions()  # a check that does not wait is not cut off
+        (line,) = await score_contexts(plan, [context], tally, how._replace(first=number))
     else:
         scored = scorer.result_of(
             context, await _without_value(scorer, output, plan), scorer.answers_in(tally)

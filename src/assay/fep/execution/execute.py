@@ -1,26 +1,26 @@
 """
-Runs the checks of every case and yields the results in the order of the cases.
+Drives the scorer: begins the cases of a run in their order, and counts their results.
 
-`score` and `InPlaceRun` are for checks that do not wait: no event loop, no threads. `stream.py` is for all checks.
+`Execution.begin` is the one way from a context to its scorer. Each of its three callers waits in another way:
+`Execution.score_in_place` not at all, `stream.py` on an event loop, in constant memory, and `inline.py` for all cases of a
+request at once.
 """
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import NamedTuple
 
-from assay.checks.worker_tasks import WorkerTask, run_tasks
-from assay.errors import Refusal
+from assay.errors import BudgetExceeded
 from assay.fep.planning.plan import Plan
-from assay.fep.planning.scorer import PendingCase, ScoredCase, Scorer
+from assay.fep.planning.scorer import OpenCase, ScoredCase, Scorer
 from assay.inputs.context import Context
 from assay.results.tally import Answers, Tally
+from assay.runs.run_options import CostBudget
 
 WINDOW = 1_024  # open cases behind a slow one
-WINDOW_BYTES = 64 * 1024 * 1024
 CONCURRENCY = 16
 FOLD = 4_096  # cases between two folds of the tally
-YIELD_EVERY, YIELD_SECONDS = 64, 0.02  # cases, or seconds, between two yields to the event loop
 
 
 class ExecutionOptions(NamedTuple):
@@ -38,134 +38,91 @@ class ExecutionOptions(NamedTuple):
     deferred: bool = False  # yield cases of compiled checks without their bytes, as CompiledCase
 
 
-def score(
-    plan: Plan,
-    contexts: Iterable[Context],
-    tally: Tally,
-    first: int = 0,
-    *,
-    deferred: bool = False,
-) -> Iterator[ScoredCase]:
+class Execution:
     """
-    Score a plan without waiting checks; `first` is the number of the first case.
+    The cases of one run, in order. `stopped`: the cases that follow are skipped.
 
-    The thread blocks for tasks of worker processes.
-
-    `deferred`: cases of compiled checks do not have their bytes yet, as CompiledCase.
-    """
-    window: list[ScoredCase | PendingCase] = []
-    size = 0
-    shared, answers_by_scorer = plan.shared, dict[Scorer, Answers]()
-    try:
-        for at, context in enumerate(
-            contexts, first
-        ):  # the steps of `begin`, without a generator for each case
-            scorer = plan.scorer_for(at, context) if shared is None or context.checks is not None else shared
-            answers = answers_by_scorer.get(scorer)
-            if answers is None:
-                answers = answers_by_scorer[scorer] = scorer.answers_in(tally)
-            case = scorer.begin_deferred(context, answers) if deferred else scorer.begin(context, answers)
-            if at % FOLD == 0:
-                tally.fold()
-            if not window and isinstance(case, ScoredCase):
-                tally.count_case(case.status)
-                yield case
-                continue
-            window.append(case)
-            size += len(context.line)
-            if len(window) >= WINDOW or size >= WINDOW_BYTES:
-                full, window, size = window, [], 0
-                yield from _complete(full, tally)
-    except Refusal:  # a line that is not a context: the cases before it count (FEP-34)
-        yield from _complete(window, tally)
-        raise
-    yield from _complete(window, tally)
-
-
-def begin(
-    plan: Plan,
-    contexts: Iterable[Context],
-    tally: Tally,
-    first: int = 0,
-) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
-    """Score every case, or yield a PendingCase if worker processes have tasks for it."""
-    answers_by_scorer: dict[Scorer, Answers] = {}
-    for at, context in enumerate(contexts, first):
-        scorer = plan.scorer_for(at, context)
-        answers = answers_by_scorer.get(scorer) or answers_by_scorer.setdefault(
-            scorer, scorer.answers_in(tally)
-        )
-        yield context, scorer.begin(context, answers)
-        if at % FOLD == 0:
-            tally.fold()
-
-
-def tasks_of(cases: Iterable[Any]) -> list[WorkerTask]:
-    return [work for one in cases if isinstance(one, PendingCase) for work in one.tasks]
-
-
-def _complete(cases: Sequence[ScoredCase | PendingCase], tally: Tally) -> Iterator[ScoredCase]:
-    answers = iter(run_tasks(tasks_of(cases)))
-    for one in cases:
-        scored = one.complete(islice(answers, len(one.tasks))) if isinstance(one, PendingCase) else one
-        tally.count_case(scored.status)
-        yield scored
-
-
-class InPlaceRun:
-    """
-    `stream` without an event loop, as far as cases need none. The results are those of `stream`.
-
-    `cases` ends before a case with a check that waits, and after a case with tasks for worker processes has begun. Then
-    `is_complete` is false, and `stream` takes `contexts`, `options` and `pending` for the rest.
+    `score_in_place` scores the cases before the first one that needs an event loop. `stream` scores the others.
     """
 
     def __init__(
-        self, plan: Plan, contexts: Iterable[Context], tally: Tally, options: ExecutionOptions
+        self,
+        plan: Plan,
+        contexts: Iterable[Context] | AsyncIterator[Context],
+        tally: Tally,
+        options: ExecutionOptions,
     ) -> None:
-        self._plan, self._tally = plan, tally
-        self.contexts, self.options = iter(contexts), options
-        self.pending: PendingCase | None = None
-        self.is_complete = False
+        self.plan, self.tally, self.options = plan, tally, options
+        self.contexts = contexts if isinstance(contexts, AsyncIterator) else iter(contexts)
+        self.cost_budget = CostBudget(options.max_cost, tally.spending.known_cost_usd)
+        self.stopped = self.is_complete = False
+        self.open_case: OpenCase | None = None  # begun, and left to `stream`
+        self._shared, self._deferred = plan.shared, options.deferred
+        self._may_stop = options.fail_fast or options.max_cost is not None
+        self._number = options.first  # of the next case; unused if all cases have one scorer
+        self._answers: dict[Scorer, Answers] = {}
+        self._until = time.monotonic() + options.run_seconds
 
-    def cases(self) -> Iterator[ScoredCase]:
-        until = time.monotonic() + self.options.run_seconds
-        stopped = False
-        answers_by_scorer: dict[Scorer, Answers] = {}
-        for at, context in enumerate(self.contexts, self.options.first):
-            scorer = self._plan.scorer_for(at, context)
-            stopped = stopped or time.monotonic() > until
-            if scorer.waits and not stopped:
-                self.contexts = chain([context], self.contexts)
-                self._leave(at, until)
-                return
-            answers = answers_by_scorer.get(scorer)
-            if answers is None:
-                if len(answers_by_scorer) >= WINDOW:
-                    answers_by_scorer.clear()
-                answers = answers_by_scorer[scorer] = scorer.answers_in(self._tally)
-            if stopped:
-                case = scorer.skip_case(context, answers)
-            elif self.options.fail_fast:
-                case = scorer.score_interpreted(context, answers, fail_fast=True)
-                stopped = case.status == "error"
-            else:
-                case = (
-                    scorer.begin_deferred(context, answers)
-                    if self.options.deferred
-                    else scorer.begin(context, answers)
-                )
-                if isinstance(case, PendingCase):
-                    self.pending = case
-                    self._leave(at + 1, until)
-                    return
-            self._tally.count_case(case.status, case.spending)
+    @property
+    def remaining_seconds(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    def begin(self, context: Context) -> ScoredCase | OpenCase:
+        """
+        Score the next case; an OpenCase has checks that wait, or tasks for worker processes.
+
+        Raises InvalidRequest if the case cannot be planned, BudgetExceeded if the cost limit is reached.
+        """
+        scorer = self._shared
+        if scorer is None or context.checks is not None:
+            scorer = self.plan.scorer_for(self._number, context)
+            self._number += 1
+        answers = self._answers.get(scorer) or self._answers_of(scorer)
+        if scorer.waits or self.stopped or self._may_stop:
+            return self._begin_or_skip(context, scorer, answers)
+        return scorer.begin(context, answers, deferred=self._deferred)
+
+    def _begin_or_skip(self, context: Context, scorer: Scorer, answers: Answers) -> ScoredCase | OpenCase:
+        if self.cost_budget.exhausted and not self.options.skip_rest:
+            raise self.budget_exceeded()
+        if self.cost_budget.exhausted or self.stopped:
+            return scorer.skip_case(context, answers)
+        if scorer.waits:
+            return OpenCase(context, scorer, answers)
+        if not self.options.fail_fast:
+            return scorer.begin(context, answers, deferred=self._deferred)
+        case = scorer.score_interpreted(context, answers, fail_fast=True)
+        self.stopped = case.status == "error"
+        return case
+
+    def _answers_of(self, scorer: Scorer) -> Answers:
+        if len(self._answers) >= WINDOW:
+            self._answers.clear()
+        answers = self._answers[scorer] = scorer.answers_in(self.tally)
+        return answers
+
+    def score_in_place(self) -> Iterator[ScoredCase]:
+        """
+        Score cases without an event loop. If a case needs one, it is `open_case`, and `is_complete` stays false: then
+        call `stream` for it and the rest.
+        """
+        assert isinstance(self.contexts, Iterator)
+        begin, count, now, until = self.begin, self.tally.count_case, time.monotonic, self._until
+        has_end = until < math.inf
+        for at, context in enumerate(self.contexts, 1):
+            if has_end and now() > until:
+                self.stopped = True
             if at % FOLD == 0:
-                self._tally.fold()
+                self.tally.fold()
+            case = begin(context)
+            if isinstance(case, OpenCase):
+                self.open_case = case
+                return
+            count(case.status, case.spending)
             yield case
         self.is_complete = True
 
-    def _leave(self, first: int, until: float) -> None:
-        """Leave the cases from number `first` on to `stream`."""
-        seconds = max(0.0, until - time.monotonic())
-        self.options = self.options._replace(first=first, run_seconds=seconds)
+    def budget_exceeded(self) -> BudgetExceeded:
+        budget = self.cost_budget
+        assert budget.ceiling is not None
+        return BudgetExceeded(budget.spent, budget.ceiling)

@@ -5,11 +5,7 @@ A pattern that backtracks or a path that searches may take a second (FEP-22). On
 requests.
 """
 
-import math
-import time
 from collections.abc import Sequence
-from itertools import islice
-from typing import cast
 
 from msgspec import UNSET
 
@@ -24,10 +20,11 @@ from assay.checks.standard.json_match import JsonMatch
 from assay.checks.standard.regex import Flags, Regex, cached_pattern
 from assay.checks.standard.threshold import Threshold
 from assay.concurrency.threads import in_place, in_thread
-from assay.fep.execution.execute import begin, tasks_of
-from assay.fep.execution.inline_size import INLINE_CONTEXT_BYTES
+from assay.fep.execution.execute import Execution, ExecutionOptions
+from assay.fep.execution.scheduler import INLINE_CONTEXT_BYTES
+from assay.fep.execution.stream import stream
 from assay.fep.planning.plan import Plan
-from assay.fep.planning.scorer import PendingCase, ScoredCase, Scorer
+from assay.fep.planning.scorer import OpenCase, ScoredCase, Scorer
 from assay.inputs.context import Context
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
@@ -37,79 +34,69 @@ INLINE_BYTES = 512 * 1024  # limit of the bytes of all contexts
 PARSED = 32 * 1024  # the same if a check parses texts
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 INLINE_STEPS = 4_000_000  # limit of the steps of all searches of a request
-ONLY_BYTES = {bytes}
 INLINE_CHECKS = 50_000  # limit of the estimated microseconds of all cases
 
 
 async def score_contexts(
-    plan: Plan,
-    contexts: Sequence[Context],
-    tally: Tally,
-    first: int = 0,
-    seconds: float = math.inf,
+    plan: Plan, contexts: Sequence[Context], tally: Tally, options: ExecutionOptions | None = None
 ) -> list[bytes]:
-    """Score cases whose checks do not wait. If cancelled or out of time, it stops after the current case."""
+    """
+    The lines of the results of some cases. If cancelled or out of time, it stops after the current case, unless a check
+    waits.
+    """
+    options = options or ExecutionOptions()
+    execution = Execution(plan, contexts, tally, options)
+    distinct = (
+        await in_place(lambda: scorers(plan, contexts, options.first))
+        if plan.shared is None
+        else {plan.shared}
+    )
+    if any(scorer.waits for scorer in distinct):
+        return [case.line async for case in stream(execution)]
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
-    until = time.monotonic() + seconds
-    inline = max(sizes, default=0) <= INLINE_CONTEXT_BYTES and all(
-        size <= inline_limit(scorer) and len(contexts) * scorer.steps <= INLINE_CHECKS
-        for scorer in (
-            await in_place(lambda: scorers(plan, contexts, first)) if plan.shared is None else [plan.shared]
-        )
-    )
-    if inline:
-        if plan.shared is not None and all(context.checks is None for context in contexts):
-            return await _complete(plan.shared.begin_all(contexts, tally), tally, until)
-        begun = [one for _, one in begin(plan, contexts, tally, first)]
-        return await _complete(begun, tally, until)
+    if max(sizes, default=0) <= INLINE_CONTEXT_BYTES and all(
+        size <= inline_limit(scorer) and len(contexts) * scorer.steps <= INLINE_CHECKS for scorer in distinct
+    ):
+        return await _complete([execution.begin(context) for context in contexts], execution)
     stopped = False
 
     def late() -> bool:
-        return stopped or time.monotonic() > until
+        return stopped or not execution.remaining_seconds
 
-    def score_all() -> list[ScoredCase | PendingCase]:
+    def begin_all() -> list[ScoredCase | OpenCase]:
         stopping.set(late)
-        begun: list[ScoredCase | PendingCase] = []
-        for _, one in begin(plan, contexts, tally, first):
-            begun.append(one)
+        begun: list[ScoredCase | OpenCase] = []
+        for context in contexts:
+            begun.append(execution.begin(context))
             if late():
                 break
         return begun
 
     try:
-        begun = await in_thread(score_all)
-        return await _complete(begun, tally, until)
+        return await _complete(await in_thread(begin_all), execution)
     finally:
         stopped = True
 
 
-async def _complete(
-    cases: Sequence[bytes | ScoredCase | PendingCase], tally: Tally, deadline: float
-) -> list[bytes]:
+async def _complete(cases: Sequence[ScoredCase | OpenCase], execution: Execution) -> list[bytes]:
     """Wait for tasks of worker processes. Out of time: return the lines before the first incomplete case."""
-    if set(map(type, cases)) <= ONLY_BYTES:
-        return cast("list[bytes]", cases)
-    tasks = tasks_of(cases)
-    left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
-    answers = iter(await run_tasks_async(tasks, left) if tasks else [])
+    tasks = [one.task for case in cases if isinstance(case, OpenCase) for one in case.tasks.values()]
+    answers = iter(await run_tasks_async(tasks, execution.remaining_seconds) if tasks else ())
     lines: list[bytes] = []
     for case in cases:
-        if isinstance(case, bytes):
-            lines.append(case)
-            continue
-        case_answers = list(islice(answers, len(case.tasks))) if isinstance(case, PendingCase) else []
-        if None in case_answers:
-            break
-        scored = case.complete(case_answers) if isinstance(case, PendingCase) else case
-        tally.count_case(scored.status)
+        if isinstance(case, OpenCase):
+            for at, (check, _) in case.tasks.items():
+                if (answer := next(answers)) is None:
+                    return lines
+                case.set_result(at, case.scorer.to_result(check, answer))
+        scored = case.result() if isinstance(case, OpenCase) else case
+        execution.tally.count_case(scored.status)
         lines.append(scored.line)
     return lines
 
 
 def any_waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
-    if plan.shared is not None:
-        return plan.shared.waits
     return any(scorer.waits for scorer in scorers(plan, contexts, first))
 
 

@@ -7,68 +7,35 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from assay.checks.arguments import BoundCheck
 from assay.checks.async_tasks import TaskBatcher
 from assay.checks.checker import Checker
-from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
+from assay.checks.runner import PreparedCheck, call, fault_of, prepare
 from assay.checks.worker_tasks import WorkerTask
 from assay.concurrency import threads
 from assay.concurrency.foreign_code import LoopBlocked, LoopWatchdog, detach_task, in_check
 from assay.concurrency.threads import CheckThreads, too_many_abandoned
-from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.execution.inline_size import resolves_inline
+from assay.errors import Fault, ForeignFault, MalformedPath, TimeFault
+from assay.fep.execution.execute import Execution
 from assay.fep.execution.isolation import CheckProcessPool
-from assay.fep.planning.scorer import PendingCase, ScoredCase, Scorer, waits
-from assay.inputs.context import Context
+from assay.fep.planning.scorer import OpenCase, waits
 from assay.jsonpath.query import stopping
-from assay.ports import Services
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
 from assay.results.spending import spending_of
-from assay.results.tally import Answers
-from assay.runs.run_options import CostBudget
 
 T = TypeVar("T")
 CANCEL_GRACE = 0.5  # seconds for cleanup after a deadline
+INLINE_CONTEXT_BYTES = 32 * 1024  # of a context whose checks are prepared on the event loop
 
 
-class OpenCase:
-    """An open case and the results of its checks so far."""
-
-    __slots__ = ("answers", "context", "is_skipped", "remaining", "results", "scorer", "started")
-
-    def __init__(self, context: Context, scorer: Scorer, answers: Answers) -> None:
-        self.context, self.scorer, self.answers = context, scorer, answers
-        self.results: list[CheckResult | None] = [None] * len(scorer.checks)
-        self.remaining = len(scorer.checks)
-        self.started = False  # a started case is finished even if the budget is exhausted
-        self.is_skipped = False
-
-    def set_result(self, index: int, result: CheckResult) -> None:
-        if self.results[index] is None:
-            self.results[index] = result
-            self.remaining -= 1
-
-    def result(self) -> ScoredCase:
-        return self.scorer.result_of(
-            self.context, [one for one in self.results if one is not None], self.answers
-        )
-
-
-class OffloadedCase:
-    """A case without waiting checks whose tasks run in worker processes."""
-
-    def __init__(self, pending: PendingCase) -> None:
-        self._pending = pending
-        self.answers: list[Any] = [None] * len(pending.tasks)
-        self.remaining = len(pending.tasks)
-
-    def result(self) -> ScoredCase:
-        return self._pending.complete(self.answers)
-
-    def set_answer(self, index: int, answer: Any) -> None:
-        if self.remaining:
-            self.answers[index] = answer
-            self.remaining -= 1
+def resolves_inline(bound: BoundCheck, size: int) -> bool:
+    """
+    Whether resolving the arguments of a check is quick: a small context of `size` bytes and no path that searches.
+    """
+    return size <= INLINE_CONTEXT_BYTES and all(
+        isinstance(path.query, MalformedPath) or path.query.singular for path in bound.paths
+    )
 
 
 class CheckTask:
@@ -88,42 +55,49 @@ class CheckTask:
 class CheckScheduler:
     """Fills open cases with results. When stopped, by a call or by fail_fast, it skips the remaining checks."""
 
-    def __init__(
-        self,
-        services: Services,
-        options: ResultOptions,
-        concurrency: int,
-        seconds: float,
-        *,
-        fail_fast: bool,
-        cost_budget: CostBudget | None = None,
-    ) -> None:
-        self._services, self._options = services, options
-        self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
-        self.cost_budget = cost_budget or CostBudget()
+    def __init__(self, execution: Execution) -> None:
+        options = execution.options
+        self._execution, self._services = execution, execution.plan.services
+        self._concurrency, self._seconds, self._fail_fast = (
+            options.concurrency,
+            options.seconds,
+            options.fail_fast,
+        )
         self._ready: deque[CheckTask] = deque()
         self._running: set[CheckTask] = set()
         self._working: set[CheckTask] = set()
-        self._offloaded: set[OffloadedCase] = set()
         self._batcher = TaskBatcher()
-        self._threads = CheckThreads(concurrency, seconds)
+        self._threads = CheckThreads(options.concurrency, options.seconds)
         self._processes = CheckProcessPool()
-        self._watchdog = LoopWatchdog(seconds, self._extend_deadlines)
+        self._watchdog = LoopWatchdog(options.seconds, self._extend_deadlines)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._trace_parent = None if telemetry.tracer is None else telemetry.tracer.current()
-        self.stopped = False
 
     def add(self, case: OpenCase) -> None:
-        """Run the checks that do not wait, and queue the others."""
+        """
+        Run the checks that do not wait, and queue the others. If worker processes have tasks for the case, only these
+        are outstanding.
+        """
         for at, bound in enumerate(case.scorer.checks):
-            if self.stopped:
-                case.set_result(at, skip_result(bound, self._services))
+            if case.results[at] is not None:
+                continue
+            job = CheckTask(case, at)
+            if self._execution.stopped:
+                case.set_result(at, case.scorer.skip_check(at))
+            elif at in case.tasks:
+                self._offload(job, *case.tasks[at])
             elif waits(bound.checker):
-                self._ready.append(CheckTask(case, at))
+                self._ready.append(job)
             else:
-                self._run_check(CheckTask(case, at))
+                self._run_check(job)
         self._fill_slots()
+
+    def _offload(self, job: CheckTask, prepared: PreparedCheck, task: WorkerTask) -> None:
+        """Send the task of a check to the worker processes."""
+        job.prepared, job.case.started = prepared, True
+        self._working.add(job)
+        self._batcher.add(task, lambda answer: self._on_worker_answer(job, answer))
 
     def _run_check(self, job: CheckTask) -> None:
         """Run a check that does not wait: here, in a thread if it may take long, or as a task of a worker process."""
@@ -141,14 +115,10 @@ class CheckScheduler:
             return  # stopped meanwhile
         self._working.discard(job)
         prepared, answer = outcome
-        job.prepared = prepared
         if isinstance(answer, WorkerTask):
-            job.case.started = True
-            self._working.add(job)
-            self._batcher.add(answer, lambda found: self._on_worker_answer(job, found))
+            self._offload(job, prepared, answer)
         else:
-            result = to_result(prepared, answer, self._services, self._options)
-            self._set_result(job.case, job.index, result)
+            self._set_result(job, job.case.scorer.to_result(prepared, answer))
 
     def _execute(
         self, job: CheckTask, call: Callable[[], T], on_result: Callable[[CheckTask, T], None]
@@ -159,11 +129,11 @@ class CheckScheduler:
             return
 
         def run_in_span() -> T | None:
-            stopping.set(lambda: self.stopped)
-            return None if self.stopped else call()
+            stopping.set(lambda: self._execution.stopped)
+            return None if self._execution.stopped else call()
 
         def on_done(future: "asyncio.Future[T | None]") -> None:
-            if self.stopped or future.cancelled():
+            if self._execution.stopped or future.cancelled():
                 return
             if (surprise := future.exception()) is not None:
                 self._fail(job, surprise)
@@ -180,33 +150,12 @@ class CheckScheduler:
         self._running.discard(job)
         self._working.discard(job)
         prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
-        self._set_result(job.case, job.index, to_result(prepared, fault, self._services, self._options))
+        self._set_result(job, job.case.scorer.to_result(prepared, fault))
 
     def _on_worker_answer(self, job: CheckTask, answer: Any) -> None:
         if job in self._working and job.prepared is not None:
             self._working.discard(job)
-            result = to_result(job.prepared, answer, self._services, self._options)
-            self._set_result(job.case, job.index, result)
-
-    def offload(self, pending: PendingCase) -> OffloadedCase:
-        """
-        Send the tasks of a case to worker processes. The case completes with the last answer, or when the scheduler
-        stops.
-        """
-        case = OffloadedCase(pending)
-        if self.stopped:
-            case.remaining = 0
-            return case
-        self._offloaded.add(case)
-        for at, work in enumerate(pending.tasks):
-            self._batcher.add(work, lambda found, at=at: self._on_offloaded_answer(case, at, found))
-        return case
-
-    def _on_offloaded_answer(self, case: OffloadedCase, index: int, answer: Any) -> None:
-        case.set_answer(index, answer)
-        if not case.remaining:
-            self._offloaded.discard(case)
-        self._changed.set()
+            self._set_result(job, job.case.scorer.to_result(job.prepared, answer))
 
     @property
     def busy(self) -> bool:
@@ -220,15 +169,12 @@ class CheckScheduler:
 
     def stop(self) -> None:
         """Skip all checks that run or wait. Completed results stay."""
-        self.stopped = True
+        self._execution.stopped = True
         self._batcher.close()
         for job in [*self._running, *self._ready, *self._working]:
             _cancel(job)
-            job.case.set_result(job.index, skip_result(job.case.scorer.checks[job.index], self._services))
-        for case in self._offloaded:
-            case.remaining = 0
+            job.case.set_result(job.index, job.case.scorer.skip_check(job.index))
         self._working.clear()
-        self._offloaded.clear()
         self._running.clear()
         self._ready.clear()
         self._changed.set()
@@ -242,14 +188,14 @@ class CheckScheduler:
     def _fill_slots(self) -> None:
         while self._ready and len(self._running) < self._concurrency:
             job = self._ready.popleft()
-            if self.cost_budget.exhausted and not job.case.started:
+            if self._execution.cost_budget.exhausted and not job.case.started:
                 self._skip(job)
             else:
                 self._start(job)
 
     def _skip(self, job: CheckTask) -> None:
         job.case.is_skipped = True
-        job.case.set_result(job.index, skip_result(job.case.scorer.checks[job.index], self._services))
+        job.case.set_result(job.index, job.case.scorer.skip_check(job.index))
         self._changed.set()
 
     def _start(self, job: CheckTask) -> None:
@@ -351,16 +297,16 @@ class CheckScheduler:
         if job.timer is not None:
             job.timer.cancel()
         seconds = time.perf_counter() - job.start_time
-        result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
+        result = job.case.scorer.to_result(job.prepared, answer, seconds=seconds)
         if telemetry.tracer is not None:
             telemetry.tracer.record_span(
                 "gen_ai.evaluation.result", seconds, _span_attributes(result), self._trace_parent
             )
-        self._set_result(job.case, job.index, result)
+        self._set_result(job, result)
 
-    def _set_result(self, case: OpenCase, index: int, result: CheckResult) -> None:
-        case.set_result(index, result)
-        self.cost_budget.charge(spending_of(result).known_cost_usd)
+    def _set_result(self, job: CheckTask, result: CheckResult) -> None:
+        job.case.set_result(job.index, result)
+        self._execution.cost_budget.charge(spending_of(result).known_cost_usd)
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()

@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.runner import ResultOptions
 from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.execution.execute import FOLD
-from assay.fep.planning.plan import Checks, Plan
+from assay.fep.planning.plan import Plan
 from assay.inputs.context import Context
 from assay.protocol.canonical import canonical
 from assay.protocol.duplicates import TWICE, duplicate_in
@@ -56,11 +55,11 @@ class _Case(Struct):
 _read = msgspec.json.Decoder(_Case).decode
 
 
-def fingerprint(plan: Plan, checks: Checks, options: ResultOptions, inputs: list[str]) -> Fingerprint:
-    checks_digest = _digest(
-        [None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)]
+def fingerprint(plan: Plan, inputs: list[str]) -> Fingerprint:
+    checks = None if plan.checks is None else msgspec.to_builtins(plan.checks)
+    return Fingerprint(
+        _digest([checks, plan.versions, list(plan.options)]), _files(inputs) if checks is None else ""
     )
-    return Fingerprint(checks_digest, _files(inputs) if checks is None else "")
 
 
 def fingerprint_path(name: str) -> Path:

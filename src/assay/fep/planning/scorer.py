@@ -6,9 +6,10 @@ test asserts that both forms give the same bytes, apart from clocks.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +27,7 @@ from assay.checks.runner import (
     to_result,
     validate_answer,
 )
-from assay.checks.worker_tasks import WorkerTask, run_tasks
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.planning.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
 from assay.fep.planning.source_builder import YES
@@ -79,6 +80,44 @@ class CompiledCase(ScoredCase, frozen=True, kw_only=True):
         return read_result(self.line) if build is None else build(self.context.document, self.parts)
 
 
+class OpenCase:
+    """A case some of whose checks have no result yet."""
+
+    __slots__ = ("answers", "context", "is_skipped", "remaining", "results", "scorer", "started", "tasks")
+
+    def __init__(
+        self,
+        context: Context,
+        scorer: "Scorer",
+        answers: Answers,
+        results: Sequence[CheckResult | None] | None = None,
+        tasks: Mapping[int, "OpenTask"] = MappingProxyType({}),
+    ) -> None:
+        """`tasks`: of checks that worker processes answer, by the number of the check."""
+        self.context, self.scorer, self.answers, self.tasks = context, scorer, answers, tasks
+        self.results: list[CheckResult | None] = list(results or [None] * len(scorer.checks))
+        self.remaining = self.results.count(None)
+        self.started = False  # a started case is finished even if the budget is exhausted
+        self.is_skipped = False
+
+    def set_result(self, index: int, result: CheckResult) -> None:
+        if self.results[index] is None:
+            self.results[index] = result
+            self.remaining -= 1
+
+    def result(self) -> ScoredCase:
+        return self.scorer.result_of(
+            self.context, [one for one in self.results if one is not None], self.answers
+        )
+
+
+class OpenTask(NamedTuple):
+    """A check that waits for a worker process, and its task there."""
+
+    check: PreparedCheck
+    task: WorkerTask
+
+
 class Scorer:
     """Runs the checks of one case or of every case."""
 
@@ -126,56 +165,36 @@ class Scorer:
         answers.declare(self.ranges)
         return answers
 
-    def score(self, context: Context, answers: Answers) -> ScoredCase:
-        """Score a case whose checks do not wait. The thread blocks until tasks of worker processes are done."""
-        case = self.begin(context, answers)
-        return case if isinstance(case, ScoredCase) else case.complete(run_tasks(case.tasks))
+    def begin(self, context: Context, answers: Answers, *, deferred: bool = False) -> ScoredCase | OpenCase:
+        """
+        Score a case whose checks do not wait. An OpenCase: worker processes have tasks for it.
 
-    def begin(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
-        """Score a case whose checks do not wait, or return a PendingCase if worker processes have tasks for it."""
-        if self._compiled is None:
+        `deferred`: a case that the compiled form scored is a CompiledCase, which does not have its bytes yet.
+        """
+        compiled = self._compiled
+        if compiled is None:
             self._compile_after -= 1
             if self._compile_after == 0:
                 self._compile()
-            return self._begin_interpreted(context, answers)
-        outcome = self._score(context.document, context.line, answers, self._services.clock.now)
-        return (
-            ScoredCase(outcome, "completed")
-            if isinstance(outcome, bytes)
-            else self._fallback(context, outcome, answers)
-        )
-
-    def begin_deferred(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
-        """`begin`, but a case that the compiled form scored is a CompiledCase, which does not have its bytes yet."""
-        if self._compiled is None:
-            return self.begin(context, answers)
-        outcome = self._compiled.parts(context.document, answers, self._services.clock.now)
-        if isinstance(outcome, tuple):
-            return CompiledCase(b"", "completed", compiled=self._compiled, context=context, parts=outcome)
-        return self._fallback(context, outcome, answers)
-
-    def begin_all(self, contexts: Iterable[Context], tally: Tally) -> "list[bytes | PendingCase]":
-        """`begin` for many cases. Completed cases are counted in the tally and returned as bytes."""
-        answers_in = self.answers_in(tally)
-        if self._compiled is None:
-            return [_count(self.begin(context, answers_in), tally) for context in contexts]
-        score, now = self._score, self._services.clock.now
-        lines: list[bytes | PendingCase] = []
-        for context in contexts:
-            outcome = score(context.document, context.line, answers_in, now)
+            prepared = [prepare(bound, context.document, self._services) for bound in self.checks]
+            return self._from_answers(context, prepared, [FALLBACK] * len(prepared), answers)
+        now = self._services.clock.now
+        if deferred:
+            outcome = compiled.parts(context.document, answers, now)
+            if isinstance(outcome, tuple):
+                return CompiledCase(b"", "completed", compiled=compiled, context=context, parts=outcome)
+        else:
+            outcome = self._score(context.document, context.line, answers, now)
             if isinstance(outcome, bytes):
-                tally.completed_cases += 1
-                lines.append(outcome)
-            else:
-                lines.append(_count(self._fallback(context, outcome, answers_in), tally))
-        return lines
+                return ScoredCase(outcome, "completed")
+        return self._fallback(context, outcome, answers)
 
     def _fallback(
         self,
         context: Context,
         answers: list[Any] | None,
         answer_fold: Answers,
-    ) -> "ScoredCase | PendingCase":
+    ) -> ScoredCase | OpenCase:
         """
         Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form.
         """
@@ -190,52 +209,46 @@ class Scorer:
         ]
         return self._from_answers(context, prepared, answers, answer_fold)
 
-    def _begin_interpreted(self, context: Context, answers: Answers) -> "ScoredCase | PendingCase":
-        """`begin` in the interpreted form."""
-        prepared = [prepare(bound, context.document, self._services) for bound in self.checks]
-        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), answers)
-
     def _from_answers(
         self,
         context: Context,
         checks: Sequence[PreparedCheck],
         answers: Sequence[Any],
         answer_fold: Answers,
-    ) -> "ScoredCase | PendingCase":
+    ) -> ScoredCase | OpenCase:
         """The case from the answers of its checks. A FALLBACK answer is replaced by the interpreted form."""
-        services = self._services
-        answers = [
-            call(one, services) if answer is FALLBACK else answer
-            for one, answer in zip(checks, answers, strict=True)
+        tasks: dict[int, OpenTask] = {}
+        called: list[Any] = []
+        for at, (check, answer) in enumerate(zip(checks, answers, strict=True)):
+            called.append(call(check, self._services) if answer is FALLBACK else answer)
+            if isinstance(called[-1], WorkerTask):
+                tasks[at] = OpenTask(check, called[-1])
+        results = [
+            None if at in tasks else self.to_result(check, answer)
+            for at, (check, answer) in enumerate(zip(checks, called, strict=True))
         ]
+        case = OpenCase(context, self, answer_fold, results, tasks)
+        return case if tasks else case.result()
 
-        def close(answers: Sequence[Any]) -> ScoredCase:
-            results = [
-                answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
-                for one, answer in zip(checks, answers, strict=True)
-            ]
-            return self.result_of(context, results, answer_fold)
-
-        if any(isinstance(one, WorkerTask) for one in answers):
-            return PendingCase(self, answers, close)
-        return close(answers)
+    def to_result(self, check: PreparedCheck, answer: Any, *, seconds: float | None = None) -> CheckResult:
+        return to_result(check, answer, self._services, self._options, seconds=seconds)
 
     def score_interpreted(self, context: Context, answers: Answers, *, fail_fast: bool = False) -> ScoredCase:
         """Score a case in the interpreted form. With `fail_fast`, checks after an error are skipped."""
         results: list[CheckResult] = []
-        for bound in self.checks:
+        for at, bound in enumerate(self.checks):
             if fail_fast and results and results[-1].status != "completed":
-                results.append(skip_result(bound, self._services))
+                results.append(self.skip_check(at))
             else:
                 results.append(run_check(bound, context.document, self._services, self._options))
         return self.result_of(context, results, answers)
 
-    def skip_check(self, bound: BoundCheck) -> CheckResult:
-        return skip_result(bound, self._services)
+    def skip_check(self, index: int) -> CheckResult:
+        return skip_result(self.checks[index], self._services)
 
     def skip_case(self, context: Context, answers: Answers) -> ScoredCase:
         """The result of a case that was not started."""
-        return self.result_of(context, [skip_result(bound, self._services) for bound in self.checks], answers)
+        return self.result_of(context, [*map(self.skip_check, range(len(self.checks)))], answers)
 
     def result_of(self, context: Context, results: Sequence[CheckResult], answers: Answers) -> ScoredCase:
         """The result of a case from the results of its checks; counts them."""
@@ -284,35 +297,6 @@ class Scorer:
             for path, which in zip(bound.paths, self.value_indexes[index], strict=True)
         }
         return PreparedCheck(bound, resolved, ValueFault(""), 0.0)
-
-
-class PendingCase:
-    """A case with tasks in worker processes; some of its answers are outstanding."""
-
-    def __init__(
-        self, scorer: Scorer, answers: Sequence[Any], close: Callable[[Sequence[Any]], ScoredCase]
-    ) -> None:
-        self._scorer, self._answers, self._close = scorer, answers, close
-        self.tasks = [one for one in answers if isinstance(one, WorkerTask)]
-
-    def complete(self, answers: Iterable[Any]) -> ScoredCase:
-        """The result, given the answer of each task. None: the check is skipped."""
-        outcomes = iter(answers)
-        complete_answers = [next(outcomes) if isinstance(one, WorkerTask) else one for one in self._answers]
-        checks = self._scorer.checks
-        return self._close(
-            [
-                self._scorer.skip_check(checks[at]) if one is None else one
-                for at, one in enumerate(complete_answers)
-            ]
-        )
-
-
-def _count(case: ScoredCase | PendingCase, tally: Tally) -> bytes | PendingCase:
-    if isinstance(case, PendingCase):
-        return case
-    tally.count_case(case.status)
-    return case.line
 
 
 @lru_cache(maxsize=512)

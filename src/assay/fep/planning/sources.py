@@ -117,13 +117,14 @@ def valid_contexts(
     if source is not None:
         source.plan = plan
     for context in contexts:
-        try:
-            plan.scorer_for(at, context)
-        except InvalidRequest as refusal:
-            if source is None:
-                raise
-            source.report_bad(refusal.problems)
-            continue
+        if plan.shared is None or context.checks is not None:
+            try:
+                plan.scorer_for(at, context)
+            except InvalidRequest as refusal:
+                if source is None:
+                    raise
+                source.report_bad(refusal.problems)
+                continue
         at += 1
         yield context
 

@@ -15,10 +15,9 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.cases.outcomes import IDS, RESULTS, CaseOutcomes, scored_outcomes
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
-from assay.concurrency.threads import in_place, in_thread
+from assay.concurrency.threads import in_thread
 from assay.fep.execution.execute import ExecutionOptions
-from assay.fep.execution.inline import any_waits, score_contexts
-from assay.fep.execution.stream import stream
+from assay.fep.execution.inline import score_contexts
 from assay.fep.planning.plan import Checks, Plan
 from assay.fep.planning.request import checks_from
 from assay.inputs.context import Context, stored_context
@@ -123,11 +122,7 @@ class PlannedRequest:
         """Score a range of cases."""
         tally = Tally(part=True)
         contexts = await self._contexts(unit.lines)
-        if await in_place(lambda: any_waits(self.plan, contexts, unit.first)):
-            results = stream(self.plan, iter(contexts), tally, options._replace(first=unit.first))
-            lines = [case.line async for case in results]
-        else:
-            lines = await score_contexts(self.plan, contexts, tally, unit.first, options.run_seconds)
+        lines = await score_contexts(self.plan, contexts, tally, options._replace(first=unit.first))
         outcomes = await self._outcomes(tally, contexts, lines)
         ids = _encode([context.document["test_case"]["id"] for context in contexts[: len(lines)]])
         return UnitResult(

@@ -153,6 +153,34 @@ def test_bad_lines_can_be_skipped_and_are_counted(run, tmp_path):
     ]
 
 
+WAITING = b"""
+import assay
+
+class Waiting(assay.Checker):
+    type = "waiting"
+
+    async def run(self, services):
+        return {"passed": True}
+"""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_case_with_own_checks_is_a_bad_line_if_checks_are_given(run, tmp_path, waits):
+    own = json.loads(GOOD)
+    own["test_case"]["checks"] = [MATCH]
+    files = {"x_jsonl": GOOD + json.dumps(own).encode() + b"\n" + GOOD}
+    options = CONTEXTS
+    if waits:
+        options, files["mine_py"] = (*CONTEXTS, "--check-module", "mine.py:Waiting"), WAITING
+        files["checks_json"] = [MATCH, {"type": "waiting", "arguments": {}}]
+    problem = "x.jsonl:2: test_case.checks: both this case and the request have checks: give one of them"
+    ended = run(*options, **files)
+    assert (ended.code, len(statuses_in(tmp_path)), ended.err.splitlines()[0]) == (1, 1, f"assay: {problem}")
+    ended = run(*options, "--skip-bad-lines", **files)
+    assert (ended.code, len(statuses_in(tmp_path))) == (1, 2)
+    assert ended.err.splitlines()[0] == f"assay: skipped {problem}"
+
+
 def test_a_line_of_a_hundred_megabytes_is_refused_and_not_held(tmp_path):
     long = context(b'"' + b"q" * 100_000_000 + b'"')
     write(tmp_path, x_jsonl=GOOD + long + GOOD)

@@ -31,7 +31,7 @@ _FILE_COLUMN = re.compile(
 
 
 class LabelSource(Struct, frozen=True):
-    """The labels of one annotator. `by_id` has them by the id of the case; without it, a member of the case has them."""
+    """The labels of one annotator: `by_id` has them by the id of a case, else a member of the case has them."""
 
     name: str
     dimension: Dimension | None = None

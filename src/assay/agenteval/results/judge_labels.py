@@ -1,4 +1,4 @@
-"""The tasks of an eval run that a judge scored, with the labels of people: corrections of scores, by `assay annotate`."""
+"""The tasks of an eval run that a judge scored, with labels of people: scores that `assay annotate` corrected."""
 
 from collections.abc import Mapping, Sequence
 from math import fsum

@@ -142,7 +142,8 @@ def _with_file_labels(
     for source in sources:
         if source.by_id is None:
             raise UsageError(
-                f"--labels {source.name}: a task has no members; expected a file with the ids of tasks, such as labels.csv"
+                f"--labels {source.name}: a task has no members; "
+                "expected a file with the ids of tasks, such as labels.csv"
             )
     cases = [
         msgspec.structs.replace(case, labels=_labels(case, sources, options.bar), human_score=None)
@@ -283,7 +284,8 @@ async def _check(options: JudgeOptions, seed: int | None) -> tuple[JudgeSource, 
     async with _open(options) as source:
         if source.stored is None and not options.labels:
             raise UsageError(
-                f"{source.name}: --labels NAME is needed for a file: a member of its cases, or a file such as labels.csv"
+                f"{source.name}: --labels NAME is needed for a file: "
+                "a member of its cases, or a file such as labels.csv"
             )
         judged, panel = await source.read(seed)
         return source, check_judge(judged, panel)

@@ -2,8 +2,8 @@
 Drives the scorer: begins the cases of a run in their order, and counts their results.
 
 `Execution.begin` is the one way from a context to its scorer. Each of its three callers waits in another way:
-`Execution.score_in_place` not at all, `stream.py` on an event loop, in constant memory, and `inline.py` for all cases of a
-request at once.
+`Execution.score_in_place` not at all, `stream.py` on an event loop, in constant memory, and `inline.py` for all cases
+of a request at once.
 """
 
 import math

@@ -154,4 +154,4 @@ def test_a_position_without_a_result_is_not_found():
 )
 def test_checks_find_their_columns(types, columns, expected):
     checks = [{"check_type": type, "status": "completed", "results": {"passed": True}} for type in types]
-    assert [row.column for row in check_rows(checks, columns)] == expected
+    assert [row.column for row in check_rows(checks, columns, {})] == expected

@@ -10,10 +10,13 @@ def check(status="completed", **results):
 
 
 def rubric(*verdicts):
-    response = {str(at): {"met": met, "reason": f"reason {at}"} for at, met in enumerate(verdicts)}
+    response = {
+        f"criterion_{at}": {"met": met, "reason": f"reason {at}"} for at, met in enumerate(verdicts, 1)
+    }
     return check(response=response)
 
 
+EXPECTED = ["a text", {"criterion": "is short"}]  # the second criterion has its text in the case
 FAILED = check(passed=False, reason="it is rude")
 
 
@@ -21,13 +24,13 @@ FAILED = check(passed=False, reason="it is rude")
     ("checks", "reason"),
     [
         ([rubric(True, True)], None),
-        ([rubric(True, False)], "not met: reason 1"),
-        ([rubric(False, False)], "not met: reason 0; not met: reason 1"),
+        ([rubric(True, False)], "not met: is short (reason 2)"),
+        ([rubric(False, False)], "not met: criterion_1 (reason 1); not met: is short (reason 2)"),
         ([rubric(False), FAILED], "it is rude"),
         ([check(passed=True, response={"a": {"reason": "fine"}})], None),
         ([check(response={"a": {"met": None, "reason": "no answer"}})], None),
     ],
 )
 def test_a_preview_has_the_failing_reason_or_the_unmet_criteria(checks, reason):
-    context = {"test_case": {"input": "x"}, "output": {"value": "y"}}
+    context = {"test_case": {"input": "x", "expected": EXPECTED}, "output": {"value": "y"}}
     assert texts_of({"execution_context": context, "check_results": checks}).reason == reason

@@ -97,7 +97,7 @@ NO = {"passed": False}
         (check("llm_judge", {"response": {"passed": False, "reasoning": "Too short."}}, {}), "Too short."),
         (
             check("llm_judge", {"response": {"criterion_1": {"met": False, "reason": "no greeting"}}}, {}),
-            "not met: no greeting",
+            "not met: criterion_1 (no greeting)",
         ),
         (check("mine", {"passed": False, "distance": 3}, {}), 'failed; {"distance":3}'),
         (check("exact_match", NO), "failed; its arguments are not stored"),

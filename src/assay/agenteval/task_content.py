@@ -76,6 +76,7 @@ def _trial(
     safety: EvidenceChunk | None,
     beside: EvidenceChunk | None,
 ) -> CaseTrial:
+    case: JSON = result["execution_context"]["test_case"]
     output: JSON = result["execution_context"]["output"]
     about, events = about_output(output), log.invocations.trial(number)
     ended: list[JSON] = [one["payload"] for one in events if one["type"] == "assay.trial.ended"]
@@ -94,8 +95,8 @@ def _trial(
         latency_ms=number_of(about.get("latency_ms")),
         output=output.get("value", UNSET),
         error=text_or_unset(about.get("error")),
-        checks=check_rows(result["check_results"], columns),
-        beside=check_rows(others, ()) if others else UNSET,
+        checks=check_rows(result["check_results"], columns, case),
+        beside=check_rows(others, (), case) if others else UNSET,
         criteria=_criteria(result),
         trajectory=tuple(steps) if steps else UNSET,
         live=header.live,

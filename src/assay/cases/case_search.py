@@ -155,7 +155,7 @@ def _texts(result: JSON, part: Part) -> Iterator[str]:
         case "reason":
             for check in result["check_results"]:
                 if is_failing(check):
-                    yield f"{result_label(check)}: {reason_of(check)}"
+                    yield f"{result_label(check)}: {reason_of(check, context['test_case'])}"
 
 
 def _text(value: Any) -> str:
@@ -251,12 +251,12 @@ def texts_of(result: JSON) -> CaseTexts:
     case, output = context["test_case"], context["output"]
     checks: list[JSON] = result["check_results"]
     failing = next((check for check in checks if is_failing(check)), None)
-    unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check))), None)
+    unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check, case))), None)
     return CaseTexts(
         input=_short_text(case.get("input")),
         output=_short_text(output.get("value")),
         expected=_short_text(case["expected"]) if "expected" in case else None,
-        reason=unmet if failing is None else _reason(failing, context["output"])[:PREVIEW],
+        reason=unmet if failing is None else _reason(failing, context)[:PREVIEW],
     )
 
 
@@ -285,8 +285,8 @@ async def results_with_id(
     return found, min(number, results)
 
 
-def _reason(check: JSON, output: JSON) -> str:
+def _reason(check: JSON, context: JSON) -> str:
     """Why a check failed; the error of the agent, if it has one, says more."""
-    metadata = output.get("metadata")
+    metadata = context["output"].get("metadata")
     error = metadata.get("error") if is_object(metadata) else None
-    return error if isinstance(error, str) and error else reason_of(check)
+    return error if isinstance(error, str) and error else reason_of(check, context["test_case"])

@@ -1,5 +1,6 @@
 """The standard checks of every host (FEP 2.3.5, 2.3.6, and our own). Each is imported when its type is first used."""
 
+from assay.checks.judges import READY_JUDGES
 from assay.checks.registry import Registry
 from assay.checks.safety import DETECTORS, JUDGES, SIGNALS
 
@@ -16,12 +17,11 @@ _CHECKS = {
     "has_items": "HasItems",
 }  # each in a module of its name
 
-JUDGE_TYPES = frozenset(
-    {"llm_judge", *JUDGES}
-)  # a model gives their verdicts, so people's labels are held against them
+JUDGE_TYPES = frozenset({"llm_judge", *READY_JUDGES, *JUDGES})  # a model gives their verdicts
 
 STANDARD = Registry(
     deferred={name: f"assay.checks.standard.{name}:{check}" for name, check in _CHECKS.items()}
+    | READY_JUDGES
     | DETECTORS
     | SIGNALS
     | JUDGES,

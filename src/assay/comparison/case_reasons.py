@@ -66,7 +66,8 @@ def reason_line(result: JSON) -> str:
     listed = listed or [check for check in checks if passed_of(check) is None]
     if not listed:
         return "passed" if checks else "no checks"
-    parts = [f"{result_label(check)}: {_short(reason_of(check))}" for check in listed[:MAX_CHECKS]]
+    case: JSON = result["execution_context"]["test_case"]
+    parts = [f"{result_label(check)}: {_short(reason_of(check, case))}" for check in listed[:MAX_CHECKS]]
     return "; ".join(parts) + (f"; {len(listed) - MAX_CHECKS} more" if len(listed) > MAX_CHECKS else "")
 
 

@@ -119,7 +119,7 @@ def _lines_of(result: JSON) -> Iterator[str]:
     failing = [check for check in result["check_results"] if is_failing(check)] or result["check_results"]
     for check in failing:
         word = "failed" if check["status"] == "completed" else "not measured"
-        yield terminal_lines(_cut(f"{result_label(check)} {word}: {reason_of(check)}"))
+        yield terminal_lines(_cut(f"{result_label(check)} {word}: {reason_of(check, case)}"))
     yield _labelled("case", case.get("id"))
     yield _labelled("input", case.get("input"))
     if "expected" in case:

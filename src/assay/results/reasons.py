@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -49,8 +49,12 @@ def number_of(value: Any) -> float | None:
     return float(value)
 
 
-def reason_of(check: JSON) -> str:
-    """One sentence that says what was expected and what came. Long values are cut."""
+def reason_of(check: JSON, case: JSON | None = None) -> str:
+    """
+    One sentence that says what was expected and what came. Long values are cut.
+
+    `case`: the test case, whose `expected` may have the texts of the criteria of a rubric.
+    """
     if check["status"] == "error":
         return str(check.get("error", {}).get("message") or "an error without a message")
     if check["status"] == "skip":
@@ -62,7 +66,7 @@ def reason_of(check: JSON) -> str:
     resolved = check.get("resolved_arguments")
     if isinstance(unparsable := metadata.get("parse_error"), str):
         return _not_parsed(unparsable, resolved)
-    explained = _explanation(check["results"])
+    explained = _explanation(check["results"], case)
     if explained:
         return explained + _panel_note(check["results"])
     return description_of(check, passed)
@@ -116,7 +120,7 @@ def short(value: Any, limit: int = MAX_VALUE) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def _explanation(results: JSON) -> str:
+def _explanation(results: JSON, case: JSON | None) -> str:
     """The explanation of a judge or of a custom check: its own text, or one text for each criterion."""
     if len(results) == 1 and "passed" in results:
         return ""
@@ -126,22 +130,54 @@ def _explanation(results: JSON) -> str:
         for name in EXPLANATIONS:
             if isinstance(text := part.get(name), str) and text:
                 return text
-    return "; ".join(f"{'met' if met else 'not met'}: {reason}" for met, reason in _criteria(response))
+    return "; ".join(map(_criterion_text, criteria_of(response, case)))
 
 
-def unmet_criteria(check: JSON) -> str:
-    """The reasons of the criteria of a rubric that are not met; empty if the check is not a rubric, or all are met."""
+def unmet_criteria(check: JSON, case: JSON | None = None) -> str:
+    """The criteria of a rubric that are not met; empty if the check is not a rubric, or all are met."""
     response = check.get("results", {}).get("response")
-    return "; ".join(f"not met: {reason}" for met, reason in _criteria(response) if met is False)
+    return "; ".join(_criterion_text(one) for one in criteria_of(response, case) if one.met is False)
 
 
-def _criteria(response: Any) -> list[tuple[Any, str]]:
-    """Whether each criterion of a rubric is met, and why."""
-    return [
-        (one.get("met"), one["reason"])
-        for one in (response.values() if is_object(response) else ())
-        if is_object(one) and isinstance(one.get("reason"), str)
-    ]
+class CriterionReason(NamedTuple):
+    """A criterion of a rubric by its name, whether it is met, and why."""
+
+    name: str
+    met: bool | None
+    reason: str
+    weight: float | None = None
+
+
+def criteria_of(response: Any, case: JSON | None = None) -> list[CriterionReason]:
+    """
+    The criteria of the answer of a judge: its members with a reason.
+
+    The name is that of the member; for a rubric of an agent eval, the text that the case has at its place.
+    """
+    expected = case.get("expected") if case else None
+    texts: list[Any] = expected if is_list(expected) else []
+    found: list[CriterionReason] = []
+    for at, (name, one) in enumerate(response.items() if is_object(response) else ()):
+        if not is_object(one) or not isinstance(reason := one.get("reason"), str):
+            continue
+        declared = texts[at] if at < len(texts) and name == f"criterion_{at + 1}" else None
+        about: JSON = declared if is_object(declared) else {}
+        text, met = about.get("criterion"), one.get("met")
+        found.append(
+            CriterionReason(
+                text if isinstance(text, str) else name,
+                met if isinstance(met, bool) else None,
+                reason,
+                number_of(about.get("weight")),
+            )
+        )
+    return found
+
+
+def _criterion_text(one: CriterionReason) -> str:
+    """`not met: greets by name (there is no name)`."""
+    state = {True: "met: ", False: "not met: ", None: ""}[one.met]
+    return f"{state}{one.name} ({one.reason})"
 
 
 def _panel_note(results: JSON) -> str:

@@ -549,7 +549,7 @@ TONE = b"""
 import assay
 
 class Tone(assay.Checker):
-    type = "tone"
+    type = "mood"
     waits = False
     text: assay.Text
 
@@ -600,7 +600,7 @@ def test_a_line_that_changes_never_runs_over(columns, how, pattern):
 def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
     (tmp_path / "tone.py").write_bytes(TONE)
     (tmp_path / "x.jsonl").write_bytes(lines(numbered(PAIRS * 300)))
-    tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
+    tone = {"type": "mood", "arguments": {"text": "$.output.value"}}
     (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
     screen = run_on_terminal(
         *("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "tone:Tone"),
@@ -613,13 +613,13 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
     wide = [
         "check        passed  failed  error  skip  cases  pass rate (95% Wilson)  values",
         "exact_match     600     600      0     0  1,200        50.0% (47.2–52.8%)",
-        f"tone              –       –      0     0      –                         –{beside}",
+        f"mood              –       –      0     0      –                         –{beside}",
         "pass rate 50.0% (47.2–52.8%, Wilson) over 1,200 cases",
     ]
-    counts = [*wide[1:2], "tone              –       –      0     0      –                         –"]
+    counts = [*wide[1:2], "mood              –       –      0     0      –                         –"]
     if columns == 40:  # nothing was in error or skipped, so these columns are left out
-        counts = ["exact_match     600     600  50.0% (47.2–52.8%)", "tone – – –"]
-    narrow = [*counts, f"  tone:{beside[1:]}", wide[-1]]
+        counts = ["exact_match     600     600  50.0% (47.2–52.8%)", "mood – – –"]
+    narrow = [*counts, f"  mood:{beside[1:]}", wide[-1]]
     expected = " ".join(wide if columns == 160 else narrow)
     assert " ".join(" ".join(shown_lines).split()).endswith(" ".join(expected.split()))  # lines wrap at words
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from assay.checks.checker import InvalidArgument
 from assay.errors import ForeignFault
 from assay.protocol.json_types import is_list, is_object
 
@@ -74,6 +75,13 @@ class JudgePanel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"{side} the bar {self.bar:g}"
             )
         return None
+
+
+def require_majority(literals: Mapping[str, Any]) -> None:
+    """Refuse a panel that decides by a mean, for a judge whose answer has no number."""
+    panel = literals.get("panel", UNSET)
+    if isinstance(panel, JudgePanel) and panel.mean is not UNSET:
+        raise InvalidArgument("panel", "expected a majority: this judge has no number for `mean`")
 
 
 def shuffled(schema: dict[str, Any], panel: JudgePanel, prompt: str, answer: int) -> dict[str, Any]:
@@ -218,7 +226,9 @@ def _combined(answers: Sequence[Any], schema: Any) -> Any:
         }
         typical = next((one for one in answers if _votes_like(one, merged)), answers[0])
         text = {
-            name for name, value in merged.items() if isinstance(value, str) and not _choices(parts.get(name))
+            name
+            for name, value in merged.items()
+            if is_list(value) or (isinstance(value, str) and not _choices(parts.get(name)))
         }
         return {name: typical.get(name, value) if name in text else value for name, value in merged.items()}
     if all(isinstance(one, bool) for one in answers):

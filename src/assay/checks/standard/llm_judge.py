@@ -56,8 +56,19 @@ class LlmJudge(Checker):
     panel: JudgePanel | UnsetType = UNSET
 
     async def run(self, services: Services) -> Answer:
+        usages: list[ModelUsage] = []
+        try:
+            response, own = await self.ask(services, usages)
+        except Fault as fault:
+            raise ModelUsage.of(usages).attach_to(fault) if usages else fault from None
+        return {"response": response, "metadata": ModelUsage.of(usages).metadata() | own}
+
+    async def ask(self, services: Services, usages: list[ModelUsage]) -> tuple[Any, dict[str, Any]]:
+        """
+        The response, and what else is known about it. The usage of each call is added to `usages`, also on a fault.
+        """
         if self.panel is not UNSET:
-            return await self._run_panel(services, self.panel)
+            return await self._ask_panel(services, self.panel, usages)
         model, chosen = providers_of(services).model(
             or_none(self.provider_config), or_none(self.model_config)
         )
@@ -71,15 +82,12 @@ class LlmJudge(Checker):
             accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
         )
         usage = ModelUsage(request.model)
-        try:
-            response, own = await self._complete(
-                model, request, usage, reasoning_added=schema is not self.response_format
-            )
-        except Fault as fault:
-            raise usage.attach_to(fault) from None
-        return {"response": response, "metadata": usage.metadata() | own}
+        usages.append(usage)
+        return await self._complete(model, request, usage, reasoning_added=schema is not self.response_format)
 
-    async def _run_panel(self, services: Services, panel: JudgePanel) -> Answer:
+    async def _ask_panel(
+        self, services: Services, panel: JudgePanel, usages: list[ModelUsage]
+    ) -> tuple[Any, dict[str, Any]]:
         """Ask all members at once, and make one answer of theirs."""
         repeat = self._repeat(services)
         schema = with_reasoning(self.response_format)
@@ -97,6 +105,7 @@ class LlmJudge(Checker):
                 accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
             )
             calls.append((model, request, ModelUsage(request.model)))
+        usages += [usage for _, _, usage in calls]
         tasks = [
             asyncio.ensure_future(self._member_answer(call, schema is not self.response_format))
             for call in calls
@@ -106,7 +115,6 @@ class LlmJudge(Checker):
         finally:
             for task in tasks:
                 task.cancel()
-        usage = ModelUsage.of([usage for _, _, usage in calls])
         answers = [reply for reply in replies if not isinstance(reply, Fault)]
         failures = [reply for reply in replies if isinstance(reply, Fault)]
         try:
@@ -118,10 +126,10 @@ class LlmJudge(Checker):
             )
         except Fault as fault:
             fault.recoverable = any(failure.recoverable for failure in failures)
-            raise usage.attach_to(fault) from None
+            raise
         typical = [own for one, own in answers if one.get("passed") == response.get("passed")]
         own = typical[0] if typical else {}
-        return {"response": response, "metadata": usage.metadata() | own | {"panel": about}}
+        return response, own | {"panel": about}
 
     async def _member_answer(
         self, call: tuple[Model, CompletionRequest, ModelUsage], reasoning_added: bool
@@ -197,6 +205,14 @@ class LlmJudge(Checker):
         for name in (panel.models if isinstance(panel, JudgePanel) else ()) or (None,):
             config = _member_config(or_none(literals["model_config"]), name)
             providers_of(services).model(or_none(literals["provider_config"]), config)
+
+
+def material_block(parts: Mapping[str, Any]) -> str:
+    """
+    Untrusted content as one JSON object between tags. No text in it can end the block: its `<` and `>` are escaped.
+    """
+    text = msgspec.json.encode(parts).decode().replace("<", "\\u003c").replace(">", "\\u003e")
+    return f"<material>\n{text}\n</material>"
 
 
 def _member_config(config: Mapping[str, Any] | None, name: str | None) -> Mapping[str, Any] | None:

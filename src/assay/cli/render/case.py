@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.scoring.scoring import reasons
 from assay.fep.agent_runs.agent_output import UNMEASURED
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.differences import differences
-from assay.results.reasons import is_failing, passed_of, reason_of
+from assay.results.reasons import criteria_of, is_failing, passed_of, reason_of
 from assay.stats.number_text import format_usd
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step
@@ -48,8 +47,9 @@ class ShownCase(Struct, kw_only=True):
         if self.result is None:
             return about | {"reason": self.reason}
         checks = self.result["check_results"]
+        case: JSON = self.result["execution_context"]["test_case"]
         about["reasons"] = [
-            {"check": result_label(check), "passed": passed_of(check), "reason": reason_of(check)}
+            {"check": result_label(check), "passed": passed_of(check), "reason": reason_of(check, case)}
             for check in checks
         ]
         about["result"] = self.result
@@ -96,7 +96,7 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
             score = (
                 "" if passed_of(check) is not None or check["status"] != "completed" else " (no pass or fail)"
             )
-            criteria = list(_criteria(given.get("expected"), check))
+            criteria = list(_criteria(given, check))
             if criteria:
                 yield from _label_lines("criteria", criteria)
             else:
@@ -107,14 +107,12 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
     yield from _trajectory(case)
 
 
-def _criteria(expected: Any, check: JSON) -> Iterator[str]:
+def _criteria(case: JSON, check: JSON) -> Iterator[str]:
     """The criteria of a rubric, each with the judge's reason."""
-    response = check["results"].get("response")
-    if not is_rubric(expected) or not is_object(response):
-        return
-    for criterion, (met, reason) in zip(expected, reasons(response), strict=False):
-        weight = f"weight {criterion.get('weight'):g}"
-        yield f"{'✓' if met else '✗'} {criterion['criterion']} ({weight}): {_line(reason)}"
+    for one in criteria_of(check["results"].get("response"), case):
+        if one.met is not None:
+            weight = "" if one.weight is None else f" (weight {one.weight:g})"
+            yield f"{'✓' if one.met else '✗'} {_line(one.name)}{weight}: {_line(one.reason)}"
 
 
 def _mark(check: JSON) -> str:

@@ -94,7 +94,10 @@ def _failing_case(result: JSON) -> FailingCase | None:
     trial = metadata.get("trial") if is_object(metadata) else None
     return FailingCase(
         id=str(context["test_case"].get("id", "")),
-        checks=[FailedCheck(result_label(check), reason_of(check)) for check in failing[:CHECKS]],
+        checks=[
+            FailedCheck(result_label(check), reason_of(check, context["test_case"]))
+            for check in failing[:CHECKS]
+        ],
         trials=[trial] if type(trial) is int else [],
         more=max(0, len(failing) - CHECKS),
     )

@@ -116,7 +116,7 @@ def case_rows(result: JSON) -> Iterator[Row]:
     about = about_of(output)
     first, shared = case_parts(case, output, about)
     for at, check in enumerate(result["check_results"]):
-        left, right = check_parts(at, check, output, about)
+        left, right = check_parts(at, check, output, about, case)
         yield (*first, *left, *shared, *right)
 
 
@@ -166,10 +166,10 @@ def plain_reason(check: JSON, output: JSON, about: JSON, passed: bool) -> str:
     return _reason(check, output, about, passed)
 
 
-def check_parts(at: int, check: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
+def check_parts(at: int, check: JSON, output: JSON, about: JSON, case: JSON | None = None) -> tuple[Row, Row]:
     """The columns of a check before the shared ones, and those after them."""
     results, passed = check["results"], passed_of(check)
-    reason = _reason(check, output, about, passed)
+    reason = _reason(check, output, about, passed, case)
     error = check.get("error", {})
     left = at, result_label(check), check["check_type"], check["status"], passed, score_of(check), reason
     spent = number_of(check.get("metadata", {}).get("execution_time_ms"))
@@ -177,9 +177,9 @@ def check_parts(at: int, check: JSON, output: JSON, about: JSON) -> tuple[Row, R
     return left, (_cost(check), spent, text, error.get("type"), error.get("message"))
 
 
-def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None) -> str:
+def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None, case: JSON | None = None) -> str:
     """The reason of a check. If it failed because the agent had no answer, the agent's error is first."""
-    reason = reason_of(check)
+    reason = reason_of(check, case)
     if passed is not False or check["status"] != "completed" or output.get("value") is not None:
         return reason
     error, outcome = about.get("error"), about.get("outcome")

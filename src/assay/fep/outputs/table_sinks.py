@@ -101,7 +101,7 @@ def csv_rows(result: JSON) -> Iterator[str]:
     for at, check in enumerate(result["check_results"]):
         passed = plain_verdict(check)
         if passed is None:
-            left, right = check_parts(at, check, output, about)
+            left, right = check_parts(at, check, output, about, case)
             yield f"{start},{encode_cells(map(csv_cell, left))},{middle},{encode_cells(map(csv_cell, right))},\n"
         else:
             name = check["check_type"]

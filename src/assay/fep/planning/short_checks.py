@@ -6,6 +6,7 @@ from assay.errors import Problem
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
+LISTS = ("contains", "has_items", "rubric")  # a value that is not a list is a list of one
 BESIDE = ("name", "version")  # members that may stand beside the type
 
 
@@ -17,6 +18,7 @@ class ShortForm(NamedTuple):
     takes_object: bool = (
         False  # an object is the value itself, unless it has a member with the name of the argument
     )
+    optional: bool = False  # the argument is a path if there is no value
 
 
 SHORT_FORMS = {
@@ -29,6 +31,14 @@ SHORT_FORMS = {
     "json_schema": ShortForm("value", "schema", takes_object=True),
     "exists": ShortForm(None, "path"),
     "has_items": ShortForm("items", "required_items"),
+    "faithfulness": ShortForm(None, "context"),
+    "correctness": ShortForm(None, "reference", optional=True),
+    "summary_quality": ShortForm(None, "source", optional=True),
+    "tone": ShortForm(None, "tone"),
+    "pairwise": ShortForm(None, "reference", optional=True),
+    "instruction_following": ShortForm(None, "instructions", optional=True),
+    "tool_use": ShortForm(None, "tools", optional=True),
+    "rubric": ShortForm(None, "criteria"),
 }
 
 
@@ -69,11 +79,11 @@ def _arguments(kind: str, value: Any, path: str) -> tuple[dict[str, Any], list[P
     subject = {} if form.subject is None else {form.subject: OUTPUT}
     if is_object(value) and not (form.takes_object and form.argument not in value):
         return {**subject, **value}, []
+    if value is None and form.optional:
+        return {}, []
     if value is None:
         return {}, [Problem(path, f"expected the {form.argument} of {kind}, got nothing")]
-    wrapped = (
-        [value] if kind in ("contains", "has_items") and not is_list(value) and not _is_path(value) else value
-    )
+    wrapped = [value] if kind in LISTS and not is_list(value) and not _is_path(value) else value
     return {**subject, form.argument: wrapped}, []
 
 

@@ -156,7 +156,7 @@ def _trial(number: int, result: JSON, columns: Sequence[str]) -> CaseTrial:
         latency_ms=number_of(about.get("latency_ms")),
         output=output.get("value", UNSET),
         error=text_or_unset(about.get("error")),
-        checks=check_rows(checks, columns),
+        checks=check_rows(checks, columns, result["execution_context"]["test_case"]),
         trajectory=tuple(steps) if steps else UNSET,
         live=True if steps else UNSET,
     )
@@ -172,7 +172,7 @@ def text_or_unset(value: Any) -> str | UnsetType:
     return value if isinstance(value, str) else UNSET
 
 
-def check_rows(checks: Sequence[JSON], columns: Sequence[str]) -> tuple[CaseCheck, ...]:
+def check_rows(checks: Sequence[JSON], columns: Sequence[str], case: JSON) -> tuple[CaseCheck, ...]:
     """Each check with its reason. Checks of one label take the columns of this label in order."""
     left = dict(enumerate(columns))
     rows: list[CaseCheck] = []
@@ -187,7 +187,7 @@ def check_rows(checks: Sequence[JSON], columns: Sequence[str]) -> tuple[CaseChec
                 check_type=check["check_type"],
                 status=check["status"],
                 passed=passed_of(check),
-                reason=reason_of(check),
+                reason=reason_of(check, case),
                 result=check,
             )
         )

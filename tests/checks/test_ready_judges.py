@@ -7,13 +7,17 @@ import msgspec
 import pytest
 
 import assay
+from assay.backends.stores.open import open_store
 from assay.checks import JUDGE_TYPES, STANDARD
 from assay.checks.judges import READY_JUDGES
 from assay.checks.judges.ready_judge import ReadyJudge
 from assay.checks.judges.summary_quality import CRITERIA
 from assay.fep.planning.short_checks import expand_checks
+from assay.ports import RunQuery
 from assay.results.reasons import passed_of, reason_of
+from assay.runs.log_reader import read_events
 from assay.serve.fep.catalogue import describe
+from support.canaries import Canaries, record_telemetry
 from support.checks.results_schemas import fits
 from support.models.judges import configure
 from support.models.provider_server import ProviderServer
@@ -247,6 +251,46 @@ def test_arguments_that_cannot_be_used_are_refused(judge, check, message):
     with pytest.raises(assay.InvalidRequest) as refused:
         judge(check, PLAIN)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "check", [{"faithfulness": "$.test_case.context"}, {"rubric": ["is kind"]}, "pairwise"]
+)
+def test_no_content_reaches_logs_metrics_and_traces(judge, check):
+    """Also if the judge gives no answer: the rubric gets one of another form."""
+    canary = Canaries()
+    reply = {"reason": canary("reason"), "winner": "tie"} if check == "pairwise" else claims(True)
+    case = {"id": "a", "input": canary("input"), "expected": canary("expected"), "context": canary("context")}
+    with record_telemetry() as seen:
+        result = judge(check, reply, case, {"value": canary("output")})
+    assert result.status == ("error" if "rubric" in check else "completed")
+    assert canary.found_in(seen[0]) == set()
+
+
+@pytest.mark.anyio
+async def test_the_events_of_a_stored_evaluation_have_no_content_and_the_file_names_its_judges(
+    judge, command, tmp_path
+):
+    canary = Canaries()
+    MODEL["answer"] = claims(True, False) | {"reason": canary("reason")}
+    case = {"id": "a", "input": canary("input"), "context": canary("context")}
+    context = {"test_case": case, "output": {"value": canary("output")}}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(context))
+    (tmp_path / "checks.yaml").write_text("- faithfulness: $.test_case.context\n  name: grounded\n")
+    settings = tmp_path / "assay.toml"
+    settings.write_text(f'database_url = "sqlite:///{tmp_path}/runs.db"\n{settings.read_text()}')
+    arguments = ("--contexts", "cases.jsonl", "--checks", "checks.yaml", "--save")
+    done = command("evaluate", *arguments, folder=tmp_path)
+    assert done.code == 0, done.err
+    assert f"a: grounded: {canary('reason')}" in done.out  # the reason is shown to its owner
+    store = await open_store(f"sqlite:///{tmp_path}/runs.db")
+    try:
+        (run,) = await store.runs(RunQuery(limit=2))
+        events = [event async for event in read_events(store, run.id)]
+    finally:
+        await store.close()
+    assert events
+    assert canary.found_in(repr((run, events))) == set()
 
 
 def test_a_missing_reference_is_an_error_and_not_a_verdict(judge, server):

@@ -8,15 +8,21 @@ from assay.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from assay import jsonpath
+    from assay.api.compare import Comparison, compare
     from assay.api.evaluate import evaluate, evaluate_stream, evaluate_sync
     from assay.api.evaluation import Progress
+    from assay.api.gate import gate
+    from assay.api.history import SuiteHistory, history
+    from assay.api.judge_check import judge_check
     from assay.api.load import load_cases, load_contexts
+    from assay.api.report import report
     from assay.api.suites import SuiteRun, run_suite
     from assay.api.verify import verify
     from assay.checks import STANDARD
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
     from assay.checks.safety.detector import Detection, Detector, texts_in
+    from assay.comparison.gate_decision import GateDecision
     from assay.errors import (
         Fault,
         ForeignFault,
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
         TimeFault,
         ValueFault,
     )
+    from assay.fep.outputs.failing_cases import FailingCase
     from assay.fep.outputs.run_result import RunResult
     from assay.ports import Limits, Services
     from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
@@ -43,18 +50,27 @@ if TYPE_CHECKING:
         TestCaseSummary,
     )
     from assay.protocol.verification import Verification
+    from assay.results.judge_check import JudgeCheck
+    from assay.results.pass_rate import PassRate, Slice
 
 _MODULES = {
+    "assay.api.compare": ("Comparison", "compare"),
     "assay.api.evaluate": ("evaluate", "evaluate_stream", "evaluate_sync"),
     "assay.api.evaluation": ("Progress",),
+    "assay.api.gate": ("gate",),
+    "assay.api.history": ("SuiteHistory", "history"),
+    "assay.api.judge_check": ("judge_check",),
     "assay.api.load": ("load_cases", "load_contexts"),
+    "assay.api.report": ("report",),
     "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.api.verify": ("verify",),
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
     "assay.checks.safety.detector": ("Detection", "Detector", "texts_in"),
+    "assay.fep.outputs.failing_cases": ("FailingCase",),
     "assay.fep.outputs.run_result": ("RunResult",),
+    "assay.comparison.gate_decision": ("GateDecision",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
         "ValueFault",
@@ -68,6 +84,8 @@ _MODULES = {
     ),
     "assay.protocol.agent_evals": ("AgentEvalSuite", "EvalSummary"),
     "assay.protocol.verification": ("Verification",),
+    "assay.results.judge_check": ("JudgeCheck",),
+    "assay.results.pass_rate": ("PassRate", "Slice"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -81,6 +99,7 @@ __all__ = [
     "CheckError",
     "CheckResult",
     "Checker",
+    "Comparison",
     "Detection",
     "Detector",
     "EvalSummary",
@@ -88,10 +107,13 @@ __all__ = [
     "EvaluationRunResult",
     "EvaluationSummary",
     "ExperimentMetadata",
+    "FailingCase",
     "Fault",
     "ForeignFault",
+    "GateDecision",
     "InvalidRequest",
     "InvocationResult",
+    "JudgeCheck",
     "Limits",
     "MalformedPath",
     "Nodes",
@@ -99,6 +121,7 @@ __all__ = [
     "Number",
     "Opaque",
     "Output",
+    "PassRate",
     "PathFault",
     "Progress",
     "Refusal",
@@ -106,6 +129,8 @@ __all__ = [
     "RunResult",
     "Schema",
     "Services",
+    "Slice",
+    "SuiteHistory",
     "SuiteRun",
     "Template",
     "TestCase",
@@ -116,12 +141,17 @@ __all__ = [
     "ToolFailure",
     "ValueFault",
     "Verification",
+    "compare",
     "evaluate",
     "evaluate_stream",
     "evaluate_sync",
+    "gate",
+    "history",
     "jsonpath",
+    "judge_check",
     "load_cases",
     "load_contexts",
+    "report",
     "run_suite",
     "texts_in",
     "verify",

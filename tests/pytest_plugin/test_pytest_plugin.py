@@ -82,7 +82,7 @@ class TestClass:
         return "Paris"
 
     @pytest.mark.xfail
-    @pytest.mark.assay(test_cases=CASES[1:2], checks=[EXACT])
+    @pytest.mark.assay(test_cases=CASES[1:2], checks=[{"exact_match": "$.test_case.expected"}])
     def test_xfail(self, input):
         return "Paris"
 

@@ -6,7 +6,7 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Sequence,
+    Mapping,
 )
 from contextlib import aclosing
 from contextvars import copy_context
@@ -14,15 +14,19 @@ from typing import Any, TypeGuard
 
 from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results
 from assay.api.evaluation import (
+    Cases,
     Checks,
     Document,
     EvaluationArguments,
     InMemoryEvaluation,
     OnProgress,
+    Outputs,
     execution_options,
     registry_for,
     with_functions,
+    with_short_forms,
 )
+from assay.api.rows import streamed_contexts
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
@@ -33,8 +37,9 @@ from assay.fep.planning.request import contexts_of, plan_of
 from assay.fep.planning.scorer import read_result
 from assay.host import parts
 from assay.inputs.context import Context
+from assay.inputs.frames import DataFrame
 from assay.inputs.input_digests import InputDigests, other_input
-from assay.protocol.evaluation import ExperimentMetadata, Output, TestCase
+from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.results import TestCaseResult
 from assay.results.tally import Tally
@@ -42,8 +47,8 @@ from assay.settings import Settings, load
 
 
 async def evaluate(
-    test_cases: Sequence[TestCase | Document],
-    outputs: Sequence[Output | Document] | None = None,
+    test_cases: Cases,
+    outputs: Outputs | None = None,
     checks: Checks | None = None,
     experiment_metadata: ExperimentMetadata | Document | None = None,
     *,
@@ -57,18 +62,22 @@ async def evaluate(
     cache: bool = False,
     resolved_arguments: bool = True,
     registry: Registry | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> RunResult:
     """
     Run the checks on every output: one of `outputs` for each case, or what `agent` answers.
 
         result = await assay.evaluate(cases, agent=my_function, checks=checks)
 
-    `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked `trials`
-    times for each case. `checks` is one list for all cases, one list per case, or None if the cases have their own.
-    `timeout` is the time of one check, and of the agent for a case, in seconds. If it is cancelled, or if judges and
-    the agent have cost `max_cost` US dollars, it returns what is done and the other cases as `skip`. With `cache`,
-    answers of judges are stored in the home folder and used again. Without `resolved_arguments`, results leave out the
-    arguments of each check.
+    `test_cases` and `outputs` are lists, or data frames of pandas, polars or Arrow. Without `outputs`, a row or a
+    context has both. `map` names the columns of rows: `{"input": "question", "output": "answer"}`. The usual names need
+    no map. `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked
+    `trials` times for each case. `checks` is one list for all cases, one list per case, or None if the cases have their
+    own. A check is a Check, a dictionary, one of the short forms of files such as `{"contains": "Paris"}`, or a
+    function. `timeout` is the time of one check, and of the agent for a case, in seconds. If it is cancelled, or if
+    judges and the agent have cost `max_cost` US dollars, it returns what is done and the other cases as `skip`. With
+    `cache`, answers of judges are stored in the home folder and used again. Without `resolved_arguments`, results leave
+    out the arguments of each check.
     """
     arguments = EvaluationArguments(
         test_cases=test_cases,
@@ -85,13 +94,14 @@ async def evaluate(
         cache=cache,
         resolved_arguments=resolved_arguments,
         registry=registry,
+        map=map,
     )
     return await InMemoryEvaluation(arguments).run()
 
 
 def evaluate_sync(
-    test_cases: Sequence[TestCase | Document],
-    outputs: Sequence[Output | Document] | None = None,
+    test_cases: Cases,
+    outputs: Outputs | None = None,
     checks: Checks | None = None,
     experiment_metadata: ExperimentMetadata | Document | None = None,
     *,
@@ -105,6 +115,7 @@ def evaluate_sync(
     cache: bool = False,
     resolved_arguments: bool = True,
     registry: Registry | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> RunResult:
     """
     `evaluate` for synchronous code.
@@ -127,6 +138,7 @@ def evaluate_sync(
         cache=cache,
         resolved_arguments=resolved_arguments,
         registry=registry,
+        map=map,
     )
     return copy_context().run(
         _evaluate_sync, arguments
@@ -151,7 +163,7 @@ def _evaluate_sync(arguments: EvaluationArguments) -> RunResult:
 
 
 async def evaluate_stream(
-    contexts: Iterable[Any] | AsyncIterable[Any],
+    contexts: Iterable[Any] | AsyncIterable[Any] | DataFrame,
     checks: Checks | None = None,
     *,
     agent: AgentLike | None = None,
@@ -162,11 +174,13 @@ async def evaluate_stream(
     cache: bool = False,
     resolved_arguments: bool = True,
     registry: Registry | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> AsyncIterator[TestCaseResult]:
     """
     Yield results in the order of the contexts, with only the cases in flight in memory.
 
-    A context is `{"test_case": …, "output": …}` or a pair of the two. An invalid context ends the stream with an
+    A context is `{"test_case": …, "output": …}` or a pair of the two; a data frame has a row for each. `map` names the
+    columns of rows, as in `evaluate`. An invalid context ends the stream with an
     InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been
     yielded. With `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
     """
@@ -178,13 +192,14 @@ async def evaluate_stream(
     how = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
     services = parts.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
-    checks, available = with_functions(checks, registry_for(registry, settings))
+    checks, available = with_functions(with_short_forms(checks), registry_for(registry, settings))
+    given = streamed_contexts(contexts, map, answered=subject is not None)
     plan = plan_of(checks, available, services, options)
     read = _context if subject is None else _unanswered_context
     source = (
-        _read_async(contexts, settings, read)
-        if isinstance(contexts, AsyncIterable)
-        else _read(contexts, settings, read)
+        _read_async(given, settings, read)
+        if isinstance(given, AsyncIterable)
+        else _read(given, settings, read)
     )
     if subject is not None:
         tally, cases = Tally(), source if isinstance(source, AsyncIterator) else _each(source)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
+from assay.api.rows import Columns, cases_and_outputs
 from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
@@ -20,15 +21,20 @@ from assay.fep.outputs.run_result import RunResult, run_result
 from assay.fep.planning.plan import Plan, ProblemCollector, is_sequence
 from assay.fep.planning.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
 from assay.fep.planning.scorer import ScoredCase, read_result
+from assay.fep.planning.short_checks import expand_checks
 from assay.host import parts
 from assay.inputs.context import Context, kind_of
+from assay.inputs.frames import DataFrame
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
 from assay.settings import Settings, load
 
 Document = dict[str, Any]
-Checks = Sequence[Check | Document] | Sequence[Sequence[Check | Document]]
+OneCheck = Check | Document | str | Callable[..., object]  # a text is the type of a check without arguments
+Checks = Sequence[OneCheck | Sequence[OneCheck]]
+Cases = Sequence[TestCase | Document] | DataFrame
+Outputs = Sequence[Output | Document] | DataFrame
 DEFER_AFTER = 64  # cases: for fewer, another generated function costs more than it saves
 
 
@@ -46,8 +52,8 @@ OnProgress = Callable[[Progress], object]
 class EvaluationArguments(Struct, frozen=True, kw_only=True):
     """The arguments of `evaluate` and `evaluate_sync`."""
 
-    test_cases: Sequence[TestCase | Document]
-    outputs: Sequence[Output | Document] | None
+    test_cases: Cases
+    outputs: Outputs | None
     checks: Checks | None
     experiment_metadata: ExperimentMetadata | Document | None
     agent: AgentLike | None
@@ -60,6 +66,7 @@ class EvaluationArguments(Struct, frozen=True, kw_only=True):
     cache: bool
     resolved_arguments: bool
     registry: Registry | None
+    map: Columns | None
 
 
 class InMemoryEvaluation:
@@ -89,9 +96,20 @@ class InMemoryEvaluation:
         available = collector.read(lambda: registry_for(arguments.registry, settings)) or parts.registry(
             settings
         )
-        checks, available = with_functions(arguments.checks, available)
+        expanded = collector.read(lambda: with_short_forms(arguments.checks))
+        checks, available = with_functions(
+            [] if expanded is None and arguments.checks else expanded, available
+        )
         plan = collector.read(lambda: plan_of(checks, available, services, options))
-        test_cases, outputs = arguments.test_cases, arguments.outputs
+        given = collector.read(
+            lambda: cases_and_outputs(
+                arguments.test_cases,
+                arguments.outputs,
+                arguments.map,
+                answered=arguments.agent is not None,
+            )
+        )
+        test_cases, outputs = given or ([], None if arguments.outputs is None else [])
         self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
         with gc_paused():
             parsed = contexts_in(
@@ -242,6 +260,19 @@ def registry_for(registry: Any, settings: Settings) -> Registry:
 def _above_zero(value: Any, *, integer: bool) -> bool:
     kind = Integral if integer else Real
     return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
+
+
+# Short forms, as in a file of checks: `{"contains": "Paris"}`.
+
+
+def with_short_forms(checks: Any) -> Any:
+    """The checks with every short form written out. An InvalidRequest lists what is wrong with them."""
+    if not is_sequence(checks):
+        return checks
+    expanded, problems = expand_checks([list(one) if is_sequence(one) else one for one in checks], "checks")
+    if problems:
+        raise InvalidRequest(problems)
+    return expanded
 
 
 # Functions among the checks of the library: `assay.evaluate_sync(cases, outputs, [polite])`.

@@ -11,10 +11,14 @@ from msgspec import Struct
 from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.results.report import EvalReport, Reason, failure_reasons, report_of
+from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import plan_checks, recorded_checks
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suites.suite import read_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
+from assay.api.evaluation import with_short_forms
+from assay.comparison.gate import Finding, findings_of
+from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.fep.outputs.result_tables import data_frame
 from assay.fep.planning.scorer import read_result
 from assay.host import parts
@@ -25,9 +29,12 @@ from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.agents import ModelClass
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
+from assay.results.notebook_html import page, paragraph, table
+from assay.results.pass_rate import PassRate
 from assay.runs.executor import RunExecutor
 from assay.settings import Settings, load
-from assay.stats.number_text import score_text
+from assay.stats.intervals import counted_rate
+from assay.stats.number_text import range_text, score_text
 from assay.terminal import one_line
 
 # Runs agents against suites in this process, for the library and the command.
@@ -102,12 +109,15 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     results: list[TestCaseResult]
     check_results: list[TestCaseResult] = []  # of `checks`, which are beside the score
     error: str | None = None
+    findings: tuple[Finding, ...] = ()  # of safety checks, the most severe first
 
     @property
-    def pass_rate(self) -> float | None:
-        """The share of tasks that passed, among those that have a score; None if no task has one."""
+    def pass_rate(self) -> PassRate | None:
+        """The share of tasks that passed, with its interval, among those that have a score; None if no task has one."""
         scored = sum(task.score is not None for task in self.report.tasks)
-        return self.report.passed_count / scored if scored else None
+        passed = self.report.passed_count
+        rate = counted_rate({(1, 1): passed, (0, 1): scored - passed})
+        return None if rate is None else PassRate.of(rate)
 
     @property
     def failed(self) -> list[TestCaseResult]:
@@ -118,6 +128,20 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with one row for each check of each trial. It needs the extra `tables`."""
         return data_frame(self.results)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the score with its interval, and the reasons of the tasks that did not pass."""
+        report, rate = self.report, self.pass_rate
+        lines = repr(self).split("\n")[:2]
+        interval = range_text(report.low, report.high, "score")
+        parts = [
+            paragraph(lines[0], strong=True),
+            paragraph(f"{lines[1]}; 95% interval of the score {interval}"),
+        ]
+        parts += [] if rate is None else [paragraph(f"tasks that passed: {rate!r}")]
+        parts += [paragraph(f"error: {self.error}")] if self.error else []
+        rows = ((reason.task_id, reason.message) for reason in self.reasons)
+        return page([*parts, table(("task", "reason"), rows, len(self.reasons))])
 
     def __repr__(self) -> str:
         """A summary that fits a screen."""
@@ -144,7 +168,7 @@ async def run_suite(
     judge: str | None = None,
     concurrency: int | None = None,
     timeout: float | None = None,
-    checks: Sequence[Check | Mapping[str, Any]] | None = None,
+    checks: Sequence[Check | Mapping[str, Any] | str] | None = None,
     tags: Sequence[str] = (),
     free: bool = False,
     store: str | Store = "memory:",
@@ -177,7 +201,9 @@ async def run_suite(
     )
     async with AsyncExitStack() as stack:
         opened = await _open_store(store, stack)
-        evals = await stack.enter_async_context(open_evals(settings, opened, [subject], checks=checks))
+        evals = await stack.enter_async_context(
+            open_evals(settings, opened, [subject], checks=with_short_forms(checks))
+        )
         if (beside := evals.service.dependencies.checks) is not None:
             request = msgspec.structs.replace(request, checks=beside.checks)
         plan = await evals.service.plan(request, TENANT, document)
@@ -210,7 +236,16 @@ async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
         results=[read_result(line) async for line in evals.service.results(run)],
         check_results=[read_result(line) async for line in recorded_checks(evals.store, run.id)],
         error=run.metadata.get("error"),
+        findings=await _findings(evals.store, run),
     )
+
+
+async def _findings(store: Store, run: Run) -> tuple[Finding, ...]:
+    scores = RunScores(run.id, ReadOptions())
+    async for record in read_records(store, run.id):
+        for finding in record.findings:
+            scores.add_finding(record.task_id, finding.kind, finding.severity)
+    return findings_of(scores)
 
 
 def suite_from(suite: AgentEvalSuite | Mapping[str, Any] | str, settings: Settings) -> AgentEvalSuite:

@@ -294,7 +294,11 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def read_gate_policy(name: str, limits: Limits) -> GatePolicy:
     """Read a policy file, .yaml or .json. An InvalidRequest says what is wrong with it."""
-    document: Any = document_of(name, limits, "yaml")
+    return gate_policy_of(document_of(name, limits, "yaml"), name, limits)
+
+
+def gate_policy_of(document: Any, name: str, limits: Limits) -> GatePolicy:
+    """The policy in a document that is called `name`. An InvalidRequest says what is wrong with it."""
     document, _, problems = to_json_document({} if document is None else document, "", limits)
     if problems:
         raise InvalidRequest([Problem(f"{name}: {one.place}", one.message) for one in problems])

@@ -5,7 +5,7 @@ The `.json` files of assay have one result a line, and are read as a stream. Oth
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from assay.comparison.result_line import EXPECTED
 from assay.comparison.run_scores import RunScores
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.extras import require
-from assay.fep.outputs.result_tables import escape_cell
+from assay.fep.outputs.result_tables import COLUMNS, escape_cell
+from assay.inputs.context import to_json_document
 from assay.inputs.files import FORMATS, SourceItem, document_of, format_of, lines_of, open_file, read_items
+from assay.inputs.frames import DataFrame, columns_of, rows_of
 from assay.ports import Limits
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.duplicates import TWICE, duplicate_in, duplicate_member
@@ -39,9 +41,7 @@ def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iter
     """The result lines of a file, each with its place. The tasks of a scorecard are added to `scores`."""
     plain = name.lower().removesuffix(".gz")
     if plain.endswith(SUFFIXES):
-        end: list[RunEnd | None] = []
-        yield from table_lines(name, limits, end)
-        _note_end(scores, end[-1] if end else None)
+        yield from _table_lines(name, limits, scores)
         return
     if not plain.endswith((".json", ".jsonl", ".ndjson")):
         raise UsageError(
@@ -58,7 +58,7 @@ def lines_in(name: str, limits: Limits, scores: RunScores | None = None) -> Iter
         if first is not None and first[1] == FIRST_LINE:
             yield from _streamed(name, numbered, scores)
             return
-    yield from _document_lines(name, limits, scores)
+    yield from document_lines(name, document_of(name, limits), scores)
 
 
 def _json_lines(
@@ -136,8 +136,8 @@ def _note_status(scores: RunScores, run: JSON) -> None:
         scores.incomplete = f"it has {scores.rows:,} of {total:,} results"
 
 
-def _document_lines(name: str, limits: Limits, scores: RunScores | None) -> Iterator[tuple[str, bytes]]:
-    document: Any = document_of(name, limits)
+def document_lines(name: str, document: Any, scores: RunScores | None) -> Iterator[tuple[str, bytes]]:
+    """The results in a document: an EvaluationRunResult, an EvalSummary or a list. A result may be a struct."""
     if is_object(document) and "suiteId" in document and "tasks" in document:
         _add_summary(name, document, scores)
         return
@@ -183,42 +183,79 @@ NEEDED = ("test_case_id", "check", "check_type", "status", "results")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-def table_lines(name: str, limits: Limits, end: list[RunEnd | None]) -> Iterator[tuple[str, bytes]]:
-    """
-    The results in a table, each with the place of its first row, encoded as TestCaseResults.
+def _table_lines(name: str, limits: Limits, scores: RunScores | None) -> Iterator[tuple[str, bytes]]:
+    """The results in a file. The last row, or the file itself, says whether the run is complete."""
+    end = _end_of_parquet(name) if name.lower().endswith(".parquet") else None
 
-    Rows of one result follow each other.
-
-    `end` receives what the last row, or the file, says about the end of the run.
-    """
-    place, result, last = "", None, None
-    end.append(_end_of_parquet(name) if name.lower().endswith(".parquet") else None)
-    try:
+    def rows() -> Iterator[tuple[str, JSON]]:
+        nonlocal end
         for item in read_items(name, limits):
             row = _row_of(item)
             if MEMBER in item.columns:
-                end[-1] = end_of_text(cell_text(row.get(MEMBER, "")))
-            key, at = (
-                (row.get("test_case_id"), row.get("output_id"), row.get("trial")),
-                _number(row.get("check")),
-            )
-            if at is None:
-                raise InvalidRequest(
-                    Problem(item.location, "check: expected the number of the check in its case")
-                )
-            if result is None or last is None or key != last[0] or at <= last[1]:
-                if result is not None:
-                    yield place, msgspec.json.encode(result)
-                place, result = item.location, _result_of(row)
-            check = _check_of(row, item.location)
-            result["check_results"].append(check)
-            if check["status"] != "completed" and result["status"] != "error":
-                result["status"] = check["status"]
-            last = key, at
+                end = end_of_text(cell_text(row.get(MEMBER, "")))
+            yield item.location, row
+
+    try:
+        yield from row_lines(rows())
     except BadLine as bad:
         raise InvalidRequest(bad.problems) from None
+    _note_end(scores, end)
+
+
+def row_lines(rows: Iterable[tuple[str, JSON]]) -> Iterator[tuple[str, bytes]]:
+    """
+    The results in the rows of a table, each with the place of its first row, encoded as TestCaseResults.
+
+    Rows of one result follow each other.
+    """
+    place, result, last = "", None, None
+    for location, row in rows:
+        key, at = (row.get("test_case_id"), row.get("output_id"), row.get("trial")), _number(row.get("check"))
+        if at is None:
+            raise InvalidRequest(Problem(location, "check: expected the number of the check in its case"))
+        if result is None or last is None or key != last[0] or at <= last[1]:
+            if result is not None:
+                yield place, msgspec.json.encode(result)
+            place, result = location, _result_of(row)
+        check = _check_of(row, location)
+        result["check_results"].append(check)
+        if check["status"] != "completed" and result["status"] != "error":
+            result["status"] = check["status"]
+        last = key, at
     if result is not None:
         yield place, msgspec.json.encode(result)
+
+
+def frame_lines(
+    name: str, frame: DataFrame, limits: Limits, scores: RunScores | None
+) -> Iterator[tuple[str, bytes]]:
+    """The results in a data frame, as `to_pandas` makes it. Nothing in it says whether the run is complete."""
+    if missing := [column for column in NEEDED if column not in columns_of(frame, name)]:
+        raise InvalidRequest(Problem(name, _not_results(missing)))
+    yield from row_lines(_frame_rows(name, frame, limits))
+    if scores is not None:
+        scores.unknown_end = True
+
+
+def _frame_rows(name: str, frame: DataFrame, limits: Limits) -> Iterator[tuple[str, JSON]]:
+    """The rows. A frame in another order is refused: the checks of a case would be read as its trials."""
+    ends: dict[tuple[Any, ...], Any] = {}  # the last check of each result
+    previous: tuple[Any, ...] = ()
+    for at, values in enumerate(rows_of(frame, name)):
+        row, _, problems = to_json_document(values, f"{name}: row {at}", limits)
+        if problems:
+            raise InvalidRequest(problems)
+        key, check = (
+            (row.get("test_case_id"), row.get("output_id"), row.get("trial")),
+            _number(row.get("check")),
+        )
+        if key != previous and check is not None and check > ends.get(key, check):
+            message = (
+                f"the checks of case {key[0]!r} are apart: expected the rows of a result one after another"
+            )
+            raise InvalidRequest(Problem(f"{name}: row {at}", message))
+        ends[key], previous = check, key
+        yield f"{name}: row {at}", row
 
 
 def _row_of(item: SourceItem) -> JSON:
@@ -248,8 +285,9 @@ def _not_results(missing: list[str]) -> str:
 
 
 def _result_of(row: JSON) -> JSON:
-    """A result without its checks. Metadata of the case, except its tags, is not in a table."""
-    case: JSON = {"id": cell_text(row.get("test_case_id"))}
+    """A result without its checks. A column that is not one of a result is a member of the case."""
+    case: JSON = {name: value for name, value in row.items() if name not in COLUMNS and name != MEMBER}
+    case["id"] = cell_text(row.get("test_case_id"))
     case |= {name: _value(row[name]) for name in ("input", "expected") if name in row}
     if "tags" in row:
         case["metadata"] = {"tags": cell_text(row["tags"]).split(", ")}

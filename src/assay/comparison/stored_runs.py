@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.agenteval.results.report import read_results, report_of
+from assay.agenteval.results.report import EvalReport, read_results, report_of
 from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import recorded_checks
 from assay.cases.outcomes import RESULTS
@@ -66,15 +66,19 @@ def new_scores(run: Run, options: ReadOptions) -> RunScores:
 async def add_report(store: Store, run: Run, scores: RunScores) -> None:
     """Add the tasks of the report of an eval run. Its lines, which are added first, give slices and checks."""
     if run.kind == EVAL:
-        report = await report_of(store, run)
-        scores.own_verdict = None if report.verdict is None else report.verdict.passed
-        for task in report.tasks:
-            scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
-        missing = () if report.safety is None else report.safety.not_looked_for
-        scores.not_looked_for = tuple(f"{one.kind}: {one}" for one in missing)
+        add_tasks(await report_of(store, run), scores)
         async for record in read_records(store, run.id):
             for finding in record.findings:
                 scores.add_finding(record.task_id, finding.kind, finding.severity)
+
+
+def add_tasks(report: EvalReport, scores: RunScores) -> None:
+    """Add the tasks of a report. Findings of safety checks are not in it."""
+    scores.own_verdict = None if report.verdict is None else report.verdict.passed
+    for task in report.tasks:
+        scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
+    missing = () if report.safety is None else report.safety.not_looked_for
+    scores.not_looked_for = tuple(f"{one.kind}: {one}" for one in missing)
 
 
 async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:

@@ -165,6 +165,11 @@ def is_row(document: Any, part: Part) -> bool:
     return "value" not in document if part == "output" else not {"id", "input"} <= document.keys()
 
 
+def names_output(row: Mapping[str, Any]) -> bool:
+    """Whether a row has a column with a usual name of the output."""
+    return any(_normal(column) in SYNONYMS["output"] for column in row)
+
+
 _ABSENT: Any = object()
 
 

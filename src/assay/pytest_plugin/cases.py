@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from assay.api.agents import empty_outputs
-from assay.api.evaluation import with_functions
+from assay.api.evaluation import with_functions, with_short_forms
 from assay.api.load import load_cases
 from assay.checks.runner import ResultOptions
 from assay.errors import BadLine, InvalidRequest, Problem, Refusal
@@ -150,7 +150,7 @@ def read_checks(source: Any, folder: Path) -> Any:
     """The checks of a list, or of a file whose name is relative to the test's folder."""
     if isinstance(source, str | Path):
         return checks_in(str(folder / source), load().limits)
-    return source
+    return with_short_forms(source)
 
 
 def validate(cases: Sequence[JSON], checks: Any) -> None:

@@ -52,6 +52,13 @@ def free_label(kind: str, counts: Counter[str], names: set[str]) -> str:
             return label
 
 
+def result_labels(checks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The labels of the checks of a stored result. Of two with the same, each is numbered."""
+    labels = [result_label(check) for check in checks]
+    total, names, counts = Counter(labels), set(labels), Counter[str]()
+    return [free_label(label, counts, names) if total[label] > 1 else label for label in labels]
+
+
 def result_label(result: Mapping[str, Any]) -> str:
     """The label of a stored check result: `metadata.check_name`, or its type."""
     metadata = result.get("metadata")

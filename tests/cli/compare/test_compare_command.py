@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from assay.api.sources import promoted_run
 from assay.backends.stores.open import open_store
-from assay.cli.compare.compare import promoted_run
 from assay.comparison.case_reasons import CaseReasons
 from assay.comparison.metric import read_metric
 from assay.comparison.result_files import lines_in, read_file

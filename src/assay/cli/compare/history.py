@@ -1,25 +1,18 @@
 """`assay history`: the scores of a suite over the versions of an agent, as a table with a small chart."""
 
-import asyncio
 import sys
 from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
 
-from assay import settings
-from assay.agenteval.suites.suite import read_suite_file
-from assay.api.pack_refs import is_reference
-from assay.api.suites import TENANT
+from assay.api.history import SuiteHistory, read_history, suite_id_of
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.stored_runs.run_list import short_ids
-from assay.comparison.history import HistoryRow, rows_of, suite_runs
+from assay.comparison.history import HistoryRow
 from assay.errors import UsageError
-from assay.host import parts
-from assay.promotion.states import deployment_states
-from assay.settings import Settings
 from assay.stats.number_text import format_usd, milliseconds_text, range_text
 from assay.stats.number_text import score_text as number_text
 
@@ -30,14 +23,6 @@ MAX_PAGE = 100  # rows that a server returns at once
 class _Page(Struct, rename="camel"):
     rows: list[HistoryRow]
     next_page_token: str | None = None
-
-
-class SuiteHistory(Struct, frozen=True, kw_only=True):
-    """The newest rows of a suite, and whether there are older ones."""
-
-    suite_id: str
-    rows: list[HistoryRow]
-    more: bool
 
 
 def main(
@@ -51,40 +36,18 @@ def main(
     key_file: str | None,
 ) -> None:
     """Print the newest runs of the suite, oldest first."""
-    config = settings.load()
-    suite_id = suite_id_of(suite, config)
+    suite_id = suite_id_of(suite)
     if server is not None:
         if tenant is not None:
             raise UsageError("--tenant cannot be used with --server: the key has a tenant")
         history = _remote(HostClient(server, key_file), suite_id, agent, limit)
     else:
-        history = asyncio.run(_local(config, suite_id, agent, limit, tenant or TENANT))
+        history = read_history(suite_id, agent, limit, tenant)
     if json:
         document = {"suiteId": suite_id, "rows": history.rows, "more": history.more}
         echo_json(msgspec.json.encode(document))
     else:
         show(history, agent)
-
-
-def suite_id_of(suite: str, config: Settings) -> str:
-    """The id of the suite: as given, or of the file that is given."""
-    if is_reference(suite):
-        return suite.partition("@")[0]
-    return read_suite_file(suite, config.limits).suite_id
-
-
-async def _local(config: Settings, suite_id: str, agent: str | None, limit: int, tenant: str) -> SuiteHistory:
-    async with parts.store(config, light=True) as store:
-        rows: list[HistoryRow] = []
-        before = None
-        while True:
-            runs, before = await suite_runs(
-                store, tenant, suite_id, agent=agent, before=before, limit=limit - len(rows)
-            )
-            agents = {str(run.metadata.get("agentId", "")) for run in runs}
-            rows += await rows_of(store, runs, await deployment_states(store, tenant, agents))
-            if before is None or len(rows) == limit:
-                return SuiteHistory(suite_id=suite_id, rows=rows, more=before is not None)
 
 
 def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> SuiteHistory:

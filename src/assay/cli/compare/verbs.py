@@ -43,19 +43,17 @@ def compare(
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli.compare.compare import CompareOptions
     from assay.errors import UsageError
 
     if len(runs) < 2:
         raise UsageError(
             "assay compare needs two runs or result files: assay compare before.jsonl after.jsonl"
         )
-    from assay.cli.compare import compare
+    from assay.cli.compare.compare import main
+    from assay.comparison.sources import CompareOptions
 
-    options = CompareOptions(
-        references=tuple(runs), metric=metric, by=tuple(by or ()), margin=margin, limit=limit, tenant=tenant
-    )
-    compare.main(options, json=json)
+    options = CompareOptions(metric=metric, by=tuple(by or ()), margin=margin, limit=limit)
+    main(runs, options, tenant=tenant, json=json)
 
 
 # Declares the options of `assay gate`.
@@ -165,6 +163,7 @@ def report(
     ] = 1_000,
     tenant: Tenant = None,
 ) -> None:
-    from assay.cli.compare.report import ReportRequest, main
+    from assay.api.report import ReportRequest
+    from assay.cli.compare.report import main
 
     main(ReportRequest(tuple(runs), output, tenant, redact=redact, limit=limit))

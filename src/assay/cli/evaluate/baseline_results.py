@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.cli.compare.compare import open_sources
+from assay.api.sources import open_sources
 from assay.cli.console.console import echo, echo_err
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
@@ -72,5 +72,5 @@ class BaselineSink:
 
 
 async def _read(reference: str) -> RunScores:
-    async with open_sources([reference], None) as (source,):
+    async with open_sources([reference], ["baseline"], None) as (source,):
         return await source.scores(ReadOptions())

@@ -2,6 +2,7 @@
 The first cases of a run that did not pass, each with the reasons of its checks, collected while results are written.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from assay.fep.planning.scorer import CompiledCase, ScoredCase
 from assay.protocol.json_types import JSON, is_object
+from assay.protocol.results import TestCaseResult
 from assay.results.check_names import result_label
 from assay.results.reasons import is_failing, reason_of
 
@@ -85,7 +87,20 @@ class FailingCases:
             self.cases.append(case)
 
 
-def _failing_case(result: JSON) -> FailingCase | None:
+def every_failing_case(results: Iterable[TestCaseResult]) -> list[FailingCase]:
+    """All failing cases with all their checks. Trials with the same reasons are one."""
+    found: dict[object, FailingCase] = {}
+    for result in results:
+        case = _failing_case(msgspec.to_builtins(result), checks=None)
+        if case is None:
+            continue
+        key: object = (case.id, tuple(case.checks)) if case.trials else len(found)
+        earlier = found.get(key)
+        found[key] = case if earlier is None else replace(earlier, trials=[*earlier.trials, *case.trials])
+    return list(found.values())
+
+
+def _failing_case(result: JSON, checks: int | None = CHECKS) -> FailingCase | None:
     failing = [check for check in result["check_results"] if is_failing(check)]
     if not failing:
         return None
@@ -96,8 +111,8 @@ def _failing_case(result: JSON) -> FailingCase | None:
         id=str(context["test_case"].get("id", "")),
         checks=[
             FailedCheck(result_label(check), reason_of(check, context["test_case"]))
-            for check in failing[:CHECKS]
+            for check in failing[:checks]
         ],
         trials=[trial] if type(trial) is int else [],
-        more=max(0, len(failing) - CHECKS),
+        more=0 if checks is None else max(0, len(failing) - checks),
     )

@@ -55,7 +55,7 @@ def encode_text(text: str) -> str:
     return f'"{text}"' if "," in text or "\n" in text or "\r" in text else text
 
 
-# Results as a pandas DataFrame, with the columns of the CSV table.
+# Results as a pandas DataFrame: the columns of the CSV table, then those of the input.
 
 _KINDS = {
     int: "Int64",
@@ -66,12 +66,51 @@ _KINDS = {
 
 
 def data_frame(results: Iterable[TestCaseResult]) -> Any:
-    """A `pandas.DataFrame` with one row for each check of each case."""
+    """A `pandas.DataFrame` with one row for each check of each case. It has every column of the input."""
     require("to_pandas()", "tables", package="pandas")
     pandas = import_module("pandas")
-    rows = [row for result in results for row in case_rows(msgspec.to_builtins(result))]
+    rows: list[Row] = []
+    others: dict[str, list[Any]] = {}  # the columns of the input
+    for result in results:
+        document = msgspec.to_builtins(result)
+        found, first = list(case_rows(document)), len(rows)
+        rows += found
+        for name, value in input_columns(document["execution_context"]).items():
+            column = others.setdefault(name, [])
+            column += [None] * (first - len(column)) + [value] * len(found)
     kinds = {name: _KINDS[kind] for name, kind in COLUMNS.items()}
-    return pandas.DataFrame.from_records(rows, columns=list(COLUMNS)).astype(kinds)
+    frame = pandas.DataFrame.from_records(rows, columns=list(COLUMNS)).astype(kinds)
+    added = {name: column + [None] * (len(rows) - len(column)) for name, column in others.items()}
+    return pandas.concat([frame, pandas.DataFrame(added)], axis=1) if added else frame
+
+
+_IN_TABLE = ("id", "input", "expected", "tags", "checks", "metadata")  # members of a case that have columns
+
+
+def input_columns(context: JSON) -> JSON:
+    """
+    What a case and its output have beside the columns of a result, by the name of its column.
+
+    A member has its own name. If another column has it, the name begins with `case_`, `metadata_` or `output_`.
+    """
+    case, about = context["test_case"], about_of(context["output"])
+    metadata = case.get("metadata")
+    found: JSON = {}
+    for prefix, members, left_out in (
+        ("case", case, _IN_TABLE),
+        ("metadata", metadata if is_object(metadata) else {}, ("tags",)),
+        ("output", about, ("trial", "cost_usd", "latency_ms")),
+    ):
+        for name, value in members.items():
+            if name not in left_out:
+                taken = name in COLUMNS or name in found
+                found[f"{prefix}_{name}" if taken else name] = cell_of(value)
+    return found
+
+
+def cell_of(value: Any) -> Any:
+    """A scalar as it is; anything else as JSON, which can be grouped."""
+    return _encode(value).decode() if is_list(value) or is_object(value) else value
 
 
 # Results as a table: one row for each check of each case. CSV, XLSX, Parquet and `to_pandas` have the same

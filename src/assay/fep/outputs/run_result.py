@@ -8,14 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.fep.outputs.failing_cases import FailingCase, every_failing_case
 from assay.fep.outputs.result_tables import data_frame
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.results import CheckResult, EvaluationRunResult, EvaluationSummary, Status, TestCaseResult
-from assay.results.check_names import result_label
+from assay.results.check_names import result_labels
+from assay.results.notebook_html import page, paragraph, table
+from assay.results.pass_rate import PassRate, Slice, slices_of
 from assay.results.reasons import passed_of
 from assay.results.tally import Tally
+from assay.stats.intervals import Rate
 from assay.stats.number_text import percent
 from assay.terminal import one_line
 
@@ -34,22 +38,35 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
     """An EvaluationRunResult of the library, with what a person asks first: how good, what failed, and a table."""
 
     @property
-    def pass_rate(self) -> float | None:
+    def pass_rate(self) -> PassRate | None:
         """
-        The mean over cases of the share of their checks that passed, as in the table of the command; None if no check
-        passed or failed.
+        The mean over cases of the share of their checks that passed, with its interval, as in the table of the command;
+        None if no check passed or failed.
         """
-        return self._rate("pass_rate")
+        return _rate(self._statistics.get("pass_rate"))
 
     @property
-    def case_pass_rate(self) -> float | None:
+    def case_pass_rate(self) -> PassRate | None:
         """The share of cases that passed all their checks, over the cases that were measured; None if there is none."""
-        return self._rate("case_pass_rate")
+        return _rate(self._statistics.get("case_pass_rate"))
 
-    def _rate(self, name: str) -> float | None:
-        statistics = self.metadata.get("statistics") if self.metadata else None
-        rated = statistics.get(name) if statistics else None
-        return rated["rate"] if rated else None
+    @property
+    def _statistics(self) -> dict[str, Any]:
+        return (self.metadata.get("statistics") if self.metadata else None) or {}
+
+    def slices(self, *by: str) -> list[Slice]:
+        """
+        The pass rates by `tag`, by a member of the case or its metadata, or by a path, as `assay evaluate --by`.
+
+            for one in result.slices("topic"):
+                print(one.name, one.case_pass_rate)
+        """
+        return slices_of(self.results, by)
+
+    @property
+    def failing(self) -> list[FailingCase]:
+        """The cases that did not pass or were not measured, each with the reasons of its checks in words."""
+        return every_failing_case(self.results)
 
     @property
     def failed(self) -> list[TestCaseResult]:
@@ -63,10 +80,41 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
 
     def to_pandas(self) -> Any:
         """
-        A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score. It needs the extra
-        `tables`.
+        A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score, and every other column
+        of the input. It needs the extra `tables`.
         """
         return data_frame(self.results)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: rates with intervals, checks, and what did not pass."""
+        rate, cases, failing = self.pass_rate, self.case_pass_rate, self.failing
+        counts = self._counts()
+        checks: dict[str, Any] = self._statistics.get("checks") or {}
+        names = dict.fromkeys(name for name, _ in counts)
+        rates = {name: _rate(checks.get(name, {}).get("pass_rate")) for name in names}
+        rows = [
+            (name, *(counts[name, word] for word in WORDS), "–" if rated is None else repr(rated))
+            for name, rated in rates.items()
+        ]
+        reasons = [
+            (f"{one.id}{_trials(one.trials)}", check.check, check.reason)
+            for one in failing
+            for check in one.checks
+        ]
+        parts = [paragraph(repr(self).partition("\n")[0].split(", pass rate")[0], strong=True)]
+        parts += [] if rate is None else [paragraph(f"pass rate {rate!r} over {rate.cases:,} cases")]
+        parts += [] if cases is None else [paragraph(f"cases that passed all their checks: {cases!r}")]
+        parts += [table(("check", *WORDS, "pass rate (95%)"), rows, len(rows))]
+        parts += [paragraph(f"did not pass: {len(failing):,}", strong=True)] if failing else []
+        return page([*parts, table(("case", "check", "reason"), reasons, len(reasons))])
+
+    def _counts(self) -> Counter[tuple[str, str]]:
+        """How many answers of each check have which outcome."""
+        return Counter(
+            (label, _word(check))
+            for case in self.results
+            for label, check in zip(_labels(case.check_results), case.check_results, strict=True)
+        )
 
     def __repr__(self) -> str:
         """A summary that fits a screen."""
@@ -76,7 +124,7 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         counts = f"{len(ids):,} case{'' if len(ids) == 1 else 's'}"
         counts += f", {summary.total_test_cases:,} trials" if summary.total_test_cases > len(ids) else ""
         lines = [f"RunResult {self.evaluation_id}: {self.status}, {counts}{rated}"]
-        rows = Counter((_label(check), _word(check)) for case in self.results for check in case.check_results)
+        rows = self._counts()
         names = list(dict.fromkeys(name for name, _ in rows))
         for name in names[:MAX_ROWS]:
             counts = ", ".join(f"{rows[name, word]:,} {word}" for word in WORDS if rows[name, word])
@@ -89,6 +137,14 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         return "\n".join(
             one_line(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…") for line in lines
         )
+
+
+def _rate(document: Any) -> PassRate | None:
+    return PassRate.of(msgspec.convert(document, Rate)) if document else None
+
+
+def _trials(numbers: Sequence[int]) -> str:
+    return f" (trial {', '.join(map(str, numbers[:MAX_IDS]))})" if numbers else ""
 
 
 def _trial(case: TestCaseResult) -> int | None:
@@ -107,9 +163,14 @@ def _passed(check: CheckResult) -> bool | None:
     return passed_of({"results": check.results})
 
 
-def _label(check: CheckResult) -> str:
-    metadata = {} if check.metadata is UNSET else check.metadata
-    return result_label({"check_type": check.check_type, "metadata": metadata})
+def _labels(checks: Sequence[CheckResult]) -> list[str]:
+    """The labels of the checks of a case, as the table of the command has them."""
+    return result_labels(
+        [
+            {"check_type": one.check_type, "metadata": None if one.metadata is UNSET else one.metadata}
+            for one in checks
+        ]
+    )
 
 
 def _word(check: CheckResult) -> str:

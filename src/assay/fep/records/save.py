@@ -3,8 +3,9 @@
 import asyncio
 import threading
 from array import array
-from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,13 +28,25 @@ from assay.fep.records.run_header import (
     lines_chunk,
     request_chunk,
 )
-from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
+from assay.ports import (
+    Clock,
+    CreateRun,
+    Event,
+    EvidenceChunk,
+    RunStatus,
+    RunUpdate,
+    Store,
+    SystemClock,
+    Transaction,
+)
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
-from assay.results.run_end import RunFooter
+from assay.results.recount import count_result
+from assay.results.run_end import RunEnd, RunFooter
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
@@ -195,6 +208,47 @@ class StoreSink:
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def save_results(store: Store, name: str, lines: Sequence[bytes], incomplete: str) -> str:
+    """
+    Store results that have been scored elsewhere, as a run. `incomplete` says what is missing. Returns its id.
+
+    Raises msgspec.ValidationError for a line that is not a TestCaseResult.
+    """
+    tally, clock = Tally(), SystemClock()
+    experiment = ExperimentMetadata(name=name) if name else None
+    sink = StoreSink(nullcontext(store), None, experiment, tally, clock)
+    end, now = RunEnd(planned=None, results=len(lines), complete=not incomplete), clock.now()
+    try:
+        for line in lines:
+            document = _whole(msgspec.json.decode(line), clock)
+            count_result(tally, document)
+            sink.write(_encode(document))
+        sink.flush()
+        tally.fold()
+    except msgspec.ValidationError as wrong:
+        incomplete = str(wrong)
+        raise
+    finally:
+        sink.close(RunFooter(sink.run, now, now, tally.status, tally.summary(), error=incomplete, end=end))
+    return sink.run
+
+
+def _whole(result: JSON, clock: Clock) -> JSON:
+    """A result with the members that a table does not have: its summary, and when its checks were evaluated."""
+    checks = [{"evaluated_at": clock.now(), **check} for check in result["check_results"]]
+    for check in checks:
+        if check["status"] != "error":
+            check.pop("error", None)
+    counts = Counter(check["status"] for check in checks)
+    summary = TestCaseSummary(
+        total_checks=len(checks),
+        completed_checks=counts["completed"],
+        error_checks=counts["error"],
+        skipped_checks=counts["skip"],
+    )
+    return {**result, "check_results": checks, "summary": summary}
 
 
 def _summary(cases: list[tuple[Status, TestCaseSummary]]) -> EvaluationSummary:

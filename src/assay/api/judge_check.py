@@ -1,0 +1,59 @@
+"""`assay.judge_check`: how far a judge agrees with people's labels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay import settings
+from assay.api.sources import Results, open_sources
+from assay.comparison.judged_results import JudgedResults
+from assay.comparison.labels import LabelSource, mapped_labels, read_labels
+from assay.concurrency.event_loop import run_to_end
+from assay.errors import UsageError
+from assay.fep.planning.plan import is_sequence
+from assay.results.judge_check import JudgeCheck
+
+Labels = str | Mapping[str, Any]
+
+
+def judge_check(
+    results: Results,
+    labels: Labels | Sequence[Labels],
+    *,
+    check: str | None = None,
+    seed: int | None = None,
+    bar: float | None = None,
+    tenant: str | None = None,
+) -> JudgeCheck:
+    """
+    Hold the judge of an evaluation against the labels of people, of one annotator or of several.
+
+        checked = assay.judge_check(result, ["human_a", "human_b"])
+
+    `results` is what `compare` takes. Labels are a member of the cases, such as a column of the input, a path, a file
+    (`labels.csv`, `labels.csv:human_a`), or a dictionary from the id of a case to its label. `check`, `seed` and `bar`
+    are the options of `assay judge check`.
+    """
+    given: list[Any] = list(labels) if is_sequence(labels) else [labels]
+    if not given:
+        raise UsageError(
+            "labels: expected a member of the cases, a file or a dictionary by case id, got none"
+        )
+    limits = settings.load().limits
+    sources = [_labels(one, at, limits) for at, one in enumerate(given)]
+
+    async def work() -> JudgeCheck:
+        found = JudgedResults(sources, check=check, bar=bar)
+        async with open_sources([results], ["results"], tenant) as (source,):
+            async for place, line in source.lines():
+                found.add(line, place)
+        return found.check(seed)
+
+    return run_to_end(work)
+
+
+def _labels(labels: Any, at: int, limits: Any) -> LabelSource:
+    if isinstance(labels, Mapping):
+        return mapped_labels(f"labels[{at}]", labels)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(labels, str):
+        return read_labels(labels, limits)
+    raise UsageError(f"labels[{at}]: expected a member of the cases, a file or a dictionary by case id")

@@ -1,0 +1,156 @@
+"""`assay.report`: a run or a comparison as one file, HTML or Markdown."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from os import PathLike, fspath
+from pathlib import Path
+from typing import NamedTuple, overload
+
+import msgspec
+
+from assay import settings
+from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.api.compare import names_of
+from assay.api.sources import Results, open_sources
+from assay.api.suites import SuiteRun
+from assay.backends.stores.memory import MemoryStore
+from assay.checks import STANDARD
+from assay.comparison.result_files import is_file
+from assay.comparison.result_line import EXPECTED
+from assay.comparison.run_scores import ReadOptions
+from assay.comparison.sources import LineSource, RunSource, StoredSource
+from assay.concurrency.event_loop import run_to_end
+from assay.errors import EnvironmentFailure, InvalidRequest, Problem, UsageError
+from assay.extras import require
+from assay.fep.records.save import save_results
+from assay.fep.records.service import EvaluationService
+from assay.host import parts
+from assay.ports import Run, Services, Store
+from assay.runs.find_run import find_run
+from assay.serve.fep.comparison import MAX_RUNS
+from assay.serve.overview.report_data import Report, ReportOptions, read_report
+from assay.serve.overview.report_text import html, markdown, report_template
+
+MAX_CASES = 20_000  # of a run in a report
+
+
+class ReportRequest(NamedTuple):
+    """What a report is of. `output` is the file to write; None: the text of a report in Markdown."""
+
+    runs: tuple[Results, ...]
+    output: str | None
+    tenant: str | None
+    redact: bool
+    limit: int
+
+
+@overload
+def report(
+    *runs: Results,
+    output: str | PathLike[str],
+    redact: bool = False,
+    limit: int = 1_000,
+    tenant: str | None = None,
+) -> Path: ...
+
+
+@overload
+def report(
+    *runs: Results, output: None = None, redact: bool = False, limit: int = 1_000, tenant: str | None = None
+) -> str: ...
+
+
+def report(
+    *runs: Results,
+    output: str | PathLike[str] | None = None,
+    redact: bool = False,
+    limit: int = 1_000,
+    tenant: str | None = None,
+) -> Path | str:
+    """
+    Write a run, or a comparison of runs with the first, as one file: `.html` with the views of the page, or `.md`.
+
+        assay.report(before, after, output="report.html")
+
+    Each run is what `compare` takes; an agent eval is the id of its stored run. Without `output` it returns the text of
+    the report in Markdown. `redact` leaves out ids, inputs, outputs, reasons and tags. `limit` is the number of cases
+    of a run, failures first.
+    """
+    name = None if output is None else fspath(output)
+    _, text = make_report(ReportRequest(runs, name, tenant, redact=redact, limit=limit))
+    return text if name is None else Path(name)
+
+
+def make_report(request: ReportRequest) -> tuple[Report, str]:
+    """The data of a report, and its text if it is Markdown. The file is written."""
+    name, ending = request.output, ".md" if request.output is None else Path(request.output).suffix.lower()
+    if ending not in (".html", ".md"):
+        raise UsageError(f"-o {name}: expected a file that ends with .html or .md")
+    if not 1 <= len(request.runs) <= MAX_RUNS:
+        raise UsageError(
+            f"expected {'at most' if request.runs else '1 to'} {MAX_RUNS} runs, got {len(request.runs)}"
+        )
+    if not 1 <= request.limit <= MAX_CASES:
+        raise UsageError(f"--limit: expected 1 to {MAX_CASES}, got {request.limit}")
+    template = b"" if ending == ".md" else report_template()
+    if len(request.runs) > 1:
+        require("a comparison", "compare")
+    found = run_to_end(lambda: _read(request, details=ending == ".html"))
+    text = "" if template else markdown(found)
+    if name is not None:
+        _write(name, html(template, found) if template else text.encode())
+    return found, text
+
+
+def _write(name: str, data: bytes) -> None:
+    try:
+        Path(name).write_bytes(data)
+    except OSError as wrong:
+        raise EnvironmentFailure(f"{name}: cannot be written: {wrong.strerror}") from None
+
+
+async def _read(request: ReportRequest, *, details: bool) -> Report:
+    options = ReportOptions(redact=request.redact, limit=request.limit, details=details)
+    async with _open(request.runs, request.tenant) as (store, runs):
+        for at, run in enumerate(runs):
+            if run.id in [one.id for one in runs[:at]]:
+                raise UsageError(f"{request.runs[at]}: {run.id} is named twice")
+            if run.tenant != runs[0].tenant:
+                raise UsageError(f"{run.id} and {runs[0].id} are of different tenants")
+        evaluations = EvaluationService(store, STANDARD, Services(limits=settings.load().limits))
+        return await read_report(evaluations, runs, datetime.now(UTC), options)
+
+
+@asynccontextmanager
+async def _open(references: Sequence[Results], tenant: str | None) -> AsyncGenerator[tuple[Store, list[Run]]]:
+    """A store with the runs. Results that are not stored are written to one in memory."""
+    names = [one for one in references if isinstance(one, str) and not is_file(one)]
+    if len(names) == len(references):
+        async with parts.store(settings.load(), light=True) as store:
+            yield store, [await find_run(store, name, tenant=tenant) for name in names]
+        return
+    if any(isinstance(one, SuiteRun) for one in references):
+        raise InvalidRequest(
+            "a report of an agent eval is of its stored run: give run_suite a store, and name the run by its id"
+        )
+    memory = MemoryStore()
+    async with open_sources(references, names_of(len(references)), tenant) as sources:
+        yield memory, [await _copy(source, memory) for source in sources]
+
+
+async def _copy(source: RunSource, store: Store) -> Run:
+    """The results of a source as a run of the store."""
+    if isinstance(source, StoredSource) and source.run.kind == EVAL:
+        raise InvalidRequest(
+            f"{source.name} is an agent eval: a report beside a file or a result is of evaluations"
+        )
+    scores = await source.scores(ReadOptions())
+    name = source.name if isinstance(source, LineSource) else ""
+    lines = [line async for _, line in source.lines()]
+    try:
+        found = await store.run(save_results(store, name, lines, scores.incomplete))
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem(source.name, f"{EXPECTED}: {wrong}")) from None
+    assert found is not None
+    return found

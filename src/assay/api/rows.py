@@ -1,0 +1,96 @@
+"""Rows as cases and outputs: data frames and lists of dictionaries, with the columns that `map` names."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.planning.plan import is_sequence
+from assay.inputs.frames import DataFrame, columns_of, is_frame, rows_of
+from assay.inputs.rows import ColumnMap, Part, find_columns, is_row, names_output, split_columns
+from assay.protocol.json_types import is_object, kind_of
+
+Columns = Mapping[str, str]
+
+
+class RowReader:
+    """Makes contexts, cases or outputs of rows. Without `names`, the first row says which columns there are."""
+
+    def __init__(self, part: Part, columns: Columns, place: str, names: tuple[str, ...] = ()) -> None:
+        self._part: Part = part
+        self._columns, self._place, self._names = columns, place, names
+        self._mapping: ColumnMap | None = None
+
+    def read(self, row: Any, at: int) -> dict[str, Any]:
+        here = f"{self._place}[{at}]"
+        if not is_object(row):
+            raise InvalidRequest(Problem(here, f"expected a row, an object with columns, got {kind_of(row)}"))
+        if self._mapping is None:
+            names, table = self._names or tuple(row), bool(self._names)
+            self._mapping = find_columns(names, self._columns, self._part, self._place, table=table)
+        inside = any("." in column for column in self._mapping.columns.values())
+        document, problems = self._mapping.apply(deepcopy(row) if inside else dict(row), at + 1)
+        if problems:
+            raise InvalidRequest([Problem(f"{here}.{one.place}", one.message) for one in problems])
+        return document
+
+
+def cases_and_outputs(
+    test_cases: Any, outputs: Any, columns: Columns | None, *, answered: bool
+) -> tuple[Any, Any]:
+    """
+    The cases and the outputs of `evaluate`. Rows and contexts become cases, and outputs if there are none beside them.
+
+    `answered`: an agent answers the cases.
+    """
+    alone = outputs is None and not answered
+    rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
+    of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
+    if not alone and (is_frame(outputs) or of_output):
+        outputs = list(_documents(outputs, "output", of_output, "outputs"))
+    if not rows:
+        return test_cases, outputs
+    if not alone:
+        return list(_documents(test_cases, "case", of_case, "test_cases")), outputs
+    contexts = list(_documents(test_cases, "context", of_case, "test_cases"))
+    return [one["test_case"] for one in contexts], [one["output"] for one in contexts]
+
+
+def streamed_contexts(
+    contexts: Iterable[Any] | AsyncIterable[Any] | DataFrame, columns: Columns | None, *, answered: bool
+) -> Iterable[Any] | AsyncIterable[Any]:
+    """The contexts, or the cases for an agent, of `evaluate_stream`."""
+    part: Part = "case" if answered else "context"
+    if isinstance(contexts, AsyncIterable):
+        return contexts if columns is None else _each_document(contexts, RowReader(part, columns, "contexts"))
+    if is_frame(contexts) or columns is not None:
+        return _documents(contexts, part, columns or {}, "contexts")
+    return cast("Iterable[Any]", contexts)
+
+
+def _documents(rows: Any, part: Part, columns: Columns, place: str) -> Iterator[dict[str, Any]]:
+    if is_frame(rows):
+        reader = RowReader(part, columns, place, columns_of(rows, place))
+        rows = rows_of(rows, place)
+    elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes | Mapping):
+        reader = RowReader(part, columns, place)
+    else:
+        raise InvalidRequest(Problem(place, f"expected a data frame or a list of rows, got {kind_of(rows)}"))
+    for at, row in enumerate(rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if is_object(row) and not columns and not is_row(row, part):
+            yield row
+        else:
+            yield reader.read(row, at)
+
+
+async def _each_document(rows: AsyncIterable[Any], reader: RowReader) -> AsyncIterator[dict[str, Any]]:
+    at = 0
+    async for row in rows:
+        yield reader.read(row, at)
+        at += 1
+
+
+def _has_contexts(rows: Any) -> bool:
+    """Whether a list has outputs in it: the contexts of a file, or rows with a column for the output."""
+    first = rows[0] if is_sequence(rows) and rows else None
+    return is_object(first) and ("test_case" in first or names_output(first))

@@ -1,0 +1,220 @@
+"""A gate over sources: its policy, its decision with all that its reports need, and the reports as files."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from assay.comparison.compare import PairComparison
+from assay.comparison.gate import (
+    CaseOutcome,
+    GateFacts,
+    GateOutcome,
+    GateResult,
+    LevelReader,
+    RunLevel,
+    decide,
+    findings_of,
+    level_text,
+)
+from assay.comparison.gate_reports import junit, markdown, sarif
+from assay.comparison.metric import SCORE, read_metric
+from assay.comparison.newly_failing import newly_failing
+from assay.comparison.policy import PRESETS, GatePolicy
+from assay.comparison.run_scores import ReadOptions, chosen_metric
+from assay.comparison.sources import CompareOptions, RunSource, compare_sources, read_options
+from assay.errors import UsageError
+from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.fep.outputs.output_file import OutputFile
+from assay.results.notebook_html import page, paragraph, table
+from assay.terminal import one_line
+
+CODES: dict[GateOutcome, int] = {"passed": PASSED, "failed": NOT_PASSED, "undecided": ERROR}
+MAX_CHANGES = 100  # cases that changed, in a report
+MAX_FAILING = 1_000  # cases that a report lists with their reasons
+
+
+class PolicyOptions(Struct, frozen=True, kw_only=True):
+    """Rules that are given beside a policy. They win."""
+
+    preset: str | None = None
+    min: float | None = None
+    margin: float | None = None
+    metric: str | None = None
+
+
+class GateDecision(Struct, frozen=True):
+    """
+    The result of a gate, with all that its reports need.
+
+    `outcomes` has every case. `reasons` says why those that did not pass did not, by their ids.
+    """
+
+    result: GateResult
+    outcomes: tuple[CaseOutcome, ...]
+    reasons: Mapping[str, str]
+    location: str  # of the results in a report: the path of a file, or the id of a run
+
+    @property
+    def outcome(self) -> GateOutcome:
+        """`passed`, `failed` or `undecided`."""
+        return self.result.outcome
+
+    @property
+    def passed(self) -> bool:
+        return self.result.outcome == "passed"
+
+    @property
+    def exit_code(self) -> int:
+        """That of `assay gate`: 0, 3 or 1."""
+        return self.result.exit_code
+
+    @property
+    def reason(self) -> str:
+        """One sentence why."""
+        return self.result.reason
+
+    @property
+    def level(self) -> RunLevel:
+        """The mean of the metric with its interval."""
+        return self.result.level
+
+    @property
+    def failing(self) -> tuple[CaseOutcome, ...]:
+        """The cases that did not pass or were not measured; at most a thousand."""
+        return self.result.failing
+
+    @property
+    def comparison(self) -> PairComparison | None:
+        """The run beside its baseline, if there is one."""
+        return self.result.comparison
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outcome and why, and the cases that did not pass."""
+        rows = ((one.id, one.outcome, self.reasons.get(one.id, "")) for one in self.failing)
+        total = len(self.failing) + self.result.more_failing
+        failing = table(("case", "outcome", "reason"), rows, total)
+        return page([paragraph(repr(self), strong=True), paragraph(level_text(self.level)), failing])
+
+    def __repr__(self) -> str:
+        """The line that `assay gate` prints."""
+        return one_line(f"{self.outcome}: {self.reason}")
+
+
+def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: bool) -> GatePolicy:
+    """The policy with the options, which win. Raises UsageError."""
+    if options.min is not None and not abs(options.min) < float("inf"):
+        raise UsageError(f"--min: expected a number, got {options.min:g}")
+    if options.preset is not None and options.preset not in PRESETS:
+        raise UsageError(f"--preset: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
+    given = {name: getattr(options, name) for name in options.__struct_fields__}
+    policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
+    if policy.require != "not-regressed" and not has_baseline:
+        raise UsageError(
+            f"the policy requires {policy.require}: expected --baseline, the run to compare with"
+        )
+    if policy.metric is not None and read_metric(policy.metric).quantile is not None:
+        raise UsageError(
+            f"metric: expected a metric with a mean, got {policy.metric}; assay compare compares it"
+        )
+    if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
+        raise UsageError(
+            f"min: expected a metric where higher is better, got {policy.metric}; --baseline compares it"
+        )
+    return policy
+
+
+def gate_options(policy: GatePolicy) -> ReadOptions:
+    """What a gate reads of each result. Raises UsageError."""
+    options = CompareOptions(metric=policy.metric, by=policy.by, margin=policy.margin)
+    return replace(read_options(options), with_passed=True)
+
+
+async def decide_sources(
+    run: RunSource, baseline: RunSource | None, policy: GatePolicy, read: ReadOptions, *, allow_partial: bool
+) -> GateDecision:
+    """Decide on a run, alone or beside a baseline."""
+    scores = await run.scores(read)
+    facts = GateFacts(
+        run=scores,
+        level=RunLevel(metric=policy.metric or SCORE.name),
+        policy=policy,
+        allow_partial=allow_partial,
+    )
+    if scores.rows and baseline is not None:
+        before = await baseline.scores(read)
+        compared = await compare_sources([baseline, run], [before, scores], policy.margin, MAX_CHANGES)
+        facts = replace(
+            facts,
+            comparison=compared.comparisons[0],
+            newly_failing=newly_failing(before, scores),
+            unknown_baseline=before.unknown_end,
+        )
+    return await _judged(facts, run)
+
+
+async def _judged(facts: GateFacts, source: RunSource) -> GateDecision:
+    run, policy = facts.run, facts.policy
+    outcomes: list[CaseOutcome] = []
+    if run.rows:
+        reader = LevelReader(run, chosen_metric([run]))
+        facts, outcomes = replace(facts, level=reader.level()), list(reader.outcomes())
+    failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
+    listed, newly = failing[:MAX_FAILING], facts.newly_failing
+    ids = dict.fromkeys([*newly.ids, *(one.id for one in listed)])
+    reasons = await source.reasons(list(ids)) if ids else {}
+    outcome, reason = decide(facts)
+    result = GateResult(
+        outcome=outcome,
+        exit_code=CODES[outcome],
+        reason=reason,
+        run=run.name,
+        level=facts.level,
+        preset=policy.preset,
+        failing=tuple(listed),
+        more_failing=len(failing) - len(listed),
+        newly_failing=newly,
+        findings=findings_of(run),
+        not_looked_for=run.not_looked_for,
+        comparison=facts.comparison,
+    )
+    location = result.run if source.path is None else _place(source.path)
+    return GateDecision(result, tuple(outcomes), reasons, location)
+
+
+def _place(path: Path) -> str:
+    """
+    The path of a result file from the working folder; of a file outside of it, only the name. Reports have no absolute
+    path.
+    """
+    path, folder = path.resolve(), Path.cwd().resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+
+
+class ReportFiles(Struct, frozen=True, kw_only=True):
+    """The names of the reports that a gate writes."""
+
+    markdown: str | None = None
+    junit: str | None = None
+    sarif: str | None = None
+
+
+def write_reports(decision: GateDecision, files: ReportFiles) -> None:
+    """Write the reports that have a name."""
+    result, reasons = decision.result, decision.reasons
+    if files.markdown is not None:
+        _write(files.markdown, [markdown(result, reasons)])
+    if files.junit is not None:
+        _write(files.junit, junit(result, decision.outcomes, reasons))
+    if files.sarif is not None:
+        document = msgspec.json.encode(sarif(result, decision.location))
+        _write(files.sarif, [msgspec.json.format(document, indent=1).decode() + "\n"])
+
+
+def _write(name: str, parts: Iterable[str]) -> None:
+    file = OutputFile(name)
+    for part in parts:
+        file.write(part.encode(errors="replace"))
+    file.close()

@@ -1,0 +1,262 @@
+"""A report as one file: the page with its data, or Markdown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.cases.table import CaseRow
+from assay.comparison.compare import PairComparison
+from assay.comparison.gate_reports import plain
+from assay.comparison.page_view import ComparedCase, PairView
+from assay.errors import EnvironmentFailure
+from assay.protocol.agent_evals import findings_text
+from assay.serve.fep.comparison import ComparedCases
+from assay.serve.overview.report_data import Report, ReportRun
+from assay.serve.page.built_files import page_folder
+from assay.stats.number_text import score_text as number_text
+
+TEMPLATE = "report.html"
+PLACE = b"__ASSAY_REPORT__"  # of the data in the template
+
+
+def report_template() -> bytes:
+    """The built page that a report in HTML is made of."""
+    try:
+        return (page_folder() / TEMPLATE).read_bytes()
+    except FileNotFoundError:
+        raise EnvironmentFailure(
+            "the page is not built here; run `make web` in a clone of the repository, or install a wheel."
+            " A report in Markdown (-o report.md) works without it"
+        ) from None
+
+
+def html(template: bytes, report: Report) -> bytes:
+    """The template with the data. No text of the data can end the element that holds it."""
+    data = msgspec.json.encode(report)
+    for active in (b"<", b">", b"&"):
+        data = data.replace(active, b"\\u%04x" % ord(active))
+    before, _, after = template.partition(PLACE)
+    return before + data + after
+
+
+# A report as Markdown for a pull request: the verdict first, then tables, then folded lists. All content is
+# escaped.
+
+MAX_ROWS = 100  # of one table
+MAX_REASON = 300
+BARS = {"passScore": ("score", "below"), "maxCostUsd": ("cost", "above"), "maxP95LatencyMs": ("p95 latency", "above")}  # fmt: skip
+ALERTS = {
+    "passed": "TIP",
+    "failed": "CAUTION",
+    "improved": "TIP",
+    "regressed": "CAUTION",
+    "equivalent": "NOTE",
+    "no bar": "NOTE",
+}
+STATUS = {"failed": "failed", "error": "not measured", "skipped": "not run", "ungraded": "no verdict"}
+
+
+def markdown(report: Report) -> str:
+    """The report of one run, or of a comparison and then each of its runs."""
+    lines: list[str] = []
+    if report.comparison is not None:
+        view = report.comparison.view
+        lines += [f"# Comparison by {plain(view.comparison.metric)}", ""]
+        for pair, words in zip(view.comparison.comparisons, view.pairs, strict=True):
+            lines += _pair(pair, words, report.comparison.cases[pair.run])
+        lines += ["## Runs", ""]
+    for run in report.runs:
+        lines += _run(run, heading="#" if report.comparison is None else "###", redacted=report.redacted)
+    made = f"{report.created_at:%Y-%m-%d %H:%M} UTC"
+    note = (
+        " Ids, inputs, outputs, reasons and tags of the cases are left out (--redact)."
+        if report.redacted
+        else ""
+    )
+    return "\n".join([*lines, f"Made by assay {report.version}, {made}.{note}", ""])
+
+
+def _run(run: ReportRun, *, heading: str, redacted: bool) -> list[str]:
+    row = run.overview["run"]
+    word, reasons = verdict_of(run.overview)
+    name = row["name"] or row["runId"]
+    lines = [
+        f"{heading} {plain(name)}",
+        "",
+        f"> [!{ALERTS.get(word, 'WARNING')}]",
+        f"> **{word.capitalize()}.** {plain(' '.join([*reasons, score_text(row['score'])]), 2000)}",
+        "",
+        *_table(("", ""), _facts(run.overview)),
+        "",
+    ]
+    checks = [
+        tuple(str(one[part]) for part in ("label", "passed", "failed", "error", "skipped", "ungraded"))
+        for one in run.overview.get("checks", ())
+    ]
+    if checks:
+        columns = ("check", "passed", "failed", "not measured", "not run", "no verdict")
+        lines += [*_table(columns, checks[:MAX_ROWS]), ""]
+    return lines + _failing(run, redacted=redacted)
+
+
+def verdict_of(overview: dict[str, Any]) -> tuple[str, list[str]]:
+    """The verdict in a word or two, and why."""
+    row = overview["run"]
+    if row["status"] != "completed":
+        message = row.get("error", {}).get("message")
+        return f"no verdict: the run is {row['status']}", [f"{message}."] if message else []
+    if row["passed"] is None:
+        return "no bar", ["No bar decides this run."]
+    critical = [one for one in overview.get("findings", ()) if one["severity"] == "critical" and one["count"]]
+    found = [one["kind"] for one in critical]
+    reasons = (
+        [f"{findings_text(sum(one['count'] for one in critical), 'critical', found)}."] if critical else []
+    )
+    if row["passed"]:
+        return ("failed", reasons) if reasons else ("passed", [])
+    decided = [bar for bar in overview.get("bars", ()) if bar["decided"]]
+    return "failed", [*reasons, *map(_bar_text, decided)]
+
+
+def _bar_text(bar: dict[str, Any]) -> str:
+    noun, word = BARS.get(bar["name"], (bar["name"], "beside"))
+    if bar["observedText"] is None:
+        return f"The {noun} is not known, and the bar is {bar['requiredText']}."
+    return f"The {noun} {bar['observedText']} is {word} the bar of {bar['requiredText']}."
+
+
+def score_text(score: dict[str, Any] | None) -> str:
+    """The score with its interval. A score that was not measured is no number."""
+    if score is None:
+        return "The score was not measured."
+    name = f"{score['name'][:1].upper()}{score['name'][1:]}"
+    if score["low"] is None:
+        return f"{name} {score['text']}, without an interval: there are too few cases."
+    return f"{name} {score['text']}, 95% interval {score['range']} ({score['method']}), {score['cases']:,} measured."
+
+
+def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
+    row, cost, latency = overview["run"], overview["cost"], overview["latency"]
+    counts: dict[str, int] = row["counts"] or {}
+    words = {"passed": "passed", **STATUS}
+    agent = " ".join(str(row[name]) for name in ("agentId", "agentVersion") if name in row)
+    late = "not measured"
+    if latency is not None:
+        late = f"{latency['p95Text']}, median {latency['medianText']}"
+    found = overview.get("findings")
+    facts = [
+        ("run", row["runId"]),
+        ("created", row["createdAt"]),
+        ("agent", agent),
+        ("models", ", ".join(row.get("models", ()))),
+        ("tags", ", ".join(row.get("tags", ()))),
+        ("trials", str(row.get("trials", ""))),
+        ("cases", ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name))),
+        ("never reached", f"{overview['unmeasured']['neverReached'] or ''}"),
+        ("cost", "" if cost is None else cost["text"]),
+        ("latency, p95", late),
+        (
+            "findings",
+            ""
+            if found is None
+            else ", ".join(f"{one['count']:,} {one['kind']} ({one['severity']})" for one in found) or "none",
+        ),
+        *((one["kind"], f"not looked for ({one['reason']})") for one in overview.get("notLookedFor", ())),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _failing(run: ReportRun, *, redacted: bool) -> list[str]:
+    """The cases that did not pass, folded, with the reason in words; then their content."""
+    failing = [row for row in run.rows if row.status != "passed"]
+    counts: dict[str, int] = run.overview["run"]["counts"] or {}
+    total = sum(counts.get(name, 0) for name in STATUS)
+    title = f"{total:,} did not pass" if total else ""
+    if redacted:
+        rows = [(str(row.position), STATUS[row.status], _number(row.score)) for row in failing]
+        return _folded(title, ("position", "outcome", "score"), rows, total)
+    lines = _folded(
+        title,
+        ("case", "outcome", "score", "reason"),
+        [(_name(row), STATUS[row.status], _number(row.score), _part(row, "reason")) for row in failing],
+        total,
+    )
+    texts = [
+        (_name(row), _part(row, "input"), _part(row, "output"), _part(row, "expected")) for row in failing
+    ]
+    return lines + _folded("Inputs and outputs", ("case", "input", "output", "expected"), texts, total)
+
+
+def _name(row: CaseRow) -> str:
+    return row.case_id or f"case {row.position}"
+
+
+def _part(row: CaseRow, name: str) -> str:
+    return getattr(row.preview, name, None) or ""
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else number_text(value)
+
+
+def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]) -> list[str]:
+    verdict = pair.result.verdict
+    lines = [
+        f"> [!{ALERTS.get(verdict, 'WARNING')}]",
+        f"> **{verdict.capitalize()}.** {plain(words.headline.removesuffix(verdict).strip(), 2000)}",
+        "",
+        f"{plain(pair.run)} beside the baseline {plain(pair.baseline)}: {plain(words.counts, 2000)}",
+        "",
+        *(f"- {plain(line, 2000)}" for line in words.about),
+        *([f"- {plain(words.power, 2000)}"] if words.power else []),
+        "",
+    ]
+    changed = cases["changed"]
+    columns = ("case", "change", "before", "after", "reason before", "reason after")
+    lines += _folded(
+        f"{changed.total:,} changed" if changed.total else "",
+        columns,
+        [_change(case) for case in changed.cases],
+        changed.total,
+    )
+    for name, ending in (
+        ("unmeasured", "not measured"),
+        ("only_in_baseline", "only in the baseline"),
+        ("only_in_run", "only in the run"),
+    ):
+        one = cases[name]
+        title = f"{one.total:,} {ending}" if one.total else ""
+        lines += _folded(title, columns, [_change(case) for case in one.cases], one.total)
+    return lines
+
+
+def _change(case: ComparedCase) -> tuple[str, ...]:
+    change = case.change.replace("_", " ")
+    return (
+        case.id, change, _number(case.before), _number(case.after), case.reason_before, case.reason_after
+    )  # fmt: skip
+
+
+def _folded(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], total: int) -> list[str]:
+    if not rows:
+        return []
+    shown = rows[:MAX_ROWS]
+    more = [f"… and {total - len(shown):,} more", ""] if total > len(shown) else []
+    return [
+        f"<details><summary>{plain(title)}</summary>",
+        "",
+        *_table(columns, shown),
+        "",
+        *more,
+        "</details>",
+        "",
+    ]
+
+
+def _table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [
+        f"| {' | '.join(columns)} |",
+        f"|{'---|' * len(columns)}",
+        *(f"| {' | '.join(plain(cell, MAX_REASON) for cell in row)} |" for row in rows),
+    ]

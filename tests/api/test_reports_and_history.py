@@ -1,0 +1,132 @@
+"""`assay.report` and `assay.history`: what the commands write and print, on results in every form."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+import assay
+from assay.errors import EnvironmentFailure, InvalidRequest, UsageError
+from assay.serve.page.built_files import page_folder
+
+CHECKS = [
+    {"contains": "yes"},
+    {"contains": "y"},
+    {"threshold": {"value": "$.output.metadata.ms", "max_value": 10}},
+]
+SUITE = {
+    "suiteId": "local.mine.evals.first", "version": "1.0.0", "modes": ["golden"],
+    "tasks": [
+        {"taskId": f"t{at}", "input": at, "expected": {"kind": "golden", "match": {"strategy": "exact", "value": at}}}
+        for at in range(4)
+    ],
+}  # fmt: skip
+
+
+def evaluated(passes):
+    return assay.evaluate_sync(
+        [{"id": f"c{at}", "input": f"q{at}", "expected": "yes"} for at in range(8)],
+        [{"value": "yes" if at < passes else "no", "metadata": {"ms": 1} if at else {}} for at in range(8)],
+        CHECKS,
+    )
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return evaluated(8), evaluated(3)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", f"sqlite:///{tmp_path}/assay.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def odd(result):
+    """A result with a cost that is no number."""
+    document = json.loads(msgspec.json.encode(result.results[0]))
+    return document | {"metadata": {"known_cost_usd": "much"}}
+
+
+def test_a_report_is_the_same_for_a_result_a_table_and_a_list(runs):
+    text = assay.report(runs[1])
+    assert "| contains &#35;&#8203;1 | 3 | 5 | 0 | 0 | 0 |" in text
+    assert "2 passed, 5 failed, 1 not measured" in text
+    assert "c0 | not measured" in text
+    table = assay.report(runs[1].to_pandas())
+    for part in ("2 passed, 5 failed, 1 not measured", "28.6&#37;", "| threshold | 7 | 0 | 1 | 0 | 0 |"):
+        assert part in text
+        assert part in table
+
+
+def test_a_report_of_two_results_compares_them(runs, home):
+    path = assay.report(*runs, output=home / "report.md")
+    assert path == home / "report.md"
+    text = path.read_text("utf-8")
+    assert text.startswith("# Comparison by passed")
+    assert "5 worse, 0 better, 2 unchanged" in text
+    redacted = assay.report(*runs, redact=True)
+    assert "c3" not in redacted
+    assert "5 worse, 0 better, 2 unchanged" in redacted
+
+
+def test_a_report_in_html_has_the_data(runs, home):
+    if not (page_folder() / "report.html").is_file():
+        pytest.skip("the page is not built here")
+    data = assay.report(*runs, output="report.html").read_text("utf-8")
+    assert '"caseId":"c3"' in data
+    assert "\\u003cscript" not in data
+
+
+def test_results_that_are_not_complete_have_no_verdict(runs):
+    document = {"results": runs[1].results[:2], "summary": {"total_test_cases": 8}}
+    assert "it has 2 of 8 results" in assay.report(document)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: assay.report(a, output="report.pdf"), "expected a file that ends with .html or .md"),
+        (lambda a: assay.report(), "expected 1 to 8 runs, got 0"),
+        (lambda a: assay.report(*[a] * 9), "expected at most 8 runs, got 9"),
+        (lambda a: assay.report(a, limit=0), "--limit: expected 1 to 20000, got 0"),
+        (lambda a: assay.report("nothing"), "there is no run 'nothing'"),
+        (lambda a: assay.report(a, 7), "b: expected a result"),
+        (lambda a: assay.report(a, output="no/folder/report.md"), "no/folder/report.md: cannot be written"),
+        (lambda a: assay.report([odd(a)]), "a: expected a result with execution_context and check_results"),
+        (lambda a: assay.history(SUITE["suiteId"], limit=0), "--limit: expected 1 to 1000, got 0"),
+        (lambda a: assay.history("missing.yaml"), "missing.yaml: there is no such file"),
+    ],
+)
+def test_a_refusal_says_what_is_possible(runs, home, call, message):
+    with pytest.raises((InvalidRequest, UsageError, EnvironmentFailure)) as refusal:
+        call(runs[0])
+    assert message in str(refusal.value)
+
+
+def test_the_history_of_a_suite_is_that_of_the_command(home, command):
+    async def both():
+        address = f"sqlite:///{home}/assay.db"
+        await assay.run_suite(SUITE, lambda task: task, free=True, store=address)
+        return await assay.run_suite(SUITE, lambda task: 0, free=True, store=address)
+
+    last = asyncio.run(both())
+    found = assay.history(SUITE["suiteId"])
+    assert [(row.score, row.passed) for row in found.rows] == [(0.25, False), (1.0, True)]
+    assert (found.rows[0].run_id, found.more) == (last.run_id, False)
+    assert (found.rows[0].low or 0) < 0.25 < (found.rows[0].high or 0)
+    assert assay.history(SUITE["suiteId"], limit=1).more
+    done = command(
+        "history",
+        SUITE["suiteId"],
+        "--json",
+        folder=home,
+        environ={"ASSAY_DATABASE_URL": f"sqlite:///{home}/assay.db"},
+    )
+    assert f'"runId":"{last.run_id}"' in done.out
+    assert "1 of 4 tasks" not in assay.report(last.run_id)
+    assert "**Failed.**" in assay.report(last.run_id)
+    with pytest.raises(InvalidRequest, match="a report of an agent eval is of its stored run"):
+        assay.report(last)

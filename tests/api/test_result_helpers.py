@@ -1,0 +1,126 @@
+"""What a result says by itself: rates with intervals, slices, what failed, tables, and what a notebook shows."""
+
+import pickle
+from html.parser import HTMLParser
+
+import pandas  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+
+import assay
+from assay.errors import UsageError
+
+HOSTILE = "</table><script>alert(1)</script><img src=x onerror=y> & \x1b[31m\u202e"
+CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["yes"]}}
+
+
+def evaluated(values, *, checks=(CONTAINS,), **members):
+    cases = [
+        {"id": f"c{at}", "input": "?", "topic": "tax" if at % 2 else "law", **members}
+        for at in range(len(values))
+    ]
+    return assay.evaluate_sync(cases, [{"value": value} for value in values], list(checks))
+
+
+def test_a_pass_rate_is_a_float_with_its_interval():
+    rate = evaluated(["yes"] * 9 + ["no"] * 3).pass_rate
+    assert rate is not None
+    assert rate == 0.75
+    assert rate + 1 == 1.75
+    assert f"{rate:.1%}" == "75.0%"
+    assert (round(rate.low, 3), round(rate.high, 3), rate.method, rate.cases) == (0.468, 0.911, "wilson", 12)
+    assert repr(rate) == "0.750 (0.468–0.911, Wilson)"
+    assert pickle.loads(pickle.dumps(rate)).low == rate.low
+
+
+def test_nothing_measured_has_no_pass_rate():
+    assert evaluated([]).pass_rate is None
+    assert (
+        evaluated(
+            [1], checks=[{"type": "contains", "arguments": {"text": "$.x", "phrases": ["y"]}}]
+        ).pass_rate
+        is None
+    )
+
+
+def test_slices_are_those_of_the_command():
+    found = evaluated(["yes", "no", "yes", "yes"]).slices("topic", "tag")
+    assert [(one.by, one.name, one.passed, one.failed, one.case_pass_rate) for one in found] == [
+        ("topic", "law", 2, 0, 1.0),
+        ("topic", "tax", 1, 1, 0.5),
+        ("tag", "(none)", 3, 1, 0.75),
+    ]
+    assert found[0].case_pass_rate.low > 0
+    with pytest.raises(UsageError, match="--by: expected tag"):
+        evaluated(["yes"]).slices("a=b")
+
+
+def test_failing_cases_have_their_reasons_in_words():
+    unmeasured = {"type": "threshold", "arguments": {"value": "$.output.value", "min_value": 1}}
+    (first, second) = evaluated(["no", "yes"], checks=[CONTAINS, unmeasured]).failing
+    assert [one.check for one in first.checks] == ["contains", "threshold"]
+    assert first.checks[0].reason == "expected a text that contains 'yes', got 'no'"
+    assert (second.id, [one.check for one in second.checks]) == ("c1", ["threshold"])
+
+
+def test_a_table_has_every_column_of_the_input():
+    cases = [
+        {
+            "id": "a",
+            "input": "?",
+            "topic": "law",
+            "score": 7,
+            "metadata": {"topic": "x", "human": [1, 2], "n": 3},
+        },
+        {"id": "b", "input": "?", "late": True},
+    ]
+    outputs = [{"value": "yes", "metadata": {"model": "m", "cost_usd": 1}}, {"value": "no"}]
+    frame = assay.evaluate_sync(cases, outputs, [CONTAINS, CONTAINS]).to_pandas()
+    added = frame.loc[:, "error_message":].iloc[:, 1:]
+    assert list(added.columns) == ["topic", "case_score", "metadata_topic", "human", "n", "model", "late"]
+    assert added.iloc[1].tolist()[:6] == ["law", 7, "x", "[1,2]", 3, "m"]
+    assert pandas.isna(added["topic"][2])
+    assert bool(added["late"][3])
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts = set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def shown(thing):
+    parser = Tags()
+    parser.feed(thing._repr_html_())
+    parser.close()
+    assert parser.tags <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+    return "\n".join(parser.texts)
+
+
+def test_what_a_notebook_shows_holds_content_as_text():
+    good = evaluated(["yes"] * 6, kind=HOSTILE)
+    bad = evaluated([HOSTILE] * 6, kind=HOSTILE)
+    result, compared = shown(bad), shown(assay.compare(good, bad, by="kind"))
+    assert "pass rate 0.000 (0.000–0.390, Wilson) over 6 cases" in result
+    assert "<script>alert(1)</script>" in result
+    assert "\x1b" not in result + compared
+    assert "regressed" in compared
+    assert "contains: expected" in compared
+    decision = shown(assay.gate(bad))
+    assert decision.startswith("failed: not every case passed")
+
+
+def test_what_a_notebook_shows_is_bounded():
+    many = evaluated(["x" * 100_000] * 200)
+    assert len(many._repr_html_()) < 30_000
+    assert "… and 180 more" in shown(many)
+    assert len(assay.compare(evaluated(["yes"] * 200), many, limit=1_000)._repr_html_()) < 60_000
+
+
+def test_an_empty_result_is_shown():
+    assert "0 cases" in shown(evaluated([]))

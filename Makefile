@@ -67,6 +67,7 @@ form: $(MADE)
 
 types: $(MADE)
 	$(BIN)/pyright $(TYPES)
+	$(if $(TYPES),,$(BIN)/mypy --strict --cache-dir build/mypy tests/api/user_code.py)
 
 suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 5 $(ARGS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
     from assay.checks.safety.detector import Detection, Detector, texts_in
-    from assay.comparison.gate_decision import GateDecision
+    from assay.comparison.gate_run import GateDecision
     from assay.errors import (
         Fault,
         ForeignFault,
@@ -70,7 +70,7 @@ _MODULES = {
     "assay.checks.safety.detector": ("Detection", "Detector", "texts_in"),
     "assay.fep.outputs.failing_cases": ("FailingCase",),
     "assay.fep.outputs.run_result": ("RunResult",),
-    "assay.comparison.gate_decision": ("GateDecision",),
+    "assay.comparison.gate_run": ("GateDecision",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
         "ValueFault",

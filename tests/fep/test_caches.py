@@ -22,8 +22,8 @@ from assay.fep.execution.inline import inline_limit
 from assay.fep.planning.plan import Plan
 from assay.inputs.context import Context
 from assay.jsonpath import iregexp
-from assay.patterns import search
-from assay.patterns.search import matches_wildcard
+from assay.patterns import bounded_search
+from assay.patterns.bounded_search import matches_wildcard
 from assay.protocol.evaluation import Check
 
 VALIDATORS: ByteCache = validator_for.cache  # pyright: ignore[reportFunctionMemberAccess]
@@ -208,7 +208,7 @@ def test_patterns_of_requests_do_not_reach_the_cache_of_re():
     """It counts patterns and not their bytes."""
     before = len(re._cache)  # pyright: ignore[reportAttributeAccessIssue]
     for at in range(5):
-        search.task(search.common(f"worker{at}", 0))(b"worker")
+        bounded_search.task(bounded_search.common(f"worker{at}", 0))(b"worker")
         Plan(regexes(f"server{at}"), STANDARD)
         iregexp.pattern(f"path{at}", True)
         assert matches_wildcard(f"tool{at}", f"to*{at}")

@@ -15,8 +15,8 @@ from assay.concurrency.workers import machine, pool
 from assay.errors import Fault
 from assay.patterns import backtracking
 from assay.patterns.backtracking import Bound
+from assay.patterns.bounded_search import Search, parse
 from assay.patterns.charsets import bit_of, characters
-from assay.patterns.search import Search, parse
 from support.checks.backtracker import steps
 
 LONG = " This sentence makes the text longer than any that was vouched for by its length alone." * 20

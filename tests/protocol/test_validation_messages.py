@@ -15,8 +15,8 @@ from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
 from assay.protocol.validation_messages import message_of, path_in
 from assay.settings import CONFIGURED, load
+from assay.workflow.loop_settings import read_loop
 from assay.workflow.state.decisions import read_decision
-from assay.workflow.verifier_loop import read_loop
 
 
 class One(Struct, tag="one", tag_field="kind"):

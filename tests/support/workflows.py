@@ -17,10 +17,10 @@ from assay.workflow.critics import Critics
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.library import Library
+from assay.workflow.loop_settings import workflow_of
 from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.state.execution_state import ExecutionLimits
-from assay.workflow.verifier_loop import workflow_of
 from support.evals import AgentTable, Judges
 
 EVERYTHING = frozenset({"runs:create", "runs:read", "runs:cancel", "approvals:respond", "manifest:read"})

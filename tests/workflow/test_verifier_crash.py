@@ -17,7 +17,7 @@ from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import CLOSED, RunQuery
-from assay.workflow.state.gating import combine
+from assay.workflow.state.verdict_gating import combine
 from support.workers.workflows import LEASE, verdict_of
 from support.workflows import ME, ScriptedAgent, WorkflowHost, loop
 

@@ -11,10 +11,10 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.seams.sample_workflows import samples
+from assay.workflow.loop_settings import library, loop_problems, read_loop, workflow_of
 from assay.workflow.state.children import attestation
 from assay.workflow.state.definition import document_of, read
 from assay.workflow.verification_report import verification_of
-from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
 from support.workflows import ScriptedAgent, WorkflowHost, loop, verifier_host
 
 pytestmark = pytest.mark.anyio

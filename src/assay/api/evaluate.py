@@ -13,6 +13,7 @@ from contextvars import copy_context
 from typing import Any, TypeGuard
 
 from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results
+from assay.api.cases_from_rows import streamed_contexts
 from assay.api.evaluation import (
     Cases,
     Checks,
@@ -26,7 +27,6 @@ from assay.api.evaluation import (
     with_functions,
     with_short_forms,
 )
-from assay.api.rows import streamed_contexts
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions

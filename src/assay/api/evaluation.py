@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
-from assay.api.rows import Columns, cases_and_outputs
+from assay.api.cases_from_rows import Columns, cases_and_outputs
 from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay import settings
 from assay.api.sources import Results, open_sources
-from assay.comparison.gate_decision import (
+from assay.comparison.gate_run import (
     GateDecision,
     PolicyOptions,
     ReportFiles,

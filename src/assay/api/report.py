@@ -30,7 +30,7 @@ from assay.ports import Run, Services, Store
 from assay.runs.find_run import find_run
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.overview.report_text import html, markdown, report_template
+from assay.serve.overview.report_documents import html, markdown, report_template
 
 MAX_CASES = 20_000  # of a run in a report
 

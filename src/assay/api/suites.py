@@ -17,7 +17,7 @@ from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suites.suite import read_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
 from assay.api.evaluation import with_short_forms
-from assay.comparison.gate import Finding, findings_of
+from assay.comparison.gate_verdict import Finding, findings_of
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.fep.outputs.result_tables import data_frame
 from assay.fep.planning.scorer import read_result

@@ -30,8 +30,8 @@ async def verify(
     person's decision leaves the run in a waiting status, and nothing is committed.
     """
     from assay.backends.stores.memory import MemoryStore  # deferred import
+    from assay.workflow.loop_settings import read_loop  # deferred import
     from assay.workflow.verification_report import verification_of  # deferred import
-    from assay.workflow.verifier_loop import read_loop  # deferred import
 
     settings = load()
     sources: list[Any] = [actor] if critic is None else [actor, critic]

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from assay.comparison.gate import CaseOutcome, GateOutcome, GateResult, level_text
+from assay.comparison.gate_verdict import CaseOutcome, GateOutcome, GateResult, level_text
 from assay.comparison.wording import interval_text, verdict_line
 from assay.version import __version__
 

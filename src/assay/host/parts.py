@@ -165,8 +165,8 @@ def build_workflows(
     from assay.workflow.activities import ActivityRunner  # deferred import
     from assay.workflow.critics import Critics  # deferred import
     from assay.workflow.kind import WorkflowKind  # deferred import
+    from assay.workflow.loop_settings import library  # deferred import
     from assay.workflow.service import WorkflowService  # deferred import
-    from assay.workflow.verifier_loop import library  # deferred import
 
     if fixtures_enabled():
         agents = AgentOverlay(SAMPLE_AGENTS, agents)

@@ -12,8 +12,8 @@ from assay.cache import memoize
 from assay.concurrency.workers import batch, pool
 from assay.errors import Fault, PathFault, TimeFault
 from assay.jsonpath.budget import Budget
+from assay.patterns.bounded_search import TASK, PatternTooLarge, Search, common, estimated_bytes, item
 from assay.patterns.charsets import categories
-from assay.patterns.search import TASK, PatternTooLarge, Search, common, estimated_bytes, item
 
 MAX_PATTERN = 2_000  # characters
 CACHED = 16 << 20  # bytes of all cached patterns

@@ -20,11 +20,11 @@ from assay.protocol.json_types import is_object
 from assay.runs.intake import new_id
 from assay.seams.sample_agents import ChannelAgent
 from assay.seams.sample_workflows import D, samples
+from assay.workflow.loop_settings import workflow_of
 from assay.workflow.service import WorkflowService
 from assay.workflow.state.definition import Workflow, document_of, read
 from assay.workflow.state.execution_state import WorkflowRequest
-from assay.workflow.state.gating import VERDICTS
-from assay.workflow.verifier_loop import workflow_of
+from assay.workflow.state.verdict_gating import VERDICTS
 
 ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
 VERIFIED = "conformance-verified"

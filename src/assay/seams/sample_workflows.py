@@ -16,8 +16,8 @@ from assay.workflow.nodes import NodeType
 from assay.workflow.state.definition import CONFORMANCE, DISPATCH, SUPERVISOR, Node, Workflow, read
 from assay.workflow.state.effects import stable_id
 from assay.workflow.state.execution_state import Execution, Steps
-from assay.workflow.state.gating import is_below
 from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
+from assay.workflow.state.verdict_gating import is_below
 
 VERBOSITIES = ("summary", "full", "off")
 

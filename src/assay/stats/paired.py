@@ -6,7 +6,7 @@ McNemar's exact test of one trial of each case that passes or fails, and sign fl
 method gives the interval:
 
 - fewer than 15 cases: the means that sign flips accept;
-- one trial of each case that passes or fails: Tango's score interval (`tango.py`);
+- one trial of each case that passes or fails: Tango's score interval (`tango_interval`);
 - everything else: Student's t over the differences of the cases;
 - all differences equal: no method can estimate their spread. The interval then bounds the share of cases that could
   differ from those seen. It needs `span`, the largest difference that one case can have.

@@ -27,8 +27,8 @@ from assay.protocol.agents import Step, ToolSpec, UsageStep
 from assay.protocol.redaction import redact_text
 from assay.results.tally import Tally
 from assay.workflow.state.effects import Invoke
-from assay.workflow.state.gating import VERDICTS, Verdict, combine, event_keys
 from assay.workflow.state.turns import USABLE, CriticResult
+from assay.workflow.state.verdict_gating import VERDICTS, Verdict, combine, event_keys
 
 CHECKS = "local.assay.checks"  # the agent id in events where checks are the critic
 SECONDS = 60.0

@@ -37,7 +37,7 @@ from assay.workflow.state.effects import (
     stable_id,
 )
 from assay.workflow.state.execution_state import RunStopped, step_chunk
-from assay.workflow.state.gating import goal_satisfied
+from assay.workflow.state.verdict_gating import goal_satisfied
 
 STATUS: dict[str, RunStatus] = {"clarification": "waiting-input"}
 _pack = msgspec.json.encode

@@ -11,7 +11,7 @@ from assay.protocol.verification import CriticVerdict, Verification, Verificatio
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.replayer import replay_run
 from assay.workflow.state.execution_state import Execution
-from assay.workflow.state.gating import goal_satisfied
+from assay.workflow.state.verdict_gating import goal_satisfied
 
 MOST = 100_000  # events of one run
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from assay.cli.compare.gate import GateOptions, main
-from assay.comparison.gate import RunLevel, level_text
 from assay.comparison.gate_reports import plain
+from assay.comparison.gate_verdict import RunLevel, level_text
 from assay.comparison.policy import PRESETS
 from assay.terminal import as_json_escapes, one_line
 from support.commands.command import run_on_terminal

@@ -7,7 +7,7 @@ import pytest
 from assay.api.report import ReportRequest
 from assay.cli.compare import report as report_command
 from assay.errors import EnvironmentFailure
-from assay.serve.overview import report_text
+from assay.serve.overview import report_documents
 from assay.serve.overview.report_data import MAX_TEXT, cut_texts
 from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries
@@ -95,7 +95,7 @@ def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):
 @pytest.mark.parametrize("name", ["redacted.md", "redacted.html"])
 def test_a_redacted_report_has_no_content(command, stored, name):
     folder, canaries, before, after = stored
-    if name.endswith(".html") and not (page_folder() / report_text.TEMPLATE).is_file():
+    if name.endswith(".html") and not (page_folder() / report_documents.TEMPLATE).is_file():
         pytest.skip("the page is not built: make web")
     _, full = write(command, folder, f"full-{name}", before, after)
     assert canaries.found_in(full) >= {"id 3", "input 3", "expected 3", "output 3", "id of one run"}
@@ -160,7 +160,7 @@ def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
 def test_data_cannot_end_its_element_and_long_texts_are_cut():
     texts = cut_texts({"a": ["x" * (MAX_TEXT + 5)], "b": 1, "c": "</script><!--&"})
     assert texts["a"][0].endswith("x… [5 more]")
-    page = report_text.html(TEMPLATE, texts)
+    page = report_documents.html(TEMPLATE, texts)
     data = page.removeprefix(b'<script type="application/json">').removesuffix(b"</script>")
     assert not set(b"<>&") & set(data)
     assert json.loads(data) == texts
@@ -187,7 +187,7 @@ def test_bad_input_is_refused_with_a_reason(command, stored):
 
 
 def test_without_the_page_the_report_names_the_command_that_builds_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(report_text, "TEMPLATE", tmp_path / "report.html")
+    monkeypatch.setattr(report_documents, "TEMPLATE", tmp_path / "report.html")
     request = ReportRequest(("latest",), "r.html", None, redact=False, limit=10)
     with pytest.raises(EnvironmentFailure, match=r"make web.*Markdown"):
         report_command.main(request)

@@ -47,9 +47,9 @@ from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
+from assay.workflow.loop_settings import library
 from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
-from assay.workflow.verifier_loop import library
 from support.evals import AgentTable, FunctionAgent, Judges
 from support.waiting import PATIENCE
 

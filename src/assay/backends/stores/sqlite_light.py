@@ -2,7 +2,7 @@
 A SQLite store for short commands: by Python's `sqlite3` alone, because SQLAlchemy takes half of their time to load.
 
 It answers the common questions, and writes what a run of this process writes. For everything else, after any error, and
-after many commits, it opens the whole store (`sql.py`) and asks that. The contract tests run on it too.
+after many commits, it opens the whole store (`sql/store.py`) and asks that. The contract tests run on it too.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ import msgspec
 from assay import jsonpath
 from assay.checks.safety.detector import Detection, texts_in
 from assay.errors import MalformedPath, PathFault, UsageError
-from assay.patterns.search import matches_wildcard
+from assay.patterns.bounded_search import matches_wildcard
 from assay.ports.config import SafetyPolicy
 
 LONGEST_WORD = 4_096  # characters of a word that may be a path

@@ -26,7 +26,7 @@ from assay.concurrency.loop_budget import spend
 from assay.concurrency.workers import batch
 from assay.concurrency.workers.batch import Outcome
 from assay.errors import Fault, TimeFault, ValueFault
-from assay.patterns.search import SECONDS, TASK, Search, common, estimated_bytes, item
+from assay.patterns.bounded_search import SECONDS, TASK, Search, common, estimated_bytes, item
 from assay.ports import Services
 
 MAX_PATTERN = 20_000  # characters

@@ -29,11 +29,11 @@ from assay.runs.find_run import RECENT, find_run
 from assay.runs.intake import new_id
 from assay.settings import Settings
 from assay.workflow import KIND as WORKFLOW_KIND
+from assay.workflow.loop_settings import read_loop, workflow_of
 from assay.workflow.nodes.turn import WORKFLOW
 from assay.workflow.service import RESTING, WorkflowService
 from assay.workflow.state.execution_state import WorkflowRequest, read_request
 from assay.workflow.verification_report import verification_of
-from assay.workflow.verifier_loop import read_loop, workflow_of
 
 MEASURED = ("loop_limit_exceeded", "decision_rejected")  # errors that say something about the work
 POLL_SECONDS = 1.0  # between two looks at the child runs

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from assay.api.gate import gate
 from assay.cli.console.console import echo, echo_command, echo_err, echo_json
-from assay.comparison.gate import GateOutcome, GateResult
-from assay.comparison.gate_decision import GateDecision
 from assay.comparison.gate_reports import annotations, markdown
+from assay.comparison.gate_run import GateDecision
+from assay.comparison.gate_verdict import GateOutcome, GateResult
 
 LOOKS: dict[GateOutcome, str] = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow"}
 

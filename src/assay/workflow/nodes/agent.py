@@ -7,7 +7,6 @@ from assay.protocol.events import AgentReasoned
 from assay.workflow.nodes.simple import inputs_of
 from assay.workflow.state.definition import Node
 from assay.workflow.state.execution_state import Execution, RunStopped, Steps
-from assay.workflow.state.gating import is_below
 from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.state.turns import (
     USABLE,
@@ -17,6 +16,7 @@ from assay.workflow.state.turns import (
     invocation,
     invoke_agent,
 )
+from assay.workflow.state.verdict_gating import is_below
 
 
 def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:

@@ -6,8 +6,8 @@ from assay.workflow.state.children import ChildResult, ChildSpec, child_run
 from assay.workflow.state.decisions import pending
 from assay.workflow.state.definition import Node
 from assay.workflow.state.execution_state import Execution, RunStopped, Steps, TurnOutcome
-from assay.workflow.state.gating import combine, next_step
 from assay.workflow.state.interrupts import approval, require_accepted
+from assay.workflow.state.verdict_gating import combine, next_step
 
 
 def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:

@@ -5,9 +5,9 @@ from typing import Any
 from assay.workflow.state.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.state.definition import Node
 from assay.workflow.state.execution_state import Execution, RunStopped, Steps, TurnOutcome
-from assay.workflow.state.gating import VERDICT, VERIFIED, is_below
 from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.state.turns import USABLE, invocation, invoke_agent
+from assay.workflow.state.verdict_gating import VERDICT, VERIFIED, is_below
 
 HELD = 0.0  # the confidence of a mock plan at the turn that must wait for a person
 RULE = "local.assay.supervisor"  # the agent id in events where a rule decides

@@ -8,7 +8,6 @@ from assay.workflow.state.children import ChildSpec, child_run
 from assay.workflow.state.decisions import pending
 from assay.workflow.state.definition import Node
 from assay.workflow.state.execution_state import Execution, Steps, TurnOutcome
-from assay.workflow.state.gating import combine, is_below, next_step
 from assay.workflow.state.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.state.turns import (
     USABLE,
@@ -20,6 +19,7 @@ from assay.workflow.state.turns import (
     invoke_agent,
     verify,
 )
+from assay.workflow.state.verdict_gating import combine, is_below, next_step
 
 WORKFLOW = "workflow:"  # prefix of an actor that is a workflow, run as a child
 

@@ -10,9 +10,9 @@ from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
 from assay.workflow.state.effects import AwaitChild, StartChild, stable_id
 from assay.workflow.state.execution_state import Execution, RunStopped, Steps
-from assay.workflow.state.gating import Verdict, combine
 from assay.workflow.state.interrupts import approval
 from assay.workflow.state.turns import CriticResult, verify
+from assay.workflow.state.verdict_gating import Verdict, combine
 
 PHASES: dict[str, Phase] = {
     "completed": "child.completed",

@@ -10,8 +10,8 @@ from assay.protocol.json_types import is_object
 from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
 from assay.protocol.validation_messages import message_of, path_in
 from assay.workflow.state.execution_state import FLOOR, Execution, RunStopped, Steps
-from assay.workflow.state.gating import closed_decision, configured_keys, is_below
 from assay.workflow.state.interrupts import approval, clarification, require_accepted
+from assay.workflow.state.verdict_gating import closed_decision, configured_keys, is_below
 
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Word = Annotated[str, Meta(min_length=1)]

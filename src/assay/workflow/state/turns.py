@@ -13,7 +13,7 @@ from assay.protocol.events import AgentDecided, AgentToolReturned, AgentVerified
 from assay.protocol.verification import Role
 from assay.workflow.state.effects import Invoke, Verify, stable_id
 from assay.workflow.state.execution_state import Execution, RunStopped, Steps
-from assay.workflow.state.gating import Verdict, is_below
+from assay.workflow.state.verdict_gating import Verdict, is_below
 
 USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # outcomes of a turn that has a result
 

@@ -4,7 +4,7 @@ from itertools import permutations, product
 
 import pytest
 
-from assay.workflow.state.gating import VERDICTS, combine, goal_satisfied, is_below, next_step
+from assay.workflow.state.verdict_gating import VERDICTS, combine, goal_satisfied, is_below, next_step
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def _longest(bound: Bound, limit: int) -> int:
 # Searches in a worker process.
 
 SECONDS = 1.0
-TASK = "assay.patterns.search:task"
+TASK = "assay.patterns.bounded_search:task"
 
 
 def common(text: str, flags: int) -> bytes:

@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.comparison.compare import PairComparison
-from assay.comparison.gate import (
+from assay.comparison.gate_reports import junit, markdown, sarif
+from assay.comparison.gate_verdict import (
     CaseOutcome,
     GateFacts,
     GateOutcome,
@@ -19,7 +20,6 @@ from assay.comparison.gate import (
     findings_of,
     level_text,
 )
-from assay.comparison.gate_reports import junit, markdown, sarif
 from assay.comparison.metric import SCORE, read_metric
 from assay.comparison.newly_failing import newly_failing
 from assay.comparison.policy import PRESETS, GatePolicy

@@ -1,4 +1,4 @@
-"""The lease of a run: who may take it, and whose loss counts."""
+"""The lease of a run: who may take it, who may still write (fencing), and whose loss counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,12 +6,20 @@ from typing import Any
 
 import msgspec
 
+from assay.errors import Conflict
 from assay.ports import ACTIVE, ANY_UNIT, EXECUTING, LOSSES, Run
 
 
 def free(run: Run, holder: str, now: datetime) -> bool:
     """Whether this holder may take the run."""
     return run.status in ACTIVE and (run.holder in (None, holder) or run.leased is None or run.leased <= now)
+
+
+def fence(run: Run, holder: str) -> None:
+    """Refuse what a process writes after another one has taken its lease."""
+    if run.holder != holder:
+        text = f"{holder} no longer holds its lease; the holder is {run.holder or 'none'}"
+        raise Conflict("lease", f"run {run.id}", text)
 
 
 def lease_ahead(run: Run, holder: str, now: datetime) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.stores.records.lease_rules import most_losses
+from assay.backends.stores.records.lease_rules import fence, most_losses
 from assay.errors import Conflict, InvalidRequest, Problem, StoreLocked
 from assay.ports import (
     ACTIVE,
@@ -251,10 +251,8 @@ def _check_admission(entry: RunUpdate, run: Run | None) -> Run:
         raise Conflict("missing", place, "there is no such run")
     if run.status in CLOSED:
         raise Conflict("closed", place, f"it is {run.status}, which is final")
-    if entry.holder is not None and run.holder != entry.holder:
-        raise Conflict(
-            "lease", place, f"{entry.holder} no longer holds its lease; the holder is {run.holder or 'none'}"
-        )
+    if entry.holder is not None:
+        fence(run, entry.holder)
     if entry.when is not None and run.status not in entry.when:
         raise Conflict("status", place, f"it is {run.status}, not {' or '.join(sorted(entry.when))}")
     if entry.expected is not None and entry.expected != run.events:

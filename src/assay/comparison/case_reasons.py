@@ -13,6 +13,7 @@ from assay.results.reasons import is_failing, passed_of, reason_of
 
 MAX_REASON = 300  # characters
 MAX_CHECKS = 3  # whose reasons are in one line
+ALL_PASSED = "passed"  # what is said of a case without a failing check
 
 
 class _Case(Struct):
@@ -65,7 +66,7 @@ def reason_line(result: JSON) -> str:
     listed = [check for check in checks if is_failing(check)]
     listed = listed or [check for check in checks if passed_of(check) is None]
     if not listed:
-        return "passed" if checks else "no checks"
+        return ALL_PASSED if checks else "no checks"
     case: JSON = result["execution_context"]["test_case"]
     parts = [f"{result_label(check)}: {_short(reason_of(check, case))}" for check in listed[:MAX_CHECKS]]
     return "; ".join(parts) + (f"; {len(listed) - MAX_CHECKS} more" if len(listed) > MAX_CHECKS else "")

@@ -7,10 +7,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from assay.comparison.case_reasons import ALL_PASSED
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import junit, markdown, sarif
 from assay.comparison.gate_verdict import (
     CaseOutcome,
+    Finding,
     GateFacts,
     GateOutcome,
     GateResult,
@@ -164,7 +166,8 @@ async def _judged(facts: GateFacts, source: RunSource) -> GateDecision:
     failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
     listed, newly = failing[:MAX_FAILING], facts.newly_failing
     ids = dict.fromkeys([*newly.ids, *(one.id for one in listed)])
-    reasons = await source.reasons(list(ids)) if ids else {}
+    findings = findings_of(run)
+    reasons = _with_findings(await source.reasons(list(ids)) if ids else {}, findings)
     outcome, reason = decide(facts)
     result = GateResult(
         outcome=outcome,
@@ -176,12 +179,25 @@ async def _judged(facts: GateFacts, source: RunSource) -> GateDecision:
         failing=tuple(listed),
         more_failing=len(failing) - len(listed),
         newly_failing=newly,
-        findings=findings_of(run),
+        findings=findings,
         not_looked_for=run.not_looked_for,
         comparison=facts.comparison,
     )
     location = result.run if source.path is None else _place(source.path)
     return GateDecision(result, tuple(outcomes), reasons, location)
+
+
+def _with_findings(reasons: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, str]:
+    """The reasons; a case whose checks passed did not pass because of its findings."""
+    kinds: dict[str, dict[str, None]] = {}
+    for one in findings:
+        kinds.setdefault(one.case, {})[f"{one.kind} ({one.severity})"] = None
+    return {
+        id: f"safety findings: {', '.join(kinds[id])}"
+        if id in kinds and text.startswith(ALL_PASSED)
+        else text
+        for id, text in reasons.items()
+    }
 
 
 def _place(path: Path) -> str:

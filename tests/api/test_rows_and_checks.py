@@ -34,10 +34,10 @@ def parquet(folder):
 
 
 FORMS = {
-    "rows": lambda: ROWS,
-    "pandas": frame,
-    "arrow": lambda: pyarrow.Table.from_pylist(ROWS),
-    "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
+    "rows": lambda rows=ROWS: rows,
+    "pandas": lambda rows=ROWS: pandas.DataFrame(rows),
+    "arrow": lambda rows=ROWS: pyarrow.Table.from_pylist(rows),
+    "polars": lambda rows=ROWS: pytest.importorskip("polars").DataFrame(rows),
 }
 
 
@@ -68,7 +68,39 @@ def test_a_missing_cell_is_absent_and_other_values_are_json():
     )
     (first, _), (second, output) = contexts(assay.evaluate_sync(odd, checks=[{"contains": "x"}]))
     assert first == {"id": "1", "input": "a", "n": 1, "share": 0.5, "when": "2026-01-02T00:00:00", "ok": True}
-    assert (second, output) == ({"id": "2", "input": "b", "ok": False}, {"value": ""})
+    assert (second, output) == ({"id": "2", "input": "b", "ok": False}, {"value": None})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_null_output_is_not_measured(form):
+    null = [{"input": "a", "output": "x"}, {"input": "b", "output": None}]
+    result = assay.evaluate_sync(FORMS[form](null), checks=[{"exact_match": ""}])
+    assert [one.check_results[0].status for one in result.results] == ["completed", "error"]
+    assert len(result.unmeasured) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_map_wins_over_a_column_with_the_name_of_the_target(form):
+    old = [
+        {
+            "id": "7",
+            "key": "k",
+            "input": "i",
+            "question": "q",
+            "expected": "old",
+            "gold_v2": "new",
+            "answer": "new",
+        }
+    ]
+    result = assay.evaluate_sync(
+        FORMS[form](old),
+        checks=[{"exact_match": "$.test_case.expected"}],
+        map={"id": "key", "input": "question", "expected": "gold_v2", "metadata.gold": "gold_v2"},
+    )
+    assert result.pass_rate == 1.0
+    kept = {"case_id": "7", "case_input": "i", "case_expected": "old"}
+    case = {"id": "k", "input": "q", "expected": "new", "metadata": {"gold": "new"}, **kept}
+    assert contexts(result) == [(case, {"value": "new"})]
 
 
 def test_the_usual_names_need_no_map():

@@ -41,6 +41,23 @@ def context(case, value, **members):
         ("a.jsonl", '{"question": "Capital?", "response": {"text": "Rome"}, "gold": "Paris"}', None, context({}, {"text": "Rome"})),
         ("a.jsonl", '{"id": 7, "question": "Capital?", "response": null, "gold": "Paris", "n": 1}', None, context({"id": "7", "n": 1}, None)),
         ("a.jsonl", '{"a": {"q": "Capital?"}, "o": "Rome", "gold": "Paris"}', {"input": "a.q", "output": "o"}, context({"a": {}}, "Rome")),
+        # the map wins over a column with the name of its target, which is kept under another name
+        (
+            "a.csv", "q,input,expected,id,gold_v2,key,answer\nCapital?,i,old,7,Paris,k,Rome\n",
+            {"input": "q", "expected": "gold_v2", "id": "key"},
+            context({"id": "k", "case_input": "i", "case_expected": "old", "case_id": "7"}, "Rome"),
+        ),
+        (
+            "a.jsonl", '{"q": "Capital?", "expected": "old", "case_expected": "older", "gold_v2": "Paris", "answer": "Rome"}',
+            {"input": "q", "expected": "gold_v2"}, context({"case_expected": "older", "case_case_expected": "old"}, "Rome"),
+        ),
+        ("a.csv", "input,expected,gold_v2,answer\nCapital?,old,,Rome\n", {"expected": "gold_v2"}, ({"id": "1", "input": "Capital?", "case_expected": "old"}, {"value": "Rome"})),
+        ("a.csv", "test_case.input,test_case.expected,gold,answer\nCapital?,old,Paris,Rome\n", {"expected": "gold"}, context({"case_expected": "old"}, "Rome")),
+        ("a.csv", "input,expected,metadata.k,k,answer\nCapital?,Paris,old,new,Rome\n", {"metadata.k": "k"}, context({"metadata": {"k": "new", "metadata_k": "old"}}, "Rome")),
+        ("a.csv", "input,expected,output,model_a\nCapital?,Paris,old,Rome\n", {"output": "model_a"}, context({"output": "old"}, "Rome")),
+        # one column for two targets
+        ("a.csv", "q,a\nCapital?,Paris\n", {"input": "q", "output": "a", "expected": "a"}, context({}, "Paris")),
+        ("a.jsonl", '{"q": "Capital?", "a": {"b": "Paris"}}', {"input": "q", "output": "a", "expected": "a.b"}, context({}, {"b": "Paris"})),
         ("a.json", '[{"prompt": "Capital?", "prediction": "Rome", "reference": "Paris"}]', None, context({}, "Rome")),
         ("a.jsonl", '{"test_case": {"id": "1", "input": "?"}, "output": {"value": 1}}', None, ({"id": "1", "input": "?"}, {"value": 1})),
     ],
@@ -94,11 +111,11 @@ def test_parquet_rows(tmp_path):
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     cases, outputs = assay.load_contexts(tmp_path / "a.parquet")
     assert cases == [{**PARIS, "n": 1.5}, {"id": "2", "input": "?"}]
-    assert outputs == [{"value": ""}, {"value": "x"}]
+    assert outputs == [{"value": None}, {"value": "x"}]  # a null is not an empty text
     result = assay.evaluate_sync(
         cases, outputs, [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": ""}}]
     )
-    assert [one.check_results[0].results for one in result.results] == [{"passed": True}, {"passed": False}]
+    assert [one.check_results[0].status for one in result.results] == ["error", "completed"]
     (tmp_path / "b.parquet").write_text(json.dumps(rows))
     with pytest.raises(assay.Refusal, match=r"b\.parquet: cannot be read as Parquet"):
         assay.load_contexts(tmp_path / "b.parquet")

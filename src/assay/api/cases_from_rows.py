@@ -26,8 +26,8 @@ class RowReader:
         if not is_object(row):
             raise InvalidRequest(Problem(here, f"expected a row, an object with columns, got {kind_of(row)}"))
         if self._mapping is None:
-            names, table = self._names or tuple(row), bool(self._names)
-            self._mapping = find_columns(names, self._columns, self._part, self._place, table=table)
+            names, kind = self._names or tuple(row), "typed" if self._names else "json"
+            self._mapping = find_columns(names, self._columns, self._part, self._place, kind=kind)
         inside = any("." in column for column in self._mapping.columns.values())
         document, problems = self._mapping.apply(deepcopy(row) if inside else dict(row), at + 1)
         if problems:

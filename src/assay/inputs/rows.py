@@ -17,6 +17,8 @@ from assay.protocol.json_types import is_list, is_object, preview
 # Maps the columns of a table to test cases and outputs: CSV, Parquet, and JSON rows with names of their own.
 
 Part = Literal["context", "case", "output"]
+# of CSV, whose cells are texts; of a table with types and nulls: Parquet and data frames; or an object of JSON
+RowKind = Literal["csv", "typed", "json"]
 SYNONYMS = {
     "id": ("id", "case id", "test case id"),
     "input": ("input", "question", "prompt", "query"),
@@ -59,36 +61,50 @@ class ColumnMap(NamedTuple):
 
     part: Part
     columns: dict[str, str]
-    table: (
-        bool  # CSV, Parquet: an empty cell is absent in a row, and an empty input or output is an empty text
-    )
+    chosen: frozenset[
+        str
+    ]  # the targets that `--map` names: they win over a column with the name of the target
+    empty: Any  # an input or output whose cell is empty: "" in CSV, None in tables with nulls; else a problem
     output_members: bool  # the output has columns such as output.value and output.metadata.ms
 
     def apply(self, row: dict[str, Any], number: int) -> tuple[dict[str, Any], list[Problem]]:
         """The context, case or output of a row, and its problems. `number` becomes the id of a case that has none."""
-        if self.part == "context" and is_object(row.get("test_case")):  # columns such as test_case.id
-            inner = row.pop("test_case")
-            row = {**row, **inner}
         parts: dict[str, Any] = {}
         problems: list[Problem] = []
-        for target, column in self.columns.items():
-            value = _take(row, column)
-            if value is _ABSENT and self.table and target in ("input", "output"):
-                value = ""
+        columns = {target: self._column(row, target) for target in self.columns}
+        for target, column in columns.items():
+            value = _find(row, column)
+            if value is _ABSENT and target in ("input", "output"):
+                value = self.empty
             if value is _ABSENT and target in NEEDED[self.part]:
                 problems.append(Problem(column, f"the row has no such member, which is the {target}"))
             parts[target] = value
+        for column in sorted(columns.values(), key=len):  # an object before its members
+            _remove(row, column)
+        if self.part == "context" and is_object(row.get("test_case")):  # columns such as test_case.id
+            inner = row.pop("test_case")
+            for name in inner:
+                _rename(row, name, "case")
+            row |= inner
         output = parts.pop("output", _ABSENT)
         result: Any = None if output is _ABSENT else self._output(output)
         if self.part == "output":
-            return {**row, **(result or {})}, problems
+            members: dict[str, Any] = result or {}
+            for name in members:
+                _rename(row, name, "output")
+            return {**row, **members}, problems
         case = self._case(row, parts, number)
         return (case if self.part == "case" else {"test_case": case, "output": result}), problems
+
+    def _column(self, row: dict[str, Any], target: str) -> str:
+        """The column of a target. A row that has the name of FEP is read by it, unless `--map` says otherwise."""
+        named = target in ("id", "input", "expected") and target in row and target not in self.chosen
+        return target if named else self.columns[target]
 
     def _output(self, output: Any) -> dict[str, Any]:
         if not self.output_members or not is_object(output):
             return {"value": output}
-        return {"value": "", **output} if self.table else output
+        return output if self.empty is _ABSENT else {"value": self.empty, **output}
 
     def _case(self, row: dict[str, Any], parts: dict[str, Any], number: int) -> dict[str, Any]:
         id = parts.pop("id", _ABSENT)
@@ -96,24 +112,32 @@ class ColumnMap(NamedTuple):
             id = str(number)
         case: dict[str, Any] = {"id": str(id) if type(id) is int else id}
         case |= {name: parts.pop(name) for name in ("input", "expected") if name in parts}
+        for name in case.keys() & self.chosen:
+            _rename(row, name, "case")
         case |= row
         metadata = dict(row["metadata"]) if is_object(row.get("metadata")) else {}
         if (tags := parts.pop("tags", _ABSENT)) is not _ABSENT and tags is not None:
             # a column that is called tags is a member of the case
             place = case if self.columns["tags"] == "tags" else metadata
+            _rename(place, "tags", "metadata")
             place["tags"] = _tags(tags, self.columns["tags"])
         for target, value in parts.items():
-            metadata[target.removeprefix("metadata.")] = value
+            name = target.removeprefix("metadata.")
+            _rename(metadata, name, "metadata")
+            metadata[name] = value
         if metadata:
+            if not is_object(case.get("metadata")):
+                _rename(case, "metadata", "case")
             case["metadata"] = {name: value for name, value in metadata.items() if value is not _ABSENT}
         return {name: value for name, value in case.items() if value is not _ABSENT}
 
 
 def find_columns(
-    columns: Sequence[str], mapping: Mapping[str, str], part: Part, file: str, *, table: bool
+    columns: Sequence[str], mapping: Mapping[str, str], part: Part, file: str, *, kind: RowKind
 ) -> ColumnMap:
     """Choose a column for every target, from `--map` or by the usual names. A UsageError shows the columns."""
     check_targets(mapping, f"{file}: ")
+    table = kind != "json"
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}
     inside = set[str]() if table else available  # the members of a JSON row may be objects
@@ -151,7 +175,8 @@ def find_columns(
             f"they are, such as {line}"
         )
     members = any(column.startswith("output.") for column in bare)
-    return ColumnMap(part, {name: found[name] for name in found if name not in inner}, table, members)
+    found = {name: column for name, column in found.items() if name in mapping or name not in inner}
+    return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
 
 
 def is_row(document: Any, part: Part) -> bool:
@@ -171,17 +196,40 @@ def names_output(row: Mapping[str, Any]) -> bool:
 
 
 _ABSENT: Any = object()
+_EMPTY: dict[RowKind, Any] = {"csv": "", "typed": None, "json": _ABSENT}
 
 
-def _take(row: dict[str, Any], column: str) -> Any:
-    """Remove a column from a row and return its value. A dot leads into an object."""
+def _find(row: dict[str, Any], column: str) -> Any:
+    """The value of a column. A dot leads into an object."""
+    inside, name = _holder(row, column)
+    return inside.get(name, _ABSENT) if is_object(inside) else _ABSENT
+
+
+def _remove(row: dict[str, Any], column: str) -> None:
+    inside, name = _holder(row, column)
+    if is_object(inside):
+        inside.pop(name, None)
+
+
+def _holder(row: dict[str, Any], column: str) -> tuple[Any, str]:
+    """The object that has a column as a member, and the name of the member."""
     if column in row:
-        return row.pop(column)
+        return row, column
     *outer, last = column.split(".")
     inside: Any = row
     for name in outer:
         inside = inside.get(name) if is_object(inside) else None
-    return inside.pop(last, _ABSENT) if is_object(inside) else _ABSENT
+    return inside, last
+
+
+def _rename(members: dict[str, Any], name: str, prefix: str) -> None:
+    """Keep a member under another name, such as `case_expected`, because a column that was named takes its place."""
+    if name not in members:
+        return
+    other = f"{prefix}_{name}"
+    while other in members:
+        other = f"{prefix}_{other}"
+    members[other] = members.pop(name)
 
 
 def _tags(value: Any, column: str) -> list[Any]:
@@ -224,7 +272,7 @@ def _quote(column: str) -> str:
     return column if re.fullmatch(r"[\w.\-]+", column) else f"'{column}'"
 
 
-TABLES = ("csv", "parquet")
+ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}
 MEMBERS: dict[Part, str | None] = {"context": None, "case": "test_cases", "output": "outputs"}
 _encode = msgspec.json.Encoder().encode
 
@@ -238,8 +286,8 @@ def items_of(
     first = next(pieces, None)
     if first is None:
         return
-    table = form in TABLES
-    if not table and not columns and not is_row(_document(first), part):
+    kind = ROW_KINDS.get(form, "json")
+    if kind == "json" and not columns and not is_row(_document(first), part):
         yield first
         yield from pieces
         return
@@ -258,7 +306,7 @@ def items_of(
             yield piece._replace(raw=b"", problems=(Problem(twice, TWICE),))
             continue
         if mapping is None:
-            mapping = find_columns(piece.columns or tuple(document), columns or {}, part, name, table=table)
+            mapping = find_columns(piece.columns or tuple(document), columns or {}, part, name, kind=kind)
         result, problems = mapping.apply(document, number)
         yield piece._replace(raw=b"" if problems else _encode(result), problems=tuple(problems))
 
@@ -271,7 +319,7 @@ def has_rows(name: str, limits: Limits, part: Part, columns: Mapping[str, str] |
         return bool(columns)
     with suppress(BadLine):  # reported by the run, with what comes before it
         next(items_of(name, limits, part, columns), None)
-    if form in TABLES or columns:
+    if form in ROW_KINDS or columns:
         return True
     with suppress(BadLine):
         first = next(read_items(name, limits), None)

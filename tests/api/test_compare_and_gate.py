@@ -220,3 +220,56 @@ def test_an_agent_eval_is_compared_and_gated_without_a_store():
     decision = assay.gate(bad, baseline=good)
     assert (decision.outcome, decision.result.run) == ("failed", bad.run_id)
     assert assay.compare(good, bad).verdict == "regressed"
+
+
+INPUTS = [
+    'a, "b"',
+    " padded ",
+    "=1+1",
+    "'quoted",
+    "two\nlines",
+    "[1] not JSON",
+    '{"q": 1}',
+    {"q": [1, "ä"]},
+    [1],
+    7,
+    0.5,
+    True,
+]
+
+
+def of_inputs(inputs):
+    cases = [{"id": f"c{at}", "input": one} for at, one in enumerate(inputs)]
+    return assay.evaluate_sync(cases, [{"value": "yes"}] * len(cases), [{"contains": "yes"}])
+
+
+def test_a_gate_is_undecided_if_paired_cases_have_other_inputs(tmp_path):
+    full = pandas.DataFrame({"question": [f"q{at}" for at in range(60)], "answer": ["x"] * 60})
+    before, after = (assay.evaluate_sync(part, checks=[{"contains": "x"}]) for part in (full[:30], full[30:]))
+    decision = assay.gate(after, baseline=before, allow_partial=True, markdown=tmp_path / "gate.md")
+    assert (decision.outcome, decision.exit_code) == ("undecided", 1)
+    assert decision.reason.startswith("30 cases have another input in ")
+    assert decision.reason.endswith(
+        "cases are paired by their ids; give each case an id of its own, or compare runs of the same cases"
+    )
+    assert "30 cases have another input" in (tmp_path / "gate.md").read_text("utf-8")
+    one = assay.gate(of_inputs(["a", "c"]), baseline=of_inputs(["a", "b"]))
+    assert (one.outcome, "1 case has another input in " in one.reason) == ("undecided", True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_inputs_are_the_same_in_every_form(form, home):
+    after = FORMS[form](of_inputs(INPUTS), home / "after")
+    decision = assay.gate(after, baseline=of_inputs(INPUTS), allow_partial=True)
+    assert decision.comparison is not None
+    assert (decision.comparison.other_inputs.ids, decision.outcome) == ((), "passed")
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_a_case_without_an_input_is_not_a_case_with_another_input(empty):
+    some, none = of_inputs(["a"] * 3), of_inputs([empty] * 3)
+    without = documents(some)
+    for one in without:
+        del one["execution_context"]["test_case"]["input"]  # as another tool may write it
+    for before, after in ((some, none), (none, some), (some, without), (without, some)):
+        assert assay.gate(after, baseline=before, allow_partial=True).outcome == "passed"

@@ -2,7 +2,7 @@
 The gate: one outcome and one sentence why.
 
 `failed`: a rule of the policy is broken, or a regression was shown. `undecided`: neither, but the run is empty, partial
-or not measured, or it is visibly worse than the baseline. `passed`: the rest.
+or not measured, has other inputs than the baseline, or is visibly worse than it. `passed`: the rest.
 """
 
 from collections import Counter
@@ -210,6 +210,13 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
             f" ({_names(lost.ids, lost.count)})"
+        )
+    other = comparison.other_inputs
+    if other.count:
+        yield (
+            f"{_count(other.count, facts.noun)} {'has' if other.count == 1 else 'have'} another input in {name} than in"
+            f" {comparison.baseline} ({_names(other.ids, other.count)}): {facts.noun}s are paired by their ids;"
+            f" give each {facts.noun} an id of its own, or compare runs of the same {facts.noun}s"
         )
     if facts.allow_partial:
         return

@@ -6,6 +6,7 @@ Ids are compared by their 64-bit hashes, as in `results/columns.py`.
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite, isnan, nan
 from typing import Any, Literal
 
@@ -99,7 +100,7 @@ class RunScores:
         """Add one line of results."""
         line = read_line(raw, location)
         case = line.case
-        row = self._add_row(case["id"], hash(_encode(case.get("input"))))
+        row = self._add_row(case["id"], _input_hash(case.get("input")))
         self.tasks = row + 1
         for dimension in self.options.dimensions:
             context = (
@@ -201,6 +202,15 @@ class RunScores:
                 raise InvalidRequest(Problem(f"--by {grouping}", f"more than {MAX_SLICES:,} of them"))
             found = self.groups[grouping, name] = Series()
         return found
+
+
+def _input_hash(value: Any) -> int:
+    """0: there is no input to compare. A table has each input as a text, so the texts are compared."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        with suppress(msgspec.DecodeError, RecursionError):
+            value = _decode(value)
+    text = value if isinstance(value, str) else "" if value is None else _encode(value).decode()
+    return hash(text)  # that of an empty text is 0
 
 
 MAX_NAMES = 500  # characters of a list of checks

@@ -1,6 +1,7 @@
 """What a result says by itself: rates with intervals, slices, what failed, tables, and what a notebook shows."""
 
 import pickle
+import re
 from html.parser import HTMLParser
 
 import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -52,6 +53,22 @@ def test_slices_are_those_of_the_command():
     assert found[0].case_pass_rate.low > 0
     with pytest.raises(UsageError, match="--by: expected tag"):
         evaluated(["yes"]).slices("a=b")
+
+
+@pytest.mark.parametrize("name", ["topci", "metadata.topic", "$.test_case.topci"])
+def test_a_slice_that_no_case_has_is_refused_with_the_members(name):
+    result, other = evaluated(["yes", "no"], late=True), evaluated(["yes", "yes"])
+    expected = re.escape(f"--by {name}: no case has a value there; the members are topic, late")
+    for door in (
+        lambda: result.slices(name),
+        lambda: assay.compare(result, other, by=name),
+        lambda: assay.compare(result, other, by=["topic", name]),
+        lambda: assay.gate(result, baseline=other, policy={"by": [name]}),
+    ):
+        with pytest.raises(UsageError, match=expected):
+            door()
+    assert {one.slice for one in assay.compare(result, other, by="late").pair.slices} == {"true"}
+    assert {one.slice for one in assay.compare(other, result, by="tag").pair.slices} == {"(none)"}
 
 
 def test_failing_cases_have_their_reasons_in_words():

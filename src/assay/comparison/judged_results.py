@@ -35,6 +35,7 @@ from assay.results.judge_check import (
     panel_votes,
 )
 from assay.results.reasons import number_of
+from assay.results.slices import listed_members, note_members
 from assay.stats.judge_agreement import krippendorff_alpha
 
 MAX_NAMES = 500  # characters of a list of names in a refusal
@@ -80,7 +81,7 @@ class JudgedResults:
         labels = self._labels.setdefault(id, [[] for _ in self._sources])
         for source, values in zip(self._sources, labels, strict=True):
             values.append(source.value(context))
-        self._note_members(line.case)
+        note_members(line.case, self._members)
         for label, check in _labelled_checks(line.check_results):
             self._checks.setdefault(label)
             if (
@@ -90,13 +91,6 @@ class JudgedResults:
             ):
                 self._add_answer(self._answers.setdefault(label, {}).setdefault(id, _Answer()), line, check)
         return line
-
-    def _note_members(self, case: JSON) -> None:
-        metadata = case.get("metadata")
-        for part in (metadata if is_object(metadata) else {}, case):
-            for name in part:
-                if len(self._members) < MAX_NAMES and name not in ("id", "input", "expected", "metadata"):
-                    self._members.setdefault(name)
 
     def _add_answer(self, answer: _Answer, line: ResultLine, check: CheckLine) -> None:
         if check.status != "completed":
@@ -233,12 +227,9 @@ class JudgedResults:
                 raise UsageError(
                     f"--labels {source.name}: it has no label for a case of these results; ids are compared"
                 )
-            names = (
-                f"the members are {_listed(self._members)}"
-                if self._members
-                else "the cases have only id, input and expected"
+            raise UsageError(
+                f"--labels {source.name}: no case has a label there; {listed_members(self._members)}"
             )
-            raise UsageError(f"--labels {source.name}: no case has a label there; {names}")
 
 
 def judge_check(

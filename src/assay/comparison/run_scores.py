@@ -17,7 +17,7 @@ from assay.comparison.metric import PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.json_types import is_list, is_object
-from assay.results.slices import LONGEST, MAX_SLICES, Dimension
+from assay.results.slices import LONGEST, MAX_SLICES, Dimension, note_members
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
@@ -79,6 +79,7 @@ class RunScores:
         self.groups: dict[tuple[str, str], Series] = {}  # by grouping and name
         self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.dimensions}
         self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {one.name: {} for one in options.dimensions}
+        self.members: dict[str, None] = {}  # of the cases, if slices are read
         self.checks: dict[str, None] = {}
         self.findings: dict[
             str, dict[tuple[str, str], int]
@@ -102,6 +103,8 @@ class RunScores:
         case = line.case
         row = self._add_row(case["id"], _input_hash(case.get("input")))
         self.tasks = row + 1
+        if self.options.dimensions:
+            note_members(case, self.members)
         for dimension in self.options.dimensions:
             context = (
                 _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}

@@ -16,7 +16,7 @@ from assay.errors import UsageError
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
 from assay.ports import Limits, Run
-from assay.results.slices import read_dimension
+from assay.results.slices import read_dimension, require_values
 
 Lines = Iterator[tuple[str, bytes]]  # each with its place
 
@@ -134,6 +134,10 @@ async def compare_sources(
 ) -> RunComparison:
     """Compare each source with the first, with the reasons of the cases that are listed."""
     require("a comparison", "compare")
+    members = dict.fromkeys(name for run in scores for name in run.members)
+    for one in scores[0].options.dimensions:
+        slices = {name for run in scores for names in run.slice_sets[one.name] for name in names}
+        require_values(one.name, slices, members)
     compared = compare_runs(scores, margin=margin, limit=limit)
     pairs = list(compared.comparisons)
     for at, pair in enumerate(pairs):

@@ -1,6 +1,6 @@
 """Pass rates of slices: the cases with one tag, or with one value at a path (FEP-46), in bounded memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,6 +62,30 @@ def read_dimension(text: str) -> Dimension:
         return Dimension(text, jsonpath.compile(text))
     except MalformedPath as malformed:
         raise UsageError(f"--by: {text} is not a path: {malformed}") from None
+
+
+MAX_MEMBERS = 50  # that a refusal lists
+_NOT_LISTED = ("id", "input", "expected", "metadata")
+
+
+def note_members(case: dict[str, Any], names: dict[str, None]) -> None:
+    """Add the names of the members of a case and its metadata, as many as a refusal lists."""
+    metadata = case.get("metadata")
+    for part in (metadata if is_object(metadata) else {}, case):
+        for name in part:
+            if len(names) < MAX_MEMBERS and name not in _NOT_LISTED:
+                names.setdefault(name)
+
+
+def listed_members(names: Iterable[str]) -> str:
+    listed = ", ".join(names)[:500]
+    return f"the members are {listed}" if listed else "the cases have only id, input and expected"
+
+
+def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]) -> None:
+    """Refuse a name that no case has: it is mistyped. Cases without any tag are no mistake. Raises UsageError."""
+    if dimension != "tag" and set(slices) == {NONE}:
+        raise UsageError(f"--by {dimension}: no case has a value there; {listed_members(members)}")
 
 
 class SliceRates(NamedTuple):

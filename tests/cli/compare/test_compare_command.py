@@ -167,6 +167,7 @@ REFUSED = [
     (["before.jsonl", "after.jsonl", "--margin", "1"], 2, "--margin: expected a number below 1"),
     (["before.jsonl", "after.jsonl", "--metric", "tone"], 2, "no check is called 'tone'"),
     (["before.jsonl", "after.jsonl", "--by", "a:b"], 2, "--by: expected tag"),
+    (["before.jsonl", "after.jsonl", "--by", "nope"], 2, "--by nope: no case has a value there; the"),
 ]
 
 

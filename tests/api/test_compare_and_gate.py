@@ -273,3 +273,53 @@ def test_a_case_without_an_input_is_not_a_case_with_another_input(empty):
         del one["execution_context"]["test_case"]["input"]  # as another tool may write it
     for before, after in ((some, none), (none, some), (some, without), (without, some)):
         assert assay.gate(after, baseline=before, allow_partial=True).outcome == "passed"
+
+
+WRONG = [
+    (
+        lambda a, b: assay.compare(a, b, by=3),
+        "by: expected the name of a member, or a list of names, got a number",
+    ),
+    (
+        lambda a, b: assay.compare(a, b, by=["topic", 3]),
+        "by: expected the name of a member, or a list of names",
+    ),
+    (lambda a, b: assay.compare(a, b, metric=3), "metric: expected the name of a metric, got a number"),
+    (lambda a, b: assay.compare(a, b, margin="x"), "margin: expected a number, got a string"),
+    (lambda a, b: assay.compare(a, b, limit="3"), "limit: expected a whole number, got a string"),
+    (lambda a, b: assay.compare(a, b, limit=None), "limit: expected a whole number, got null"),
+    (
+        lambda a, b: assay.compare(a, b, limit=True, tenant=1),
+        "limit: expected a whole number, got true or false\ntenant: ",
+    ),
+    (lambda a, b: assay.gate(a, min="0.9"), "min: expected a number, got a string"),
+    (
+        lambda a, b: assay.gate(a, policy=["x"]),
+        "policy: expected a file or a dictionary with rules, got a list",
+    ),
+    (
+        lambda a, b: assay.gate(a, preset=1, junit=2),
+        "preset: expected a text, got a number\njunit: expected the name",
+    ),
+    (lambda a, b: assay.report(a, limit="5"), "limit: expected a whole number, got a string"),
+    (lambda a, b: assay.report(a, output=3), "output: expected the name of a file, got a number"),
+    (lambda a, b: assay.history(3), "suite: expected the id of a suite or a file, got a number"),
+    (lambda a, b: assay.judge_check(a, "topic", bar="x"), "bar: expected a number, got a string"),
+    (
+        lambda a, b: assay.judge_check(a, "topic", check=3),
+        "check: expected the name of a check, got a number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_an_argument_of_another_type_is_refused(runs, call, message):
+    with pytest.raises(UsageError) as refusal:
+        call(*runs)
+    assert str(refusal.value).startswith(message)
+
+
+def test_a_number_of_numpy_is_a_number(runs):
+    numbers = pandas.Series([0.5])
+    whole = pandas.Series([3])
+    assert assay.compare(*runs, margin=numbers[0], limit=whole[0]).margin == 0.5

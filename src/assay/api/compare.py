@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from assay.api.arguments import check_arguments
 from assay.api.sources import Results, open_sources
 from assay.comparison.compare import PairComparison, RunComparison
 from assay.comparison.sources import CompareOptions, compare_sources, read_options
@@ -90,6 +91,7 @@ def compare(
     of `to_pandas()`, or a list of results. `by`, `metric`, `margin` and `limit` are the options of `assay compare`. It
     needs the extra `compare`.
     """
+    check_arguments(by=by, metric=metric, margin=margin, limit=limit, tenant=tenant)
     options = CompareOptions(
         metric=metric, by=(by,) if isinstance(by, str) else tuple(by), margin=margin, limit=limit
     )

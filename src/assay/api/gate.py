@@ -5,6 +5,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from assay import settings
+from assay.api.arguments import check_arguments
 from assay.api.sources import Results, open_sources
 from assay.comparison.gate_run import (
     GateDecision,
@@ -47,6 +48,10 @@ def gate(
     arguments are the options of `assay gate`, and win. `markdown`, `junit` and `sarif` are names of reports to write.
     A data frame or a list does not say whether it is complete: `allow_partial` decides on what it has.
     """
+    check_arguments(
+        policy=policy, preset=preset, min=min, margin=margin, metric=metric, markdown=markdown, junit=junit,
+        sarif=sarif, tenant=tenant,
+    )  # fmt: skip
     options = PolicyOptions(preset=preset, min=min, margin=margin, metric=metric)
     rules = policy_with(_policy(policy), options, has_baseline=baseline is not None)
     read = gate_options(rules)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from assay import settings
 from assay.agenteval.suites.suite import read_suite_file
+from assay.api.arguments import check_arguments
 from assay.api.pack_refs import is_reference
 from assay.api.suites import TENANT
 from assay.comparison.history import HistoryRow, rows_of, suite_runs
@@ -36,6 +37,7 @@ def history(
 
     `suite` is its id or a file. `agent` selects the runs of one agent.
     """
+    check_arguments(suite=suite, agent=agent, limit=limit, tenant=tenant)
     if not 1 <= limit <= MAX_ROWS:
         raise UsageError(f"--limit: expected 1 to {MAX_ROWS}, got {limit}")
     return read_history(suite_id_of(fspath(suite)), agent, limit, tenant)

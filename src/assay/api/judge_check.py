@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay import settings
+from assay.api.arguments import check_arguments
 from assay.api.sources import Results, open_sources
 from assay.comparison.judged_results import JudgedResults
 from assay.comparison.labels import LabelSource, mapped_labels, read_labels
@@ -33,6 +34,7 @@ def judge_check(
     (`labels.csv`, `labels.csv:human_a`), or a dictionary from the id of a case to its label. `check`, `seed` and `bar`
     are the options of `assay judge check`.
     """
+    check_arguments(check=check, seed=seed, bar=bar, tenant=tenant)
     given: list[Any] = list(labels) if is_sequence(labels) else [labels]
     if not given:
         raise UsageError(

@@ -11,6 +11,7 @@ import msgspec
 
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.api.arguments import check_arguments
 from assay.api.compare import names_of
 from assay.api.sources import Results, open_sources
 from assay.api.suites import SuiteRun
@@ -77,6 +78,7 @@ def report(
     the report in Markdown. `redact` leaves out ids, inputs, outputs, reasons and tags. `limit` is the number of cases
     of a run, failures first.
     """
+    check_arguments(output=output, limit=limit, tenant=tenant)
     name = None if output is None else fspath(output)
     _, text = make_report(ReportRequest(runs, name, tenant, redact=redact, limit=limit))
     return text if name is None else Path(name)

@@ -52,7 +52,7 @@ class Slice(Struct, frozen=True, kw_only=True):
 
 def slices_of(results: Iterable[TestCaseResult], by: Sequence[str]) -> list[Slice]:
     """The slices of every name in `by`, as `assay evaluate --by` prints them. Raises UsageError."""
-    sink = SliceSink([read_dimension(one) for one in dict.fromkeys(by)])
+    sink = SliceSink(list({one.name: one for one in map(read_dimension, by)}.values()))
     members: dict[str, None] = {}
     for result in results:
         sink.write(msgspec.json.encode(result))

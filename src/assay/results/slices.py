@@ -50,10 +50,10 @@ class Dimension(NamedTuple):
         return [] if value is None else [value]
 
 
-def read_dimension(text: str) -> Dimension:
+def read_dimension(text: Any) -> Dimension:
     """`tag`, the name of a member, or a JSONPath. Raises UsageError."""
-    if not text.startswith("$"):
-        if not text or "=" in text or ":" in text:
+    if not isinstance(text, str) or not text.startswith("$"):
+        if not isinstance(text, str) or not text or "=" in text or ":" in text:
             raise UsageError(
                 f"--by: expected tag, the name of a member or a path such as $.test_case.metadata.lang, got {text!r}"
             )

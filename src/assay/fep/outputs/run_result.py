@@ -54,14 +54,15 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
     def _statistics(self) -> dict[str, Any]:
         return (self.metadata.get("statistics") if self.metadata else None) or {}
 
-    def slices(self, *by: str) -> list[Slice]:
+    def slices(self, *by: str | list[str] | tuple[str, ...]) -> list[Slice]:
         """
         The pass rates by `tag`, by a member of the case or its metadata, or by a path, as `assay evaluate --by`.
 
             for one in result.slices("topic"):
                 print(one.name, one.case_pass_rate)
         """
-        return slices_of(self.results, by)
+        names = [name for one in by for name in (one if isinstance(one, list | tuple) else [one])]
+        return slices_of(self.results, names)
 
     @property
     def failing(self) -> list[FailingCase]:

@@ -152,6 +152,45 @@ async def test_a_stream_takes_rows_that_come_late():
     assert [one.check_results[0].results["passed"] for one in found] == [True, True, False]
 
 
+@pytest.mark.parametrize("form", ["pandas", "arrow", "polars", "parquet"])
+def test_a_dot_in_a_column_leads_into_an_object_as_in_csv(form, tmp_path):
+    rows = [
+        {
+            "input": "q",
+            "metadata.topic": "eu",
+            "output.value": "Paris",
+            "output.metadata.ms": 12,
+            "n:json": "[1]",
+        },
+        {
+            "input": "r",
+            "metadata.topic": None,
+            "output.value": None,
+            "output.metadata.ms": 13,
+            "n:json": None,
+        },
+    ]
+    if form == "parquet":
+        pandas.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
+        given = assay.load_contexts(tmp_path / "rows.parquet")
+    else:
+        given = (FORMS[form](rows),)
+    result = assay.evaluate_sync(*given, checks=[{"exact_match": "Paris"}])
+    assert contexts(result) == [
+        (
+            {"id": "1", "input": "q", "metadata": {"topic": "eu"}, "n": [1]},
+            {"value": "Paris", "metadata": {"ms": 12}},
+        ),
+        ({"id": "2", "input": "r"}, {"value": None, "metadata": {"ms": 13}}),
+    ]
+    assert [one.check_results[0].status for one in result.results] == ["completed", "error"]
+
+
+def test_a_frame_of_cases_with_ids_has_the_usual_names():
+    cases = pandas.DataFrame([{"id": "a", "input": "q", "gold": "yes"}])
+    assert assay.evaluate_sync(cases, agent=lambda question: "yes", checks=CHECKS).pass_rate == 1.0
+
+
 TWICE = pandas.DataFrame([["a", "b", "c"]], columns=["input", "output", "input"])
 WRONG = [
     ({"test_cases": frame(), "checks": CHECKS}, "no column for output; its columns are 'question'"),
@@ -164,6 +203,14 @@ WRONG = [
     ({"test_cases": [*ROWS, {"gold": 1}], "checks": CHECKS, "map": MAP}, "test_cases[3].question: the row has no such"),
     ({"test_cases": ROWS, "checks": [{"contains": None}], "map": MAP}, "checks[0].contains: expected the phrases"),
     ({"test_cases": ROWS, "checks": [{"llm_judge": 3}], "map": MAP}, "expected an object with the arguments of"),
+    ({"test_cases": [{"id": "x", "input": "q", "output": {"value": "a"}}], "checks": CHECKS}, "test_cases[0]: expected a row, or an object with test_case and output, got 'id', 'input', 'output'"),
+    ({"test_cases": [{"test_case": {"id": "x", "input": "q"}}], "checks": CHECKS}, "test_cases[0]: expected a row, or an object with test_case and output, got 'test_case'; if the output"),
+    ({"test_cases": [{"id": "x", "input": "q"}], "outputs": frame().gold[:1], "checks": CHECKS}, "outputs[0]: expected an object with value, got"),
+    ({"test_cases": ROWS, "checks": CHECKS, "map": {"input": 3}}, "map['input']: expected the name of a column for each target"),
+    ({"test_cases": ROWS, "checks": CHECKS, "map": 5}, "map: expected the name of a column for each target"),
+    ({"test_cases": ROWS, "outputs": [], "checks": CHECKS, "map": "ab"}, "map: expected the name of a column"),
+    ({"test_cases": frame().set_index("question"), "checks": CHECKS, "map": MAP}, "'question' is the index of the data frame, not a column: call reset_index()"),
+    ({"test_cases": pandas.DataFrame([["a", "b", "c"]], columns=["input", "output", "output.id"]), "checks": CHECKS}, "test_cases[0].output.id: column 'output' holds a value"),
     ({"test_cases": ROWS, "checks": ["vibes"], "map": MAP}, "vibes"),
 ]  # fmt: skip
 

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from copy import deepcopy
+from itertools import islice
 from typing import Any, cast
 
-from assay.errors import InvalidRequest, Problem
+from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.planning.plan import is_sequence
-from assay.inputs.frames import DataFrame, columns_of, is_frame, rows_of
-from assay.inputs.rows import ColumnMap, Part, find_columns, is_row, names_output, split_columns
-from assay.protocol.json_types import is_object, kind_of
+from assay.inputs.frames import DataFrame, check_index, columns_of, is_frame, rows_of
+from assay.inputs.rows import SHOWN, ColumnMap, Part, find_columns, is_row, names_output, split_columns
+from assay.protocol.json_types import is_object, kind_of, preview
 
 Columns = Mapping[str, str]
 
@@ -43,6 +44,7 @@ def cases_and_outputs(
 
     `answered`: an agent answers the cases.
     """
+    check_map(columns)
     alone = outputs is None and not answered
     rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
     of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
@@ -53,13 +55,39 @@ def cases_and_outputs(
     if not alone:
         return list(_documents(test_cases, "case", of_case, "test_cases")), outputs
     contexts = list(_documents(test_cases, "context", of_case, "test_cases"))
+    if problems := [one for at, context in enumerate(contexts) for one in _lacking(context, at)]:
+        raise InvalidRequest(problems[:MOST_PROBLEMS])
     return [one["test_case"] for one in contexts], [one["output"] for one in contexts]
+
+
+def check_map(columns: Any) -> None:
+    """Raise InvalidRequest unless `map` has the name of a column for each target."""
+    if columns is None:
+        return
+    expected = 'the name of a column for each target, such as {"input": "question"}'
+    if not isinstance(columns, Mapping):
+        raise InvalidRequest(Problem("map", f"expected {expected}, got {kind_of(columns)}"))
+    for target, column in cast("Mapping[Any, Any]", columns).items():
+        if not isinstance(target, str) or not isinstance(column, str):
+            message = f"expected {expected}, got {kind_of(column)}"
+            raise InvalidRequest(Problem(f"map[{target!r}]", message))
+
+
+def _lacking(context: dict[str, Any], at: int) -> Iterator[Problem]:
+    """The problem of a context without its test case or without its output."""
+    if "test_case" in context and "output" in context:
+        return
+    ways = 'give it in outputs=, or name its column, such as map={"output": "output.value"}'
+    expected = "expected a row, or an object with test_case and output"
+    names = ", ".join(preview(name) for name in islice(context, SHOWN)) or "no members"
+    yield Problem(f"test_cases[{at}]", f"{expected}, got {names}; if the output is elsewhere, {ways}")
 
 
 def streamed_contexts(
     contexts: Iterable[Any] | AsyncIterable[Any] | DataFrame, columns: Columns | None, *, answered: bool
 ) -> Iterable[Any] | AsyncIterable[Any]:
     """The contexts, or the cases for an agent, of `evaluate_stream`."""
+    check_map(columns)
     part: Part = "case" if answered else "context"
     if isinstance(contexts, AsyncIterable):
         return contexts if columns is None else _each_document(contexts, RowReader(part, columns, "contexts"))
@@ -69,15 +97,19 @@ def streamed_contexts(
 
 
 def _documents(rows: Any, part: Part, columns: Columns, place: str) -> Iterator[dict[str, Any]]:
+    named = False  # a frame has rows, unless a column holds whole test cases
     if is_frame(rows):
-        reader = RowReader(part, columns, place, columns_of(rows, place))
+        check_index(rows, columns.values(), place)
+        names = columns_of(rows, place)
+        named = "test_case" not in names
+        reader = RowReader(part, columns, place, names)
         rows = rows_of(rows, place)
     elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes | Mapping):
         reader = RowReader(part, columns, place)
     else:
         raise InvalidRequest(Problem(place, f"expected a data frame or a list of rows, got {kind_of(rows)}"))
     for at, row in enumerate(rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        if is_object(row) and not columns and not is_row(row, part):
+        if is_object(row) and not columns and not named and not is_row(row, part):
             yield row
         else:
             yield reader.read(row, at)

@@ -113,7 +113,9 @@ class InMemoryEvaluation:
         self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
         with gc_paused():
             parsed = contexts_in(
-                test_cases, empty_outputs(test_cases) if self._agent else outputs or (), settings.limits
+                test_cases,
+                empty_outputs(test_cases) if self._agent else () if outputs is None else outputs,
+                settings.limits,
             )
         collector.problems += parsed.problems
         self._experiment = collector.read(lambda: experiment_from(arguments.experiment_metadata))

@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -162,8 +163,10 @@ def read_items(
                 yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
             for at, (row, columns) in enumerate(parquet_rows(file, name), 1):
-                _, encoded, wrong = to_json_document(row, "", limits)
-                yield SourceItem(f"{name}:", at, b"" if wrong else encoded, 0, tuple(wrong), columns)
+                nested, wrong = nested_row(row) if any(map(is_nested, row)) else (row, ())
+                _, encoded, unlike_json = to_json_document(nested, "", limits)
+                wrong += tuple(unlike_json)
+                yield SourceItem(f"{name}:", at, b"" if wrong else encoded, 0, wrong, columns)
         else:
             location, items = _list_items(_read_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
@@ -311,10 +314,23 @@ def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Probl
     return document, tuple(problem for problem in problems if problem is not None)
 
 
-def _set_cell(document: dict[str, Any], column: str, text: str) -> Problem | None:
-    value: Any = text
-    if column.endswith(":json"):
-        column = column.removesuffix(":json")
+def is_nested(column: str) -> bool:
+    """Whether a column is a member of an object, or a text that is JSON."""
+    return "." in column or column.endswith(":json")
+
+
+def nested_row(row: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+    """A row of a table with types, with the objects that the names of its columns address, as in CSV."""
+    document: dict[str, Any] = {}
+    cells = ((column, deepcopy(cell) if is_object(cell) else cell) for column, cell in row.items())
+    problems = [_set_cell(document, column, cell) for column, cell in cells]
+    return document, tuple(problem for problem in problems if problem is not None)
+
+
+def _set_cell(document: dict[str, Any], column: str, value: Any) -> Problem | None:
+    text = value if column.endswith(":json") else None
+    column = column.removesuffix(":json")
+    if isinstance(text, str):
         try:
             value = msgspec.json.decode(text.encode())
             twice = duplicate_member(text.encode(), value, column)

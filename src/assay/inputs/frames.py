@@ -1,11 +1,12 @@
 """Rows of data frames: pandas, polars, and tables of Arrow, without a file between."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Protocol, TypeGuard
 
 from assay.errors import InvalidRequest, Problem
 from assay.extras import require
+from assay.inputs.files import is_nested, nested_row
 
 BATCH = 1_024  # rows that are converted at a time
 Row = dict[str, Any]
@@ -33,8 +34,34 @@ def columns_of(frame: DataFrame, place: str) -> tuple[str, ...]:
     return names
 
 
+def check_index(frame: DataFrame, columns: Iterable[str], place: str) -> None:
+    """Refuse a column that is the index of a data frame of pandas, with the way to make it a column."""
+    index = [name for name in getattr(getattr(frame, "index", None), "names", ()) if isinstance(name, str)]
+    names = columns_of(frame, place) if index else ()
+    for column in columns:
+        if column in index and column not in names:
+            message = f"{column!r} is the index of the data frame, not a column: call reset_index() on it"
+            raise InvalidRequest(Problem(place, message))
+
+
 def rows_of(frame: DataFrame, place: str) -> Iterator[Row]:
-    """The rows as JSON has them. A cell without a value, or with NaN, is absent."""
+    """
+    The rows as JSON has them. A cell without a value, or with NaN, is absent. Column `a.b` is the member `b` of the
+    member `a`, as in CSV.
+    """
+    rows = _flat_rows(frame, place)
+    return _nested(rows, place) if any(map(is_nested, columns_of(frame, place))) else rows
+
+
+def _nested(rows: Iterable[Row], place: str) -> Iterator[Row]:
+    for at, row in enumerate(rows):
+        document, problems = nested_row(row)
+        if problems:
+            raise InvalidRequest([Problem(f"{place}[{at}].{one.place}", one.message) for one in problems])
+        yield document
+
+
+def _flat_rows(frame: DataFrame, place: str) -> Iterator[Row]:
     library = _library(frame)
     if library == "pandas":
         return _pandas_rows(frame, columns_of(frame, place))

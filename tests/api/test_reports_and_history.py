@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import assay
 from assay.errors import EnvironmentFailure, InvalidRequest, UsageError
@@ -59,6 +61,19 @@ def test_a_report_is_the_same_for_a_result_a_table_and_a_list(runs):
     for part in ("2 passed, 5 failed, 1 not measured", "28.6&#37;", "| threshold | 7 | 0 | 1 | 0 | 0 |"):
         assert part in text
         assert part in table
+
+
+def test_a_report_has_the_id_and_the_start_of_the_evaluation_or_none(runs):
+    for text in (assay.report(runs[1]), assay.report(*runs)):
+        assert f"| run | {runs[1].evaluation_id.replace('_', '&#95;')} |" in text
+        assert f"| created | {runs[1].started_at:%Y-%m-%dT%H}" in text
+    old = replace(runs[1], started_at=datetime(2020, 1, 2, tzinfo=UTC))
+    assert "| created | 2020-01-02T00" in assay.report(old)
+    table = assay.report(runs[1].to_pandas())
+    assert "| run |" not in table
+    assert "| created |" not in table
+    with pytest.raises(UsageError, match="is named twice"):
+        assay.report(runs[1], runs[1])
 
 
 def test_a_report_of_two_results_compares_them(runs, home):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
@@ -28,10 +29,11 @@ from assay.fep.records.save import save_results
 from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.ports import Run, Services, Store
+from assay.protocol.results import EvaluationRunResult
 from assay.runs.find_run import find_run
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.overview.report_documents import html, markdown, report_template
+from assay.serve.overview.report_documents import COPY, html, markdown, report_template
 
 MAX_CASES = 20_000  # of a run in a report
 
@@ -117,11 +119,15 @@ async def _read(request: ReportRequest, *, details: bool) -> Report:
     async with _open(request.runs, request.tenant) as (store, runs):
         for at, run in enumerate(runs):
             if run.id in [one.id for one in runs[:at]]:
-                raise UsageError(f"{request.runs[at]}: {run.id} is named twice")
+                raise UsageError(f"{run.id} is named twice")
             if run.tenant != runs[0].tenant:
                 raise UsageError(f"{run.id} and {runs[0].id} are of different tenants")
         evaluations = EvaluationService(store, STANDARD, Services(limits=settings.load().limits))
-        return await read_report(evaluations, runs, datetime.now(UTC), options)
+        found = await read_report(evaluations, runs, datetime.now(UTC), options)
+        for run, shown in zip(runs, found.runs, strict=True):
+            if run.metadata.get(COPY) and not details:
+                shown.overview["run"][COPY] = True
+        return found
 
 
 @asynccontextmanager
@@ -149,10 +155,24 @@ async def _copy(source: RunSource, store: Store) -> Run:
         )
     scores = await source.scores(ReadOptions())
     name = source.name if isinstance(source, LineSource) else ""
+    id, created = _origin(source)
+    if id is not None and (known := await store.run(id)) is not None:
+        return known
     lines = [line async for _, line in source.lines()]
     try:
-        found = await store.run(save_results(store, name, lines, scores.incomplete))
+        found = await store.run(save_results(store, name, lines, scores.incomplete, id))
     except msgspec.ValidationError as wrong:
         raise InvalidRequest(Problem(source.name, f"{EXPECTED}: {wrong}")) from None
     assert found is not None
-    return found
+    if created is None:
+        return replace(found, metadata={**found.metadata, COPY: True})
+    return replace(found, created=created)
+
+
+def _origin(source: RunSource) -> tuple[str | None, datetime | None]:
+    """The id and the time of the run that the results are of. A file, a data frame and a list do not say them."""
+    if isinstance(source, StoredSource):
+        return source.run.id, source.run.created
+    if isinstance(source, LineSource) and isinstance(source.results, EvaluationRunResult):
+        return source.results.evaluation_id, source.results.started_at
+    return None, None

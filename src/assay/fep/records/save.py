@@ -80,8 +80,9 @@ class StoreSink:
         experiment: ExperimentMetadata | None,
         tally: Tally,
         clock: Clock,
+        run: str | None = None,
     ) -> None:
-        self.run = new_id("eval_")
+        self.run = run or new_id("eval_")
         self._tally, self._clock = tally, clock
         self._lines: list[bytes] = []
         self._first = self._unit = 0
@@ -210,15 +211,18 @@ class StoreSink:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-def save_results(store: Store, name: str, lines: Sequence[bytes], incomplete: str) -> str:
+def save_results(
+    store: Store, name: str, lines: Sequence[bytes], incomplete: str, run: str | None = None
+) -> str:
     """
-    Store results that have been scored elsewhere, as a run. `incomplete` says what is missing. Returns its id.
+    Store results that have been scored elsewhere, as a run. `incomplete` says what is missing. Returns its id: `run`,
+    or a new one.
 
     Raises msgspec.ValidationError for a line that is not a TestCaseResult.
     """
     tally, clock = Tally(), SystemClock()
     experiment = ExperimentMetadata(name=name) if name else None
-    sink = StoreSink(nullcontext(store), None, experiment, tally, clock)
+    sink = StoreSink(nullcontext(store), None, experiment, tally, clock, run)
     end, now = RunEnd(planned=None, results=len(lines), complete=not incomplete), clock.now()
     try:
         for line in lines:

@@ -18,6 +18,7 @@ from assay.stats.number_text import score_text as number_text
 
 TEMPLATE = "report.html"
 PLACE = b"__ASSAY_REPORT__"  # of the data in the template
+COPY = "copy"  # a run of results without an id and a time of their own: those of the copy are not shown
 
 
 def report_template() -> bytes:
@@ -146,8 +147,8 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         late = f"{latency['p95Text']}, median {latency['medianText']}"
     found = overview.get("findings")
     facts = [
-        ("run", row["runId"]),
-        ("created", row["createdAt"]),
+        ("run", "" if COPY in row else row["runId"]),
+        ("created", "" if COPY in row else row["createdAt"]),
         ("agent", agent),
         ("models", ", ".join(row.get("models", ()))),
         ("tags", ", ".join(row.get("tags", ()))),

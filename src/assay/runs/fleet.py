@@ -80,7 +80,8 @@ class DelegatingExecutor(RunExecutor):
         task.add_done_callback(self._handovers.discard)
 
     async def _hand_over(self, run: Run) -> None:
-        if await run_guarded("handover", self._release(run), EnvironmentFailure) is not None:
+        # a Conflict: a worker has it already, because this process was slower than its lease
+        if await run_guarded("handover", self._release(run), EnvironmentFailure, Conflict) is not None:
             self._leases.orphan(run.id)
 
     async def _release(self, run: Run) -> None:

@@ -110,3 +110,21 @@ def test_a_waiting_client_reads_that_no_worker_can_execute_its_run(run_in_store,
         await server.close()
 
     run_in_store(test)
+
+
+def test_a_handover_of_a_run_that_another_process_holds_is_not_logged_as_a_bug(run_in_store, caplog):
+    """A server that was slower than its lease finds that a worker has the run already."""
+
+    async def test(store):
+        run = await store.run(await stored(ExecutorHost(store), __version__))
+        worker = await store.claim(run.id, "a worker", seconds=60)
+        server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), {})
+        await server.open()
+        server.start(run)
+        while server._handovers:
+            await asyncio.sleep(0)
+        assert (await store.run(run.id)).holder == worker.holder == "a worker"
+        await server.close()
+
+    run_in_store(test)
+    assert "a bug in assay" not in caplog.text

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
 
 from support.documents import ROOT
 from support.waiting import PATIENCE
@@ -22,8 +21,6 @@ nbformat.write(notebook, "done.ipynb")
 
 
 def test_the_notebook_goes_from_a_data_frame_to_a_report(tmp_path):
-    pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     program = [
         sys.executable,
         "-c",

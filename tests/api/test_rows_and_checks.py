@@ -3,6 +3,7 @@
 import json
 
 import pandas  # pyright: ignore[reportMissingTypeStubs]
+import polars
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
@@ -37,7 +38,7 @@ FORMS = {
     "rows": lambda rows=ROWS: rows,
     "pandas": lambda rows=ROWS: pandas.DataFrame(rows),
     "arrow": lambda rows=ROWS: pyarrow.Table.from_pylist(rows),
-    "polars": lambda rows=ROWS: pytest.importorskip("polars").DataFrame(rows),
+    "polars": lambda rows=ROWS: polars.DataFrame(rows),
 }
 
 

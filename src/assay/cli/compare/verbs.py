@@ -143,7 +143,7 @@ def report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="The runs: an id, the beginning of it, or `latest`. The first is the baseline.",
+            help="The runs: an id, the beginning of it, `latest`, or a result file. The first is the baseline.",
             metavar="RUN",
         ),
     ],

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-
 from support.documents import ROOT
 from support.waiting import PATIENCE
 

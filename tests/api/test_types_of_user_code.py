@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 import assay
 
 CODE = Path(__file__).with_name("user_code.py")

@@ -121,8 +121,7 @@ def test_a_handover_of_a_run_that_another_process_holds_is_not_logged_as_a_bug(r
         server = DelegatingExecutor(store, InlineEngine(lambda _work, _unit: None), {})
         await server.open()
         server.start(run)
-        while server._handovers:
-            await asyncio.sleep(0)
+        await asyncio.gather(*server._handovers)
         assert (await store.run(run.id)).holder == worker.holder == "a worker"
         await server.close()
 

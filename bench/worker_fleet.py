@@ -54,7 +54,7 @@ class _Fleet:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         self._environment = kept | {"ASSAY_DATABASE_URL": database.address, "ASSAY_ENGINE": engine}
         self._key = subprocess.run(
-            [COMMAND, "key", "create", "--tenant", "bench"],
+            [COMMAND, "admin", "key", "create", "--tenant", "bench"],
             cwd=folder, env=self._environment, capture_output=True, text=True, check=True,
         ).stdout.strip()  # fmt: skip
         self._processes = list[subprocess.Popen[str]]()

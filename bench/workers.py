@@ -1,4 +1,4 @@
-"""`assay serve --workers 2` compared with one process: the same small evaluations, by the CPU time of the server and on the wall."""
+"""`assay serve --processes 2` compared with one process: the same small evaluations, by the CPU time of the server and on the wall."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def serve(folder: Path, workers: int) -> Generator[Command]:
     command = Path(sys.executable).parent / "assay"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     process = subprocess.Popen(
-        [command, "serve", "--port", "0", "--workers", str(workers)],
+        [command, "serve", "--port", "0", "--processes", str(workers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -116,14 +116,14 @@ def workers(bench: Bench) -> list[Row]:
         double.rate * CORES / (CORES - double.client_cpu * double.rate) / single.rate
         for single, double in rounds
     )
-    name = "POST /v1/evaluate with 2 workers to 1 worker"
+    name = "POST /v1/evaluate with 2 processes to 1 process"
     return [
         Row(
-            f"{name}: requests per CPU second of the busiest worker",
+            f"{name}: requests per CPU second of the busiest process",
             "at least",
             1.5,
             values=[double.capacity / single.capacity for single, double in rounds],
-            note=f"the last round: {last.server_cpu * 1e6:.0f} µs of server CPU a request with 1 worker,"
+            note=f"the last round: {last.server_cpu * 1e6:.0f} µs of server CPU a request with 1 process,"
             f" {other.server_cpu * 1e6:.0f} µs with 2; client {other.client_cpu * 1e6:.0f} µs",
         ),
         Row(

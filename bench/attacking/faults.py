@@ -92,7 +92,7 @@ def hanging(address: str) -> Generator[None]:
 def create_key(folder: Path, tenant: str, environ: Mapping[str, str] = os.environ) -> str:
     """Create an API key of a tenant."""
     made = subprocess.run(
-        [sys.executable, "-m", "assay", "key", "create", "--tenant", tenant],
+        [sys.executable, "-m", "assay", "admin", "key", "create", "--tenant", tenant],
         cwd=folder,
         env={**os.environ, **environ},
         capture_output=True,

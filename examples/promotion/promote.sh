@@ -6,20 +6,20 @@ agent=local.examples.sorter.default
 
 assay pack install sorter-1.0.0
 assay run --agent $agent
-assay promote $agent@1.0.0 --to test
-assay promote $agent@1.0.0 --to staged --eval latest
-assay promote $agent@1.0.0 --to active --eval latest --channel stable || test $? -eq 3   # it waits for an approval
+assay deploy promote $agent@1.0.0 --to test
+assay deploy promote $agent@1.0.0 --to staged --eval latest
+assay deploy promote $agent@1.0.0 --to active --eval latest --channel stable || test $? -eq 3   # it waits for an approval
 assay respond latest --accept
 
 assay pack install sorter-1.1.0
-assay promote $agent@1.1.0 --to test
-assay promote $agent@1.1.0 --to staged --eval latest || test $? -eq 3   # the evidence is of another version
+assay deploy promote $agent@1.1.0 --to test
+assay deploy promote $agent@1.1.0 --to staged --eval latest || test $? -eq 3   # the evidence is of another version
 assay run --agent $agent --baseline latest
-assay promote $agent@1.1.0 --to staged --eval latest
-assay promote $agent@1.1.0 --to active --eval latest --channel stable || test $? -eq 3
+assay deploy promote $agent@1.1.0 --to staged --eval latest
+assay deploy promote $agent@1.1.0 --to active --eval latest --channel stable || test $? -eq 3
 assay respond latest --accept
 
 assay history local.examples.evals.sorter
-assay deployments $agent
-assay rollback $agent@1.1.0 --reason "a queue is too long"
-assay deployments $agent
+assay deploy list $agent
+assay deploy rollback $agent@1.1.0 --reason "a queue is too long"
+assay deploy list $agent

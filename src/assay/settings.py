@@ -87,7 +87,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: the number of cores plus one
     host_id: str = "assay.local/main"  # the name of this host for other hosts
     grpc_port: Port = 8322  # 0: any free port
-    server_workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes of `assay serve`
+    server_processes: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes of `assay serve`
     engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
     promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active
@@ -104,7 +104,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflows: dict[str, VerifierLoopConfig] = {}
     pack_keys: dict[str, PackKeyConfig] = {}
     safety: SafetyPolicy = SafetyPolicy()  # of tool calls, in the mode adversarial
-    retention: Retention = Retention()  # what `assay gc` removes
+    retention: Retention = Retention()  # what `assay admin gc` removes
 
 
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:

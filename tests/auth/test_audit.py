@@ -130,14 +130,17 @@ async def test_a_row_of_the_wrong_type_is_detected(tmp_path, name):
 
 
 def test_the_command_ends_with_3_where_a_row_is_of_the_wrong_type(command, tmp_path):
-    command("key", "create", "--tenant", "t", folder=tmp_path)
+    command("admin", "key", "create", "--tenant", "t", folder=tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / ".assay" / "assay.db")) as connection, connection:
         connection.execute("UPDATE audit SET at = 'noon', data = 'no line'")
-    done = command("audit", "verify", folder=tmp_path)
+    done = command("admin", "audit", "verify", folder=tmp_path)
     assert (done.code, "bug" in done.err + done.out) == (3, False)
     with contextlib.closing(sqlite3.connect(tmp_path / ".assay" / "assay.db")) as connection, connection:
         connection.execute("UPDATE audit SET at = 1, data = x'00'")
-    assert "cannot be read; run `assay audit verify`" in command("audit", "show", folder=tmp_path).err
+    assert (
+        "cannot be read; run `assay admin audit verify`"
+        in command("admin", "audit", "show", folder=tmp_path).err
+    )
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -365,15 +368,15 @@ def test_the_command_shows_and_verifies(command, tmp_path):
         return command(*arguments, folder=tmp_path)
 
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
-    (tmp_path / "key.json").write_text(run("key", "create", "--tenant", "acme", "--json").out)
+    (tmp_path / "key.json").write_text(run("admin", "key", "create", "--tenant", "acme", "--json").out)
     id = json.loads((tmp_path / "key.json").read_text())["id"]
-    run("key", "revoke", id)
-    shown = run("audit", "show", "--tenant", "acme").out.splitlines()
+    run("admin", "key", "revoke", id)
+    shown = run("admin", "audit", "show", "--tenant", "acme").out.splitlines()
     assert [row.split("  ")[1:] for row in shown] == [
         ["acme", "host", "key.create", id, "ok", "–"],
         ["acme", "host", "key.revoke", id, "ok", "–"],
     ]
-    heads = run("audit", "verify", "--json")
+    heads = run("admin", "audit", "verify", "--json")
     (tmp_path / "heads.json").write_text(heads.out)
     assert json.loads(heads.out)["whole"]
     assert id.encode() in dump_of(address)
@@ -383,8 +386,8 @@ def test_the_command_shows_and_verifies(command, tmp_path):
             tamper(store, "DELETE FROM audit WHERE lane = 1", "DELETE FROM audit_heads WHERE lane = 1")
 
     asyncio.run(forge())
-    assert run("audit", "verify").out == "audit log: intact (1 entry in 1 lane)\n"
-    ended = run("audit", "verify", "--heads", "heads.json")
+    assert run("admin", "audit", "verify").out == "audit log: intact (1 entry in 1 lane)\n"
+    ended = run("admin", "audit", "verify", "--heads", "heads.json")
     assert (ended.code, ended.out) == (3, "audit log: 1 problem (1 entry in 1 lane)\n")
     assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was verified before and is missing now\n"
 

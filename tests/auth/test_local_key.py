@@ -92,7 +92,7 @@ async def test_a_local_key_that_others_may_read_is_refused_with_what_to_do(tmp_p
     with pytest.raises(UsageError, match="chmod 600") as refused:
         await local_key(store, tmp_path, NOW)
     (key,) = await list_keys(store)
-    assert f"assay key revoke {key.id}" in str(refused.value)
+    assert f"assay admin key revoke {key.id}" in str(refused.value)
     assert text.reveal()[15:] not in str(refused.value)
     path.chmod(0o600)
     assert await local_key(store, tmp_path, NOW) == (path, text, False)

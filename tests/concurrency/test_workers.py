@@ -138,13 +138,13 @@ def alive(pid):
 
 
 def test_the_default_size_is_that_of_the_cores_that_the_process_may_use(pool, monkeypatch):
-    """A CPU mask or a quota of a container counts, for the pool and for each process of `assay serve --workers`."""
+    """A CPU mask or a quota of a container counts, for the pool and for each process of `assay serve --processes`."""
     monkeypatch.setattr(machine, "available_cores", lambda: 5)
     assert outcomes(pool, b"say 1") == [b"1"]
     pool.resize(0)
     assert pool._limit == 6
     pool.resize(2)
-    config = msgspec.structs.replace(settings.load(), server_workers=2, worker_processes=0)
+    config = msgspec.structs.replace(settings.load(), server_processes=2, worker_processes=0)
     assert serve._check_processes(config) == 3
 
 

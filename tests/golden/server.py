@@ -36,7 +36,7 @@ def serving(zygote, folder):
 
         def client(tenant):
             words = [word for scope in SCOPES for word in ("--scope", scope)]
-            made, _ = start("key", "create", "--tenant", tenant, *words).communicate()
+            made, _ = start("admin", "key", "create", "--tenant", tenant, *words).communicate()
             key = next(word for word in made.split() if word.startswith("assay_"))
             http = httpx.Client(
                 base_url=addresses[0], headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE

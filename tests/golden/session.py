@@ -31,6 +31,7 @@ from pathlib import Path
 import msgspec
 
 import assay
+from assay.cli.main import SECTIONS
 from golden.volatile import Normaliser
 from support.waiting import wait_until
 
@@ -44,6 +45,7 @@ ENVIRON = {
     "TZ": "UTC",
     "OPENBLAS_NUM_THREADS": "1",
 }
+LISTS = ("Commands", *SECTIONS)  # of verbs, in help
 INNERMOST = re.compile(r"[\[{]\n[^\[\]{}]*\n *[\]}]")  # of indented JSON
 HEADERS = (
     "allow",
@@ -133,7 +135,8 @@ class Session:
 
     def _help(self, *verbs):
         ended = self._command(*verbs, "--help", folder=self._folder, environ=ENVIRON)
-        listed = re.findall(r"^  ([a-z]+) ", ended.out.partition("\nCommands:\n")[2], re.MULTILINE)
+        listed = [name for block in re.split(r"\n(?=\w+:\n)", ended.out) if block.split(":")[0] in LISTS for name in
+                  re.findall(r"^  ([a-z]+) ", block, re.MULTILINE)]  # fmt: skip
         whole = f"  == {' '.join(('assay', *verbs))}\n" + indent("  ", ended.out)
         return whole + "".join(self._help(*verbs, verb) for verb in listed)
 

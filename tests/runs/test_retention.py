@@ -1,4 +1,4 @@
-"""`assay gc`: the evidence of old runs goes by policy, on every store; scorecards, logs and the audit log stay."""
+"""`assay admin gc`: the evidence of old runs goes by policy, on every store; scorecards, logs and the audit log stay."""
 
 import json
 import sqlite3
@@ -129,16 +129,16 @@ def test_gc_beside_a_server_and_the_later_responses(command, tmp_path):
         with closing(sqlite3.connect(file)) as database, database:
             sql = "UPDATE runs SET created = created - ?1, started = started - ?1, ended = ended - ?1 WHERE id = ?2"
             database.execute(sql, [40 * 86_400_000_000, old])
-        none = command("gc", folder=tmp_path)
+        none = command("admin", "gc", folder=tmp_path)
         assert (none.code, "there is no retention policy" in none.err) == (2, True)
         (tmp_path / "assay.toml").write_text("[retention]\nevidence_days = 0\n")
-        wrong = command("gc", folder=tmp_path)
+        wrong = command("admin", "gc", folder=tmp_path)
         assert (wrong.code, "settings: retention.evidence_days" in wrong.err) == (2, True)
         (tmp_path / "assay.toml").write_text("[retention]\nevidence_days = 30\n")
-        tried = command("gc", "--dry-run", folder=tmp_path)
+        tried = command("admin", "gc", "--dry-run", folder=tmp_path)
         assert (tried.code, "would remove the evidence of 1 run" in tried.out) == (0, True)
         assert client.get(f"/v1/evaluations/{old}").status_code == 200
-        done = command("gc", "--json", folder=tmp_path)
+        done = command("admin", "gc", "--json", folder=tmp_path)
         report = json.loads(done.out)
         assert ([one["removed"] for one in report["tenants"]], report["more"]) == ([[old]], False)
         gone = client.get(f"/v1/evaluations/{old}")
@@ -155,4 +155,4 @@ def test_gc_beside_a_server_and_the_later_responses(command, tmp_path):
         assert json.loads(command("show", old, "--json", folder=tmp_path).out)["erasedBy"] == "retention"
         compared = command("compare", old, new, folder=tmp_path)
         assert (compared.code, words in compared.err) == (2, True)
-        assert "no run is older" in command("gc", folder=tmp_path).out
+        assert "no run is older" in command("admin", "gc", folder=tmp_path).out

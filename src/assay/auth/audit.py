@@ -55,7 +55,7 @@ class AuditProblem(NamedTuple):
     message: str
 
     def document(self) -> dict[str, object]:
-        """As `assay audit verify --json` writes it."""
+        """As `assay admin audit verify --json` writes it."""
         return {"tenant": self.tenant, "lane": self.lane, "line": self.line, "said": self.message}
 
     def __str__(self) -> str:

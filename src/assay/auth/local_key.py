@@ -81,7 +81,8 @@ def _read(path: Path) -> str | None:
         raise UsageError(
             f"{path} is readable by other users (mode {mode:03o}). If no other user can have read the key: "
             f"chmod 600 {path}. "
-            f"Otherwise: assay key revoke {id_in(text) or 'ID'}, remove the file, and the next start creates another"
+            f"Otherwise: assay admin key revoke {id_in(text) or 'ID'}, remove the file, and the next start "
+            "creates another"
         )
     return text
 

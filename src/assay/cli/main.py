@@ -21,56 +21,74 @@ import typer.main
 
 from assay.cli.console.console import echo, echo_err, echo_err_plain
 from assay.cli.console.help import APP, HELP
+from assay.cli.console.option_groups import OPTION_GROUPS, format_groups
 from assay.cli.console.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.errors.exit_codes import ERROR, PASSED, USAGE
 from assay.terminal import one_line
 from assay.version import __version__
 
-VERBS = {  # each is a function or a Typer of this name in `verbs` of a folder
-    "evaluate": "evaluate",
-    "run": "agent_evals",
-    "compare": "compare",
-    "gate": "compare",
-    "verify": "approvals",
-    "respond": "approvals",
-    "serve": "server",
-    "worker": "server",
-    "view": "server",
-    "report": "compare",
-    "list": "stored_runs",
-    "show": "stored_runs",
-    "diff": "stored_runs",
-    "history": "compare",
-    "promote": "approvals",
-    "rollback": "approvals",
-    "deployments": "approvals",
-    "export": "stored_runs",
-    "annotate": "agent_evals",
-    "judge": "agent_evals",
-    "delete": "stored_runs",
-    "gc": "stored_runs",
-    "rekey": "admin",
-    "schema": "admin",
-    "suite": "agent_evals",
-    "pack": "admin",
-    "providers": "admin",
-    "key": "admin",
-    "audit": "admin",
+SECTIONS: dict[
+    str, dict[str, Any]
+] = {  # a verb is `folder.name`, found in `verbs` of the folder, or verbs of its own
+    "Measure": {
+        "evaluate": "evaluate.evaluate",
+        "run": "agent_evals.run",
+        "verify": "approvals.verify",
+        "judge": "agent_evals.judge",
+    },
+    "Look": {
+        "view": "server.view",
+        "list": "stored_runs.list_",
+        "show": "stored_runs.show",
+        "diff": "stored_runs.diff",
+        "history": "compare.history",
+        "report": "compare.report",
+        "export": "stored_runs.export",
+    },
+    "Decide": {
+        "compare": "compare.compare",
+        "gate": "compare.gate",
+        "annotate": "agent_evals.annotate",
+        "respond": "approvals.respond",
+        "deploy": {
+            "promote": "approvals.promote",
+            "rollback": "approvals.rollback",
+            "list": "approvals.deployments",
+        },
+    },
+    "Write": {
+        "suite": "agent_evals.suite",
+        "pack": "admin.pack",
+    },
+    "Serve": {
+        "serve": "server.serve",
+        "worker": "server.worker",
+    },
+    "Admin": {
+        "admin": {
+            "key": "admin.key",
+            "audit": "admin.audit",
+            "delete": "stored_runs.delete",
+            "gc": "stored_runs.gc",
+            "rekey": "admin.rekey",
+        },
+        "providers": "admin.providers",
+        "schema": "admin.schema",
+    },
 }
 
 
 class _Commands(MutableMapping[str, Any]):
-    """The commands by name; each is imported when it is looked up."""
+    """Commands by name; each is imported when it is looked up. `path` is the words before the name."""
 
-    def __init__(self) -> None:
+    def __init__(self, verbs: dict[str, Any], path: str) -> None:
+        self._verbs, self._path = verbs, path
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in VERBS:
-            raise KeyError(name)
         if name not in self._loaded:
-            self._loaded[name] = _load(name)
+            self._loaded[name] = _load(f"{self._path}{name}", self._verbs[name])
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -80,38 +98,61 @@ class _Commands(MutableMapping[str, Any]):
         del self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in VERBS
+        return name in self._verbs
 
     def __iter__(self) -> Iterator[str]:
-        return iter(VERBS)
+        return iter(self._verbs)
 
     def __len__(self) -> int:
-        return len(VERBS)
+        return len(self._verbs)
 
 
-def _load(name: str) -> Any:
-    verb = getattr(import_module(f"assay.cli.{VERBS[name]}.verbs"), "list_" if name == "list" else name)
+def _load(path: str, verb: Any) -> Any:
+    name = path.rpartition(" ")[2]
+    if not isinstance(verb, str):
+        return LazyGroup(
+            verb, f"{path} ", name=name, help=HELP[path], no_args_is_help=True, rich_markup_mode=None
+        )
+    folder, _, found = verb.partition(".")
+    verb = getattr(import_module(f"assay.cli.{folder}.verbs"), found)
     if not isinstance(verb, typer.Typer):
         function, verb = verb, typer.Typer(rich_markup_mode=None, add_completion=False)
-        verb.command(name, help=HELP[name])(function)
+        verb.command(name, help=HELP[path])(function)
     command = typer.main.get_command(verb)
-    command.name, command.help = name, HELP[name]
-    accept_plain_values(command)
+    command.name, command.help = name, HELP[path]
+    prepare(command, path)
     return command
 
 
 class LazyGroup(Group):
-    """The verbs of `assay`. Listing them imports none of them: the summaries come from the table of help texts."""
+    """Verbs that are imported when they are called. Their summaries come from the table of help texts."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, verbs: dict[str, Any], path: str, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = _Commands()
+        self.commands = _Commands(verbs, path)
+        self._sections = {"Commands": [(name, HELP[f"{path}{name}"]) for name in verbs]}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = formatter.width - 6 - max(map(len, VERBS))
-        rows = [(name, _summary(HELP[name], width)) for name in VERBS]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        longest = max(len(name) for rows in self._sections.values() for name, _ in rows)
+        for section, rows in self._sections.items():
+            with formatter.section(section):
+                formatter.write_dl(
+                    [
+                        (f"{name:{longest}}", _summary(text, formatter.width - 6 - longest))
+                        for name, text in rows
+                    ]
+                )
+
+
+class Assay(LazyGroup):
+    """The verbs of `assay`, in sections."""
+
+    def __init__(self, **options: Any) -> None:
+        verbs = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
+        super().__init__(verbs, "", **options)
+        self._sections = {
+            title: [(name, HELP[name]) for name in section] for title, section in SECTIONS.items()
+        }
 
 
 def _summary(text: str, width: int) -> str:
@@ -120,7 +161,7 @@ def _summary(text: str, width: int) -> str:
 
 app = typer.Typer(
     name="assay",
-    cls=LazyGroup,
+    cls=Assay,
     help=APP,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -245,8 +286,8 @@ NUMBERS = {int: re.compile("[0-9]{1,15}"), float: re.compile(r"[0-9]{1,15}(\.[0-
 NOT_PLAIN = object()
 
 
-def accept_plain_values(command: Any) -> None:
-    """Let the options of a command, and of the commands in it, accept plain values without pydantic."""
+def prepare(command: Any, path: str) -> None:
+    """Let a command and the commands in it accept plain values without pydantic, and print long help in groups."""
     listed = command.get_params
 
     def get_params(ctx: Any) -> list[Any]:
@@ -257,8 +298,10 @@ def accept_plain_values(command: Any) -> None:
         return params
 
     command.get_params = get_params
-    for inner in getattr(command, "commands", {}).values():
-        accept_plain_values(inner)
+    if path in OPTION_GROUPS:
+        command.format_options = partial(format_groups, command, OPTION_GROUPS[path])
+    for name, inner in getattr(command, "commands", {}).items():
+        prepare(inner, f"{path} {name}")
 
 
 def process_value(param: Any, by_typer: Any, ctx: Any, value: Any) -> Any:

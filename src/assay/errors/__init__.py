@@ -257,9 +257,9 @@ class Unauthenticated(Refusal):
     """No key, or an invalid one. The message does not repeat it: it may be a secret."""
 
     _MESSAGES: ClassVar[dict[KeyTrouble, str]] = {
-        "unauthenticated": "expected a valid key or token; `assay key create` creates a key",
-        "key_expired": "this key or token has expired; `assay key create` creates a key",
-        "key_revoked": "this key was revoked; `assay key create` creates another",
+        "unauthenticated": "expected a valid key or token; `assay admin key create` creates a key",
+        "key_expired": "this key or token has expired; `assay admin key create` creates a key",
+        "key_revoked": "this key was revoked; `assay admin key create` creates another",
         "code_refused": "this one-time code was used, has expired or does not exist; `assay view` creates a new one",
     }
 

@@ -44,7 +44,7 @@ async def open_runtime(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[Runtime]:
     """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
-    checks, deps = parts.registry(settings, modules), host_services(settings, settings.server_workers)
+    checks, deps = parts.registry(settings, modules), host_services(settings, settings.server_processes)
     async with parts.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)

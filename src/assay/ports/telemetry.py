@@ -66,7 +66,7 @@ GAUGES = {
     "assay_event_streams": "open event streams",
     "assay_request_body_bytes": "bytes of request bodies in memory",
     "assay_runs_in_flight": "runs that this server executes",
-    "assay_server_workers": "server processes that are ready",
+    "assay_server_processes": "server processes that are ready",
 }
 
 

@@ -73,7 +73,7 @@ def decode(document: Document) -> AgentRecords:
         return _decode(document.data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         message = (
-            f"the stored deployments of {document.key} are damaged: `assay audit verify` says whether "
+            f"the stored deployments of {document.key} are damaged: `assay admin audit verify` says whether "
             "they were changed"
         )
         raise EnvironmentFailure(message) from None

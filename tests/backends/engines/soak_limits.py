@@ -119,7 +119,9 @@ def test_a_tenant_starts_at_most_its_units_in_a_minute(zygote, tmp_path):
             counts.append(len(fleet.executions()))
         assert counts[-1] <= 40, counts
         assert counts[20] == 40, counts  # they start at once
-        made = zygote.start("key", "create", "--tenant", "other", folder=fleet.folder, environ=fleet.environ)
+        made = zygote.start(
+            "admin", "key", "create", "--tenant", "other", folder=fleet.folder, environ=fleet.environ
+        )
         fleet.key, before = made.communicate()[0].strip(), fleet.key
         fleet.submit_eval("other", 10, 1)
         asked = time.monotonic()

@@ -34,7 +34,7 @@ def test_a_run_of_a_server_that_stands_still_is_cancelled_at_another(zygote, tmp
     with server().database() as address, contextlib.ExitStack() as stack:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         environ |= {"ASSAY_DATABASE_URL": address}
-        made = zygote.start("key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
+        made = zygote.start("admin", "key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
         key = made.communicate()[0].strip()
 
         def serving(**more):

@@ -246,7 +246,7 @@ async def test_of_two_first_keys_at_once_the_second_is_refused(disk):
 
 @pytest.mark.anyio
 async def test_reencryption_does_not_overwrite_a_later_write():
-    """A run goes on while its row is in the hands of `assay rekey`: the commit comes back for a row that is locked."""
+    """A run goes on while its row is in the hands of `assay admin rekey`: the commit comes back for a row that is locked."""
     with postgres().store_database() as address:
         async with sql_store(address, OLD) as store:
             begin = RunUpdate(
@@ -417,12 +417,14 @@ def test_the_command_encrypts_and_names_the_missing_key(command, tmp_path):
     )
     assert run_command("", "list") == (2, "", wanted)
     assert run_command("", "serve", "--port", "0") == (2, "", wanted)
-    code, out, _ = run_command(both, "rekey", "--json")
+    code, out, _ = run_command(both, "admin", "rekey", "--json")
     assert (code, json.loads(out)["key"]) == (0, "b")
     assert (json.loads(out)["resealed"], json.loads(out)["rewrapped"]) == (0, 2)
     assert CANARY in run_command(new, "show", "latest")[1]
-    assert run_command(new, "rekey", "--clear")[1].endswith("; ASSAY_EVIDENCE_KEY is no longer needed\n")
-    assert run_command("", "rekey") == (
+    assert run_command(new, "admin", "rekey", "--clear")[1].endswith(
+        "; ASSAY_EVIDENCE_KEY is no longer needed\n"
+    )
+    assert run_command("", "admin", "rekey") == (
         2,
         "",
         "assay: there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY",

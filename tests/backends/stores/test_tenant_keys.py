@@ -304,7 +304,7 @@ async def test_a_deletion_that_was_killed_is_completed_by_the_next(tmp_path, com
     async with sql_store(address, OLD) as store:
         await plant(store, "acme", 2)
         await plant(store, "other", 1)
-    words = ("delete", "--all", "--tenant", "acme", "--yes", "--json")
+    words = ("admin", "delete", "--all", "--tenant", "acme", "--yes", "--json")
     environ = {**os.environ, "ASSAY_FAILPOINT": f"commit.before:{pass_number}"}
     killed = await asyncio.to_thread(lambda: zygote.start(*words, folder=tmp_path, environ=environ))
     await asyncio.to_thread(killed.communicate)

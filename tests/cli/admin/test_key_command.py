@@ -1,4 +1,4 @@
-"""`assay key`: on the store itself, and the clear key on standard output once."""
+"""`assay admin key`: on the store itself, and the clear key on standard output once."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ def opens(folder, monkeypatch):
 
 
 def made(command, folder, *options):
-    done = command("key", "create", *options, folder=folder)
+    done = command("admin", "key", "create", *options, folder=folder)
     assert done.code == 0, done.err
     return done
 
@@ -59,17 +59,17 @@ def test_a_key_from_the_first_day_to_the_last(command, folder, opens):
     who = opens(text)
     assert (who.tenant, who.id, who.scopes) == ("acme", id, {"runs:read", "suites:read"})
 
-    (key,) = json.loads(command("key", "list", "--json", folder=folder).out)
+    (key,) = json.loads(command("admin", "key", "list", "--json", folder=folder).out)
     assert (key["id"], key["prefix"], key["tenant"], key["note"]) == (id, f"assay_{id}", "acme", "for CI")
     assert (key["state"], key["scopes"], key["revoked"]) == ("active", ["runs:read", "suites:read"], None)
     assert set(key) == {"id", "prefix", "state", "tenant", "scopes", "created", "expires", "revoked", "note"}
 
-    done = command("key", "revoke", id, folder=folder)
+    done = command("admin", "key", "revoke", id, folder=folder)
     assert (done.code, done.out) == (0, f"key {id} of tenant acme is revoked\n")
     with pytest.raises(Unauthenticated) as refused:
         opens(text)
     assert refused.value.code == "key_revoked"
-    done = command("key", "revoke", id, folder=folder)
+    done = command("admin", "key", "revoke", id, folder=folder)
     assert done.code == 0
     assert done.out.startswith(f"key {id} of tenant acme is revoked since 20")
 
@@ -91,9 +91,9 @@ def test_the_same_for_a_program(command, folder, opens):
 def test_key_list_shows_no_secret(command, folder):
     texts = [made(command, folder, "--tenant", tenant).out.strip() for tenant in ("acme", "other", "acme")]
     ids = [text.split("_")[1] for text in texts]
-    command("key", "revoke", ids[0], folder=folder)
+    command("admin", "key", "revoke", ids[0], folder=folder)
 
-    done = command("key", "list", folder=folder)
+    done = command("admin", "key", "list", folder=folder)
     assert [line.split()[:3] for line in done.out.splitlines()] == [
         ["id", "tenant", "state"],
         [ids[0], "acme", "revoked"],
@@ -101,15 +101,15 @@ def test_key_list_shows_no_secret(command, folder):
         [ids[2], "acme", "active"],
     ]
     for options in ((), ("--json",)):
-        done = command("key", "list", "--tenant", "acme", *options, folder=folder)
+        done = command("admin", "key", "list", "--tenant", "acme", *options, folder=folder)
         assert [id in done.out for id in ids] == [True, False, True]
         assert not [text for text in texts if text[15:] in done.out + done.err]
 
 
 def test_where_there_are_none(command, tmp_path):
-    done = command("key", "list", folder=tmp_path)
+    done = command("admin", "key", "list", folder=tmp_path)
     assert (done.code, done.out, done.err) == (0, "", "assay: there are no keys\n")
-    assert json.loads(command("key", "list", "--json", folder=tmp_path).out) == []
+    assert json.loads(command("admin", "key", "list", "--json", folder=tmp_path).out) == []
     assert (tmp_path / ".assay").stat().st_mode & 0o777 == 0o700
 
 
@@ -128,7 +128,7 @@ WRONG_USAGE = [
 
 
 def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path):
-    results = command.each([["key", *arguments] for arguments, _ in WRONG_USAGE], folder=tmp_path)
+    results = command.each([["admin", "key", *arguments] for arguments, _ in WRONG_USAGE], folder=tmp_path)
     for (_, message), done in zip(WRONG_USAGE, results, strict=True):
         assert (done.code, done.out) == (2, "")
         assert message in done.err
@@ -148,7 +148,7 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path):
 )
 def test_an_impossible_store_is_refused_without_its_password(command, tmp_path, setting, code, message):
     (tmp_path / "assay.toml").write_text(setting)
-    done = command("key", "create", "--tenant", "a", folder=tmp_path)
+    done = command("admin", "key", "create", "--tenant", "a", folder=tmp_path)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert "hunter2" not in done.err
@@ -184,7 +184,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(command, tmp_path,
     make(tmp_path / "notes.db")
     before = contents(tmp_path / "notes.db")
     (tmp_path / "assay.toml").write_text(f'database_url = "sqlite:///{tmp_path}/notes.db"')
-    done = command("key", "list", folder=tmp_path)
+    done = command("admin", "key", "list", folder=tmp_path)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert contents(tmp_path / "notes.db") == before
@@ -208,7 +208,7 @@ def test_the_page_of_the_command_has_every_scope():
 def test_the_environment_names_the_store(tmp_path):
     address = f"sqlite:///{tmp_path}/elsewhere.db"
     done = subprocess.run(
-        [forkserver.python(), "-W", "error", "-m", "assay", "key", "create", "--tenant", "acme"],
+        [forkserver.python(), "-W", "error", "-m", "assay", "admin", "key", "create", "--tenant", "acme"],
         env={"ASSAY_DATABASE_URL": address},
         cwd=tmp_path,
         capture_output=True,

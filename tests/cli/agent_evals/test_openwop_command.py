@@ -271,12 +271,15 @@ def test_a_promotion_on_another_host(host, command, there, tmp_path):
     subject, options = f"{agent}@0.0.0", ("--server", host.url, "--key-file", "promoter")
 
     def promote(*arguments):
-        return command("promote", subject, *arguments, *options, folder=tmp_path)
+        return command("deploy", "promote", subject, *arguments, *options, folder=tmp_path)
 
     skipped = promote("--to", "active")
     assert skipped.code == 2
-    assert f"next: assay promote {subject} --to test --server {host.url} --key-file promoter" in skipped.err
-    unscoped = there("promote", subject, "--to", "test")
+    assert (
+        f"next: assay deploy promote {subject} --to test --server {host.url} --key-file promoter"
+        in skipped.err
+    )
+    unscoped = there("deploy", "promote", subject, "--to", "test")
     assert (unscoped.code, "deploy:promote" in unscoped.err) == (2, True)
     assert promote("--to", "test").out == f"{subject} is test\n"
     bare = promote("--to", "staged")
@@ -291,8 +294,8 @@ def test_a_promotion_on_another_host(host, command, there, tmp_path):
     (tmp_path / "good.yaml").write_text(yaml.safe_dump(good))
     assert there("run", "good.yaml", "--agent", agent, "--json").code == 0
     assert promote("--to", "staged", "--eval", "latest").code == 0
-    assert f"{agent}  0.0.0    staged" in there("deployments").out
+    assert f"{agent}  0.0.0    staged" in there("deploy", "list").out
     (row,) = json.loads(there("history", "good.yaml", "--json").out)["rows"]
     assert (row["score"], row["state"], row["promotedBy"]) == (1.0, "staged", True)
-    rolled = command("rollback", subject, *options, folder=tmp_path)
+    rolled = command("deploy", "rollback", subject, *options, folder=tmp_path)
     assert (rolled.code, "rollback needs an active version" in rolled.err) == (2, True)

@@ -67,7 +67,7 @@ CHANGES = [
 
 
 def test_a_record_that_a_statement_of_sql_changed(tmp_path, command):
-    """`assay audit verify` names it, and no command has a bug."""
+    """`assay admin audit verify` names it, and no command has a bug."""
     (tmp_path / "assay.toml").write_text(SETTINGS)
     (tmp_path / "policy.yaml").write_text("agents: {local.shop.bot: {states: []}}")
     (tmp_path / "bots.py").write_text("def answer(task):\n    return task\n")
@@ -78,9 +78,9 @@ def test_a_record_that_a_statement_of_sql_changed(tmp_path, command):
         before = database.execute(rows).fetchone()
         for change, words, code in CHANGES:
             database.execute(f"UPDATE documents SET {change} WHERE kind = 'deployment'")
-            found = command("audit", "verify", folder=tmp_path)
+            found = command("admin", "audit", "verify", folder=tmp_path)
             assert (found.code, f"the deployments of {AGENT} {words}" in found.err) == (3, True), found.err
-            listed = command("deployments", AGENT, folder=tmp_path)
+            listed = command("deploy", "list", AGENT, folder=tmp_path)
             assert (listed.code, "a bug in assay" in listed.err) == (code, False), listed.err
             restore = "UPDATE documents SET data = ?, coding = ?, version = ? WHERE kind = 'deployment'"
             database.execute(restore, before)
@@ -105,8 +105,8 @@ def test_an_operator_answers_shows_and_verifies_a_transition(tmp_path, command):
     assert "deployment.promoted" in shown.out
     assert command("show", run, "--failed", folder=tmp_path).code == 2
     assert command("export", run, "-o", "x.jsonl", folder=tmp_path).code == 2
-    assert command("audit", "verify", folder=tmp_path).code == 0
+    assert command("admin", "audit", "verify", folder=tmp_path).code == 0
     asyncio.run(with_store(tmp_path, tamper))
-    found = command("audit", "verify", folder=tmp_path)
+    found = command("admin", "audit", "verify", folder=tmp_path)
     assert found.code == 3
     assert f"the deployments of {AGENT} were changed without a transition" in found.out + found.err

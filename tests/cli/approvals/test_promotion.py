@@ -1,4 +1,4 @@
-"""`assay promote`, `rollback`, `deployments` and `respond`: the example, here and over HTTP, and what is refused."""
+"""`assay deploy promote`, `rollback`, `list` and `assay respond`: the example, here and over HTTP, and what is refused."""
 
 import json
 import shutil
@@ -19,10 +19,10 @@ def home(tmp_path_factory, command):
     for line in (
         "pack install sorter-1.0.0",
         f"run --agent {AGENT} --json",
-        f"promote {FIRST} --to test",
-        f"promote {FIRST} --to staged --eval latest",
+        f"deploy promote {FIRST} --to test",
+        f"deploy promote {FIRST} --to staged --eval latest",
         "pack install sorter-1.1.0",
-        f"promote {SECOND} --to test",
+        f"deploy promote {SECOND} --to test",
     ):
         ended = command(*line.split(), folder=folder)
         assert ended.code == 0, ended.err
@@ -30,23 +30,23 @@ def home(tmp_path_factory, command):
 
 
 REFUSED = [
-    (f"promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
-    (f"promote {SECOND} --to active", 2, f"next: assay promote {SECOND} --to staged"),
-    (f"promote {SECOND} --to rolled-back", 2, f"`assay rollback {SECOND}` leads to rolled-back"),
-    (f"promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
-    (f"promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
-    (f"promote {SECOND} --to staged --canary 101", 2, "--canary"),
-    (f"promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
-    (f"rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),
-    (f"promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
-    ("promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
-    (f"promote {SECOND} --to paused", 2, "pause needs an active version"),
-    (f"promote {SECOND} --to staged", 1, f"by {AGENT} at version 1.1.0, got none"),
-    (f"promote {SECOND} --to staged --eval nothing", 1, "there is no eval run 'nothing'"),
-    (f"promote {SECOND} --to staged --eval latest", 3, "got a run of local.examples.sorter.default at version 1.0.0"),
-    (f"rollback {AGENT}", 2, "no version is active"),
-    (f"rollback {SECOND}", 2, "rollback needs an active version"),
-    ("deployments local.none", 2, "there is no agent 'local.none'"),
+    (f"deploy promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
+    (f"deploy promote {SECOND} --to active", 2, f"next: assay deploy promote {SECOND} --to staged"),
+    (f"deploy promote {SECOND} --to rolled-back", 2, f"`assay deploy rollback {SECOND}` leads to rolled-back"),
+    (f"deploy promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
+    (f"deploy promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
+    (f"deploy promote {SECOND} --to staged --canary 101", 2, "--canary"),
+    (f"deploy promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
+    (f"deploy rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),
+    (f"deploy promote {AGENT}@9.0.0 --to test", 2, "has no version '9.0.0'; there are 1.0.0, 1.1.0"),
+    ("deploy promote local.none@1.0.0 --to test", 2, "there is no agent 'local.none'"),
+    (f"deploy promote {SECOND} --to paused", 2, "pause needs an active version"),
+    (f"deploy promote {SECOND} --to staged", 1, f"by {AGENT} at version 1.1.0, got none"),
+    (f"deploy promote {SECOND} --to staged --eval nothing", 1, "there is no eval run 'nothing'"),
+    (f"deploy promote {SECOND} --to staged --eval latest", 3, "got a run of local.examples.sorter.default at version 1.0.0"),
+    (f"deploy rollback {AGENT}", 2, "no version is active"),
+    (f"deploy rollback {SECOND}", 2, "rollback needs an active version"),
+    ("deploy list local.none", 2, "there is no agent 'local.none'"),
     ("respond nothing --accept", 2, "there is no run 'nothing'"),
 ]  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_refusals(home, command):
 
 
 def test_refusals_change_nothing(home, command):
-    records = json.loads(command("deployments", AGENT, "--json", folder=home).out)
+    records = json.loads(command("deploy", "list", AGENT, "--json", folder=home).out)
     assert [(one["version"], one["state"]) for one in records] == [("1.0.0", "staged"), ("1.1.0", "test")]
     assert "evalRunId" not in records[1]
 
@@ -74,12 +74,12 @@ def test_another_model_and_another_suite_of_the_same_name_are_not_evidence(home,
         (f"run easy.json --agent {AGENT}", "eval_suite_content"),
     ):
         assert command(*line.split(), folder=folder).code == 0
-        ended = command(*f"promote {SECOND} --to staged --eval latest --json".split(), folder=folder)
+        ended = command(*f"deploy promote {SECOND} --to staged --eval latest --json".split(), folder=folder)
         assert [one["code"] for one in json.loads(ended.out)["conditions"]] == [code]
 
 
 def test_a_refusal_as_json_has_every_condition(home, command):
-    ended = command(*f"promote {SECOND} --to staged --eval latest --json".split(), folder=home)
+    ended = command(*f"deploy promote {SECOND} --to staged --eval latest --json".split(), folder=home)
     document = json.loads(ended.out)
     assert (ended.code, document["error"]) == (3, "eval_gate_unmet")
     assert [one["code"] for one in document["conditions"]] == ["eval_run_other_version"]
@@ -87,7 +87,9 @@ def test_a_refusal_as_json_has_every_condition(home, command):
 
 
 def test_an_approval_rejected_granted_and_a_history(home, command):
-    waits = command(*f"promote {FIRST} --to active --eval latest --channel stable".split(), folder=home)
+    waits = command(
+        *f"deploy promote {FIRST} --to active --eval latest --channel stable".split(), folder=home
+    )
     assert waits.code == 3
     assert f"{FIRST} stays staged until the transition is approved" in waits.err
     run = next(word for word in waits.err.split() if word.startswith("run-")).rstrip(")")
@@ -99,14 +101,14 @@ def test_an_approval_rejected_granted_and_a_history(home, command):
     assert (rejected.code, "is unchanged" in rejected.out) == (3, True)
     assert "decision_rejected" in command("show", run, folder=home).out
     again = command(
-        *f"promote {FIRST} --to active --eval latest --channel stable --json".split(), folder=home
+        *f"deploy promote {FIRST} --to active --eval latest --channel stable --json".split(), folder=home
     )
     assert json.loads(again.out)["status"] == "waiting-approval"
     done = command("respond", "latest", "--accept", folder=home)
     assert (done.code, done.out) == (0, f"{FIRST}: the transition to active is done\n")
-    table = command("deployments", folder=home).out
+    table = command("deploy", "list", folder=home).out
     assert f"{AGENT}  1.0.0    active  stable" in table
     (row,) = json.loads(command("history", SUITE, "--json", folder=home).out)["rows"]
     assert (row["agentVersion"], row["state"], row["promotedBy"]) == ("1.0.0", "active", True)
-    canary = command(*f"promote {FIRST} --to active --canary 30".split(), folder=home)
+    canary = command(*f"deploy promote {FIRST} --to active --canary 30".split(), folder=home)
     assert "is active, 30%" in canary.out

@@ -335,7 +335,7 @@ def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     assert kept["trials"] == 2
     assert "3 cases, 6 trials: 2 passed, 1 failed" in command("show", "latest", folder=folder).out
     assert command("export", "latest", "-o", "all.jsonl", folder=folder).code == 0
-    assert command("delete", "latest", "--yes", folder=folder).code == 0
+    assert command("admin", "delete", "latest", "--yes", folder=folder).code == 0
     again = evaluate("--save", "--trials", 2, "--resume")
     assert "there is no run of these cases" in again.err  # it was erased
     assert [one["execution_context"]["output"]["value"] for one in results(folder, "all.jsonl")] == list(

@@ -1,4 +1,4 @@
-"""`assay serve --workers 2` on PostgreSQL with TLS. The last test ends it: a worker that cannot start any more."""
+"""`assay serve --processes 2` on PostgreSQL with TLS. The last test ends it: a worker that cannot start any more."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def group(zygote, tmp_path_factory):
     with postgres().store_database() as address:
         environ = {"ASSAY_DATABASE_URL": address, "ASSAY_MAX_TENANT_REQUESTS": str(REQUESTS)}
         with serve_group(
-            zygote, folder, "--workers", str(WORKERS), *tls, verify=trusting, **environ
+            zygote, folder, "--processes", str(WORKERS), *tls, verify=trusting, **environ
         ) as group:
             yield group
 

@@ -1,4 +1,4 @@
-"""`assay serve --workers 3`: real processes on one port and one SQLite file, spoken to over many connections."""
+"""`assay serve --processes 3`: real processes on one port and one SQLite file, spoken to over many connections."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ RUNS = 4
 
 @pytest.fixture(scope="module")
 def server(zygote, tmp_path_factory):
-    limits = {"ASSAY_MAX_TENANT_RUNS": str(RUNS), "ASSAY_SERVER_WORKERS": str(WORKERS)}
+    limits = {"ASSAY_MAX_TENANT_RUNS": str(RUNS), "ASSAY_SERVER_PROCESSES": str(WORKERS)}
     with serve_group(zygote, tmp_path_factory.mktemp("workers"), **limits) as group:
         yield group
 
@@ -52,7 +52,7 @@ def revoked(server, zygote):
     """A key that all workers have accepted, and that is revoked by now. The tests in between are the wait."""
 
     def run(*arguments):
-        return zygote.start("key", *arguments, folder=server.folder).communicate()[0]
+        return zygote.start("admin", "key", *arguments, folder=server.folder).communicate()[0]
 
     async def used():
         async with server.connect() as client:
@@ -164,9 +164,9 @@ async def test_metrics_are_sums_over_all_workers_and_grpc_has_one_port(server, r
                 counts.append(float((await metrics(client)).get(HEALTH, 0)))
         for _ in range(3):
             lines = await metrics(client)
-            assert float(lines["assay_server_workers"]) == WORKERS
+            assert float(lines["assay_server_processes"]) == WORKERS
             assert float(lines[HEALTH]) == 6, lines
-            assert sum(name.startswith("process_resident_memory_bytes{worker=") for name in lines) == WORKERS
+            assert sum(name.startswith("process_resident_memory_bytes{process=") for name in lines) == WORKERS
 
 
 @awaited
@@ -234,8 +234,8 @@ def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--workers", "0"], "'--workers'"),
-        (["--workers", "2", "--check-module", "nothing_here:at_all"], "nothing_here:at_all"),
+        (["--processes", "0"], "'--processes'"),
+        (["--processes", "2", "--check-module", "nothing_here:at_all"], "nothing_here:at_all"),
     ],
 )
 def test_a_server_that_cannot_start_says_why_once(command, tmp_path, options, message):
@@ -246,6 +246,6 @@ def test_a_server_that_cannot_start_says_why_once(command, tmp_path, options, me
 
 def test_memory_is_not_shared(command, tmp_path):
     environ = {**os.environ, "ASSAY_DATABASE_URL": "memory:"}
-    ended = command("serve", "--port", "0", "--workers", "2", folder=tmp_path, environ=environ)
+    ended = command("serve", "--port", "0", "--processes", "2", folder=tmp_path, environ=environ)
     assert ended.code == 2
     assert "memory: is not shared" in ended.err

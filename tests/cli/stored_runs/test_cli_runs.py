@@ -78,13 +78,13 @@ def test_delete_erases_the_content_and_names_what_is_left(run, home):
     saved = run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
     assert saved.code in (0, 3), saved.err
     id = json.loads(run(home, "list", "--json").out)[0]["operation_id"]
-    asked = run(home, "delete", id)
+    asked = run(home, "admin", "delete", id)
     assert (asked.code, asked.out) == (2, "")
     assert "expected --yes, because there is no terminal to ask; nothing was erased" in asked.err
-    assert run(home, "delete", "nothing", id, "--yes").code == 2
+    assert run(home, "admin", "delete", "nothing", id, "--yes").code == 2
     assert run(home, "export", id, "-o", "before.jsonl").code == 0
     before = json.loads(run(home, "list", "--json").out)[0]
-    erased = run(home, "delete", "latest", "-y", "--json")
+    erased = run(home, "admin", "delete", "latest", "-y", "--json")
     assert (erased.code, [row["runId"] for row in json.loads(erased.out)]) == (0, [id])
     shown = run(home, "show", id)
     assert (shown.code, "its content was erased at 20" in shown.out, "1,234" in shown.out) == (0, True, True)
@@ -95,7 +95,7 @@ def test_delete_erases_the_content_and_names_what_is_left(run, home):
     assert refused.code != 0
     assert f"the content of run {id} was erased at 20" in refused.err
     assert (
-        f"erased the content of {id}" in run(home, "delete", id, "--yes").out
+        f"erased the content of {id}" in run(home, "admin", "delete", id, "--yes").out
     )  # again: nothing is left to erase
 
 
@@ -294,7 +294,7 @@ async def let_go(home, run_id):
 def key_of(run, home):
     if (home / ".assay" / "local-key").exists():
         return (home / ".assay" / "local-key").read_text().strip()
-    return run(home, "key", "create", "--tenant", "local").out.strip()
+    return run(home, "admin", "key", "create", "--tenant", "local").out.strip()
 
 
 SLOW = """
@@ -442,7 +442,7 @@ def test_a_server_and_the_command_share_a_record(run, serving, home):
 @pytest.mark.parametrize("commit", [2, 3, 4])  # the first makes the local key
 def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(run, serving, tmp_path, commit):
     """1,200 cases are taken in with four commits, the key with the last; the second server knows nothing of it."""
-    key = run(tmp_path, "key", "create", "--tenant", "local").out.strip()
+    key = run(tmp_path, "admin", "key", "create", "--tenant", "local").out.strip()
     lines = (json.dumps({"checks": EQUAL}) + "\n" + contexts(1_200)).encode()
     headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
     with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):

@@ -1,4 +1,4 @@
-"""`assay delete --all --tenant NAME`, beside a server: what is deleted is in no file, and every reader says so."""
+"""`assay admin delete --all --tenant NAME`, beside a server: what is deleted is in no file, and every reader says so."""
 
 import json
 import subprocess
@@ -67,7 +67,7 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
     (home / "cache").mkdir(parents=True)
     (tmp_path / "assay.toml").write_text(f'evidence_key = "a:{KEY}"\n' if sealed else "")
     cipher = CIPHER if sealed else None
-    delete = ("delete", "--all", "--tenant", "acme")
+    delete = ("admin", "delete", "--all", "--tenant", "acme")
     with (
         Server(
             f"sqlite:///{home}/assay.db",
@@ -128,7 +128,7 @@ def test_the_content_of_a_tenant_goes_and_every_reader_says_so(command, tmp_path
         again = acme.post("/v1/evaluate", json=evaluation(ACME), headers={"Idempotency-Key": f"{ACME} key"})
         assert f"{ACME} output" in again.text  # a new key, and a new run for the same Idempotency-Key
         assert again.json()["evaluation_id"] != mine[0]
-    verified = command("audit", "verify", folder=tmp_path)
+    verified = command("admin", "audit", "verify", folder=tmp_path)
     assert verified.code == 0, verified.err
 
 
@@ -146,6 +146,6 @@ REFUSED = [
 
 
 def test_wrong_arguments_of_delete_are_refused(command, tmp_path):
-    results = command.each([["delete", *words] for words, _ in REFUSED], folder=tmp_path)
+    results = command.each([["admin", "delete", *words] for words, _ in REFUSED], folder=tmp_path)
     for (_, message), ended in zip(REFUSED, results, strict=True):
         assert (ended.code, message in ended.err) == (2, True), ended.err

@@ -72,7 +72,7 @@ def test_a_key_of_another_tenant_sees_none_of_our_runs(browser, site, other):
 
 def test_a_key_that_is_no_longer_valid_asks_for_another(browser, site, command):
     key = site.new_key(command, "short")
-    command("key", "revoke", key.split("_")[1], folder=site.folder)
+    command("admin", "key", "revoke", key.split("_")[1], folder=site.folder)
     with site.tab(browser, key=key) as page:
         page.goto(f"{site.url}/#/runs")
         expect(page.get_by_label("API key")).to_be_visible()

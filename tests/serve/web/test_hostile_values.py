@@ -504,7 +504,7 @@ def test_a_hostile_file_is_accepted_or_refused_by_the_command(command, tmp_path)
             ("evaluate", "--contexts", "contexts.jsonl", "--checks", "any.json"),
             ("run", "suite.json", "--agent", "mine:agent"),
             ("suite", "show", "suite.json"),
-            ("audit", "verify", "--heads", "any.json"),
+            ("admin", "audit", "verify", "--heads", "any.json"),
             ("verify", "--actor", "mine:agent", "--task", "x", "--checks", "any.json"),
         ):
             done = command(*row, folder=tmp_path)

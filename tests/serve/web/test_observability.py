@@ -129,7 +129,7 @@ def telemetry_of(tmp_path_factory):
 
 def _asked(folder, collector) -> Telemetry:
     made = subprocess.run(
-        [sys.executable, "-m", "assay", "key", "create", "--tenant", TENANT, "--json"],
+        [sys.executable, "-m", "assay", "admin", "key", "create", "--tenant", TENANT, "--json"],
         cwd=folder, capture_output=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     key = json.loads(made.stdout)["key"]

@@ -20,7 +20,7 @@ def test_a_server_stops_in_time_without_its_database(zygote, tmp_path, what):
     with postgres().store_database() as address:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
         environ |= {"PYTHONUNBUFFERED": "1", "ASSAY_DATABASE_URL": address}
-        made = zygote.start("key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
+        made = zygote.start("admin", "key", "create", "--tenant", "acme", folder=tmp_path, environ=environ)
         key, stderr = (part.strip() for part in made.communicate())
         assert key, stderr
         process = zygote.start("serve", "--port", "0", folder=tmp_path, pipe=True, environ=environ)
@@ -68,7 +68,7 @@ def test_a_forced_stop_is_logged_and_exits_with_1(zygote, tmp_path, workers):
     (tmp_path / "waiter.py").write_text(WAITER)
     (tmp_path / "assay.toml").write_text('check_modules = ["waiter:Waiter"]')
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    options = ["serve", "--port", "0", "--workers", str(workers)]
+    options = ["serve", "--port", "0", "--processes", str(workers)]
     process = zygote.start(*options, folder=tmp_path, pipe=True, environ=environ)
     try:
         assert process.stdout.readline().startswith("assay serves")

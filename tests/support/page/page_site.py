@@ -126,7 +126,7 @@ class Site:
     def new_key(self, command, tenant, *scopes):
         """An API key of a tenant, made by the command."""
         options = [part for scope in scopes for part in ("--scope", scope)]
-        done = command("key", "create", "--tenant", tenant, *options, folder=self.folder)
+        done = command("admin", "key", "create", "--tenant", tenant, *options, folder=self.folder)
         assert done.code == 0, done.err
         return done.out.strip()
 

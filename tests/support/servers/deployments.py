@@ -138,7 +138,7 @@ def deployed(zygote, folder, name):
             environ["ASSAY_DATABASE_URL"] = stack.enter_context(store)
         if form == "workers":
             environ["ASSAY_ENGINE"] = "workers"
-        options = ("--workers", "2") if form == "two" else ()
+        options = ("--processes", "2") if form == "two" else ()
         group = stack.enter_context(serve_group(zygote, folder, *options, **environ))
         whole = {**os.environ, "PYTHONUNBUFFERED": "1", **environ}
         workers = []
@@ -150,7 +150,9 @@ def deployed(zygote, folder, name):
         for worker in workers:
             assert "has started" in worker.stdout.readline(), worker.communicate()
         scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-        made = zygote.start("key", "create", "--tenant", "acme", *scopes, folder=folder, environ=whole)
+        made = zygote.start(
+            "admin", "key", "create", "--tenant", "acme", *scopes, folder=folder, environ=whole
+        )
         key = next(word for word in made.communicate()[0].split() if word.startswith("assay_"))
         # a connection for every request: both processes of a group answer
         limits = httpx.Limits(max_keepalive_connections=0)

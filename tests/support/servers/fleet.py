@@ -96,7 +96,7 @@ class Fleet:
         }  # fmt: skip
         self.workers, self.servers, self.urls = [], [], []
         self.runs = {}  # by name: the path of the run
-        made = zygote.start("key", "create", "--tenant", "acme", folder=folder, environ=self.environ)
+        made = zygote.start("admin", "key", "create", "--tenant", "acme", folder=folder, environ=self.environ)
         stdout, trouble = made.communicate()
         assert made.returncode == 0, trouble
         self.key = stdout.strip()

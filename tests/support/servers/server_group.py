@@ -1,4 +1,4 @@
-"""`assay serve --workers N` as tests use it: real processes on one port, and clients with a connection for every request."""
+"""`assay serve --processes N` as tests use it: real processes on one port, and clients with a connection for every request."""
 
 import asyncio
 import contextlib
@@ -95,7 +95,7 @@ def serve_group(zygote, folder, *options, verify=True, **environ) -> Generator[S
         group = ServerGroup(process, folder, verify)
         if not group.key:
             made, _ = zygote.start(
-                "key", "create", "--tenant", "t", folder=folder, environ=whole
+                "admin", "key", "create", "--tenant", "t", folder=folder, environ=whole
             ).communicate()
             group.key = next(word for word in made.split() if word.startswith("assay_"))
         yield group

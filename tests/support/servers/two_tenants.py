@@ -46,7 +46,7 @@ class TwoTenants:
         lines = [self.process.stdout.readline() for _ in range(2)]
         assert all("assay serves " in line for line in lines), self.process.communicate()
         url, grpc = (line.split()[2].removeprefix("grpc://") for line in lines)
-        made = start("key", "create", "--tenant", "other", folder=folder, environ=environ)
+        made = start("admin", "key", "create", "--tenant", "other", folder=folder, environ=environ)
         self.other, err = (part.strip() for part in made.communicate())
         assert self.other, err
         self.target = Target(url, grpc, (folder / ".assay" / "local-key").read_text().strip())

@@ -62,7 +62,7 @@ export function SignIn({ reason }: { reason: string }) {
         </Button>
         <p id="key-hint" className="hint">
           The key stays in this tab. It is never in an address or a cookie. <code>assay view</code> signs in without one;{" "}
-          <code>assay key create</code> creates a key.
+          <code>assay admin key create</code> creates a key.
         </p>
       </form>
     </main>

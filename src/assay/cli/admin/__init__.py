@@ -1,1 +1,1 @@
-"""`assay key`, `rekey`, `schema`, `audit`, `providers` and `pack`."""
+"""`assay admin key`, `rekey` and `audit`, and `assay schema`, `providers` and `pack`."""

@@ -1,4 +1,4 @@
-"""`assay audit`: read the audit log, and verify that it is complete and unchanged."""
+"""`assay admin audit`: read the audit log, and verify that it is complete and unchanged."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ def show(*, tenant: str | None, run: str | None, json: bool) -> None:
             try:
                 entry = msgspec.json.decode(record.data, type=AuditPayload)
             except msgspec.DecodeError:
-                message = "it was changed and cannot be read; run `assay audit verify`"
+                message = "it was changed and cannot be read; run `assay admin audit verify`"
                 echo_err(str(log.AuditProblem(record.tenant, record.lane, record.number, message)))
                 continue
             if run is not None and not (run and entry.what.startswith(run)):
@@ -116,7 +116,9 @@ def _read_heads(file: str, tenant: str | None) -> list[LaneHead]:
     except OSError as error:
         raise UsageError(f"--heads {file}: cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
-        raise UsageError(f"--heads {file}: expected the output of `assay audit verify --json`") from None
+        raise UsageError(
+            f"--heads {file}: expected the output of `assay admin audit verify --json`"
+        ) from None
     return [head for head in heads if tenant in (None, head.tenant)]
 
 

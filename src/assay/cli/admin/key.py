@@ -1,4 +1,4 @@
-"""`assay key`: create, list and revoke API keys in the store of a server (openwop-contract §2.1)."""
+"""`assay admin key`: create, list and revoke API keys in the store of a server (openwop-contract §2.1)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -107,7 +107,7 @@ def _moment(moment: datetime | None) -> str:
     return "never" if moment is None else f"{moment:%Y-%m-%d %H:%MZ}"
 
 
-# `assay rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with
+# `assay admin rekey`: encrypt the data keys of the store with the first key of ASSAY_EVIDENCE_KEY, and all records with
 # a data key.
 
 

@@ -1,4 +1,4 @@
-"""Declares the options of `assay audit`."""
+"""Declares the options of `assay admin audit`."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from assay.cli.console.options import AsJson, Group, Tenant
 audit = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
-@audit.command("show", help=HELP["audit show"])
+@audit.command("show", help=HELP["admin audit show"])
 def show_audit(
     tenant: Tenant = None,
     run: Annotated[
@@ -24,7 +24,7 @@ def show_audit(
     audit.show(tenant=tenant, run=run, json=json)
 
 
-@audit.command("verify", help=HELP["audit verify"])
+@audit.command("verify", help=HELP["admin audit verify"])
 def verify_audit(
     tenant: Tenant = None,
     heads: Annotated[
@@ -40,12 +40,12 @@ def verify_audit(
     audit.verify(tenant=tenant, heads=heads, json=json)
 
 
-# Declares the options of `assay key`.
+# Declares the options of `assay admin key`.
 
 key = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
-@key.command("create", help=HELP["key create"])
+@key.command("create", help=HELP["admin key create"])
 def create(
     tenant: Annotated[str, typer.Option(help="Tenant of the key.", metavar="T")],
     scope: Annotated[
@@ -62,14 +62,14 @@ def create(
     key.create(tenant=tenant, scope=scope, expires=expires, note=note, json=json)
 
 
-@key.command("list", help=HELP["key list"])
+@key.command("list", help=HELP["admin key list"])
 def list_keys(tenant: Tenant = None, json: AsJson = False) -> None:
     from assay.cli.admin import key
 
     key.list_keys(tenant=tenant, json=json)
 
 
-@key.command("revoke", help=HELP["key revoke"])
+@key.command("revoke", help=HELP["admin key revoke"])
 def revoke(
     id: Annotated[
         str, typer.Argument(help="The 8 characters after assay_; `key list` shows them.", metavar="ID")
@@ -195,7 +195,7 @@ def check(json: AsJson = False) -> None:
     providers.check(json=json)
 
 
-# Declares the options of `assay rekey`.
+# Declares the options of `assay admin rekey`.
 
 
 def rekey(

@@ -1,1 +1,1 @@
-"""`assay verify`, `respond`, `promote`, `rollback` and `deployments`."""
+"""`assay verify`, `respond` and `assay deploy`."""

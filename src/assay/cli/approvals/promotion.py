@@ -1,4 +1,4 @@
-"""`assay promote`, `assay rollback` and `assay deployments`: transitions of agent versions, here or on another host."""
+"""`assay deploy promote`, `rollback` and `list`: transitions of agent versions, here or on another host."""
 
 import asyncio
 import secrets
@@ -93,7 +93,7 @@ def promote(
     """Take one step, and exit with its code."""
     agent, version = split_subject(subject)
     if to not in TRANSITIONS:
-        other = f"; `assay rollback {subject}` leads to rolled-back" if to == "rolled-back" else ""
+        other = f"; `assay deploy rollback {subject}` leads to rolled-back" if to == "rolled-back" else ""
         raise UsageError(f"--to {to}: expected one of {', '.join(TRANSITIONS)}{other}")
     current = _find(_list(target, agent), version)
     if current is not None:
@@ -131,7 +131,7 @@ def deployments(*, agent: str | None, target: Target, json: bool) -> None:
     if json:
         echo_json(msgspec.json.encode(records))
     elif not records:
-        echo("no version is deployed; `assay promote AGENT@VERSION --to test` begins")
+        echo("no version is deployed; `assay deploy promote AGENT@VERSION --to test` begins")
     else:
         _show(records)
 
@@ -152,7 +152,7 @@ def _check_step(subject: str, state: str, to: str, target: Target) -> None:
     if following != to:
         raise UsageError(
             f"{subject} is {state}: expected --to {following}, the next state, got --to {to}",
-            f"next: assay promote {subject} --to {following}{target.options()}",
+            f"next: assay deploy promote {subject} --to {following}{target.options()}",
         )
 
 
@@ -198,7 +198,7 @@ def _show_unmet(
         for command in commands:
             echo(f"measure it again: {command}")
         to = "" if request.to_state is UNSET else f" --to {request.to_state}"
-        echo(f"then: assay promote {subject}{to} --eval latest{target.options()}")
+        echo(f"then: assay deploy promote {subject}{to} --eval latest{target.options()}")
     return ERROR if all(one.code in UNMEASURED for one in conditions) else NOT_PASSED
 
 

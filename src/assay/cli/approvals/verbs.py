@@ -1,4 +1,4 @@
-"""Declares the options of `assay deployments`."""
+"""Declares the options of `assay deploy list`."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ def deployments(
     promotion.deployments(agent=agent, target=target, json=json)
 
 
-# Declares the options of `assay promote`.
+# Declares the options of `assay deploy promote`.
 
 
 def promote(
@@ -76,7 +76,7 @@ def respond(
     verify.respond(run=run, accept=accept, reject=reject, answer=answer, json=json)
 
 
-# Declares the options of `assay rollback`.
+# Declares the options of `assay deploy rollback`.
 
 
 def rollback(

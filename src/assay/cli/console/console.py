@@ -17,7 +17,7 @@ TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lin
 
 def count_of(number: int, noun: str) -> str:
     """`1 case`, `2,000 cases`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def echo_err(text: str) -> None:

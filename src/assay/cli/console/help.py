@@ -3,7 +3,7 @@ The help text of every verb. Its first line is the summary that `assay --help` p
 paragraph.
 """
 
-APP = "Is it good enough to ship? Run checks on outputs (FEP) and agents against suites (OpenWOP)."
+APP = "Is it good enough to ship? Run checks on outputs, and agents against suites."
 
 HELP = {
     "evaluate": """Run checks on outputs.
@@ -163,12 +163,18 @@ evaluations.
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was
 promoted.
 """,
-    "promote": """Move an agent version to its next state.
+    "deploy": """Move versions of an agent to production and back.
 
 \b
-    assay promote local.shop.bot@1.2.0 --to test
-    assay promote local.shop.bot@1.2.0 --to staged --eval latest
-    assay promote local.shop.bot@1.2.0 --to active --eval latest --channel stable --canary 10
+    assay deploy promote local.shop.bot@1.2.0 --to test
+    assay deploy list local.shop.bot
+""",
+    "deploy promote": """Move an agent version to its next state.
+
+\b
+    assay deploy promote local.shop.bot@1.2.0 --to test
+    assay deploy promote local.shop.bot@1.2.0 --to staged --eval latest
+    assay deploy promote local.shop.bot@1.2.0 --to active --eval latest --channel stable --canary 10
 
 The policy (ASSAY_PROMOTION_POLICY) says which eval run is good enough, and which principals approve. An active version
 may be paused and deprecated; --to active --canary P changes the percentage of an active version.
@@ -180,17 +186,17 @@ Exit codes:
   2  wrong usage, or a state that is not the next one
   3  the eval run does not meet the policy, or the transition waits for an approval
 """,
-    "rollback": """Roll an active agent version back to the version before it.
+    "deploy rollback": """Roll an active agent version back to the version before it.
 
 \b
-    assay rollback local.shop.bot --reason "it refunds twice"
+    assay deploy rollback local.shop.bot --reason "it refunds twice"
 
-Exit codes as for `assay promote`.
+Exit codes as for `assay deploy promote`.
 """,
-    "deployments": """List the deployments of agent versions.
+    "deploy list": """List the deployments of agent versions.
 
 \b
-    assay deployments local.shop.bot
+    assay deploy list local.shop.bot
 
 Without AGENT it lists all versions that were promoted.
 """,
@@ -218,11 +224,19 @@ Draw cases at random, label them in a file or with `assay annotate`, and compare
 """,
     "judge sample": "Draw judged cases at random for people to label.",
     "judge check": "Compare a judge with the labels of people.",
-    "delete": """Erase the content of stored runs, or all content of a tenant.
+    "admin": """Manage keys, the audit log, erasure and encryption.
 
 \b
-    assay delete eval_4f2c
-    assay delete --all --tenant acme --dry-run
+    assay admin key create --tenant acme --expires 90d
+    assay admin delete eval_4f2c
+
+These verbs use the store of this machine: ASSAY_DATABASE_URL, or assay.db in ASSAY_HOME.
+""",
+    "admin delete": """Erase the content of stored runs, or all content of a tenant.
+
+\b
+    assay admin delete eval_4f2c
+    assay admin delete --all --tenant acme --dry-run
 
 Inputs, outputs, results, annotations and the stored responses of Idempotency-Keys are erased, and cannot be restored.
 The log, the scorecard and the audit log stay. A run that has not ended is refused. Forks of the run are runs of their
@@ -231,11 +245,11 @@ own.
 With --all the command deletes the content of all runs of the tenant, its suites, packs, agent memory and stored
 responses. In an encrypted store it also destroys the data key of the tenant.
 """,
-    "gc": """Remove the evidence of old runs, by a retention policy.
+    "admin gc": """Remove the evidence of old runs, by a retention policy.
 
 \b
-    assay gc --dry-run
-    assay gc --tenant acme
+    assay admin gc --dry-run
+    assay admin gc --tenant acme
 
 The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the
 audit log stay. These runs keep their evidence at any age: runs that have not ended, the newest runs (`keep_last`), the
@@ -244,10 +258,10 @@ is interrupted, run it again.
 
 Exit codes: 0 done; 2 there is no policy.
 """,
-    "rekey": """Encrypt the data keys with the newest evidence key.
+    "admin rekey": """Encrypt the data keys with the newest evidence key.
 
 \b
-    ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
+    ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay admin rekey
 
 Unencrypted records are encrypted with the data key of their tenant. Afterwards the older keys are no longer needed. A
 server with the same keys may run at the same time. If the command is interrupted, run it again: it continues where it
@@ -334,38 +348,38 @@ It prints whether the model works, how long it took and what it cost.
 
 Exit codes: 0 all of them work; 1 one does not, or there was no model to call.
 """,
-    "key": """Create, list and revoke API keys.
+    "admin key": """Create, list and revoke API keys.
 
 \b
-    assay key create --tenant acme --scope evaluations:create --expires 90d
+    assay admin key create --tenant acme --scope evaluations:create --expires 90d
 
 The keys are in the store of the server: ASSAY_DATABASE_URL, else assay.db in ASSAY_HOME. The server need not run. A
 running server accepts a new key at once and refuses a revoked key within five seconds.
 """,
-    "key create": """Create an API key and print it on standard output.
+    "admin key create": """Create an API key and print it on standard output.
 
 The key cannot be shown again. Without --scope it may do everything in its tenant. No scope implies another.
 """,
-    "key list": """List API keys, oldest first.
+    "admin key list": """List API keys, oldest first.
 
 The list has expired and revoked keys too. The keys themselves are not shown.
 """,
-    "key revoke": "Revoke an API key for good.",
-    "audit": """Read the audit log, or verify that it is unchanged.
+    "admin key revoke": "Revoke an API key for good.",
+    "admin audit": """Read the audit log, or verify that it is unchanged.
 
 \b
-    assay audit show --run eval_2f6e
+    assay admin audit show --run eval_2f6e
 """,
-    "audit show": """Show the audit log, by tenant and time.
+    "admin audit show": """Show the audit log, by tenant and time.
 
 \b
-    assay audit show --run eval_2f6e
+    assay admin audit show --run eval_2f6e
 """,
-    "audit verify": """Verify that the audit log is complete and unchanged.
+    "admin audit verify": """Verify that the audit log is complete and unchanged.
 
 \b
-    assay audit verify --json > heads.json
-    assay audit verify --heads heads.json
+    assay admin audit verify --json > heads.json
+    assay admin audit verify --heads heads.json
 
 No entry may have been changed, removed or moved. Keep the heads of the first command in another place: the second
 command then also finds a log that was rewritten, or cut off together with the heads in the store.

@@ -47,26 +47,26 @@ def main(
     """Serve until a signal stops it. `overrides` are settings."""
     chosen = settings.load(**overrides)
     _check_extras(chosen, options)
-    if chosen.server_workers > 1 and not hasattr(os, "fork"):
+    if chosen.server_processes > 1 and not hasattr(os, "fork"):
         raise UsageError(
-            "--workers: this system cannot fork processes; start one server for each core instead"
+            "--processes: this system cannot fork processes; start one server for each core instead"
         )
-    if chosen.server_workers > 1 and chosen.database_url.startswith("memory:"):
+    if chosen.server_processes > 1 and chosen.database_url.startswith("memory:"):
         raise UsageError(
-            "--workers: several processes need one database, and memory: is not shared; use a SQLite file"
+            "--processes: several processes need one database, and memory: is not shared; use a SQLite file"
         )
     tls = servers.tls(chosen)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)
     with ExitStack() as stack:
         stack.enter_context(binding.listener)
         member: WorkerMember | None = None
-        if chosen.server_workers > 1:
+        if chosen.server_processes > 1:
             ports = reserve_grpc(chosen, options, binding)
             if ports.reserved is not None:
                 stack.enter_context(ports.reserved)
             addresses = [binding.rest(), *([binding.grpc(ports.number)] if ports.number else [])]
             servers.preload()
-            group = WorkerGroup(chosen.server_workers, chosen.serving)
+            group = WorkerGroup(chosen.server_processes, chosen.serving)
             member = Supervisor(group, binding.listener, addresses).run()
             if member is None:
                 echo_err_plain(STOPPED)
@@ -85,7 +85,7 @@ def main(
 def _check_processes(config: settings.Settings) -> int:
     """The share of one worker in the processes for checks; 2 at least, because one tenant may use all but one."""
     total = config.worker_processes or default_size()
-    return max(2, -(-total // config.server_workers))
+    return max(2, -(-total // config.server_processes))
 
 
 def _check_extras(config: settings.Settings, options: ServeOptions) -> None:

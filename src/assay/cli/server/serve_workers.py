@@ -1,5 +1,5 @@
 """
-`assay serve --workers N`: a parent that forks the server processes, replaces one that dies, and stops them together.
+`assay serve --processes N`: a parent that forks the server processes, replaces one that dies, and stops them together.
 
 The parent opens no store and no event loop, so that it can fork at any time. It holds the listening socket: connections
 wait in its queue while a worker is replaced. A worker that loses its parent stops as on SIGTERM.
@@ -191,11 +191,11 @@ class Supervisor:
         self._failures[index] = 0 if was_ready else self._failures[index] + 1
         reason = f"signal {-code}" if code < 0 else f"code {code}"
         if self._failures[index] >= FAILED_STARTS:
-            echo_err(f"server worker {index} ended {FAILED_STARTS} times before it served; the server stops")
+            echo_err(f"server process {index} ended {FAILED_STARTS} times before it served; the server stops")
             self._code = ERROR
             self._stop()
             return
-        echo_err_plain(f"server worker {index} ended with {reason}; another one starts")
+        echo_err_plain(f"server process {index} ended with {reason}; another one starts")
         pause = 0.1 * 2 ** self._failures[index] if self._failures[index] else 0.0
         self._starts[index] = time.monotonic() + pause
 
@@ -203,7 +203,7 @@ class Supervisor:
         if self._stopping and self._workers and time.monotonic() >= self._until:
             many = len(self._workers)
             echo_err(
-                f"{count_of(many, 'server worker')} did not end within {STOP_SECONDS:g} s and"
+                f"{count_of(many, 'server process')} did not end within {STOP_SECONDS:g} s and"
                 f" {'is' if many == 1 else 'are'} killed; the next start continues the runs from what is stored"
             )
             self._signal_all(signal.SIGKILL)

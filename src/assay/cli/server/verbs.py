@@ -37,10 +37,10 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen at. All but loopback addresses need TLS.", metavar="H")
     ] = "127.0.0.1",
-    workers: Annotated[
+    processes: Annotated[
         int | None,
         typer.Option(
-            help="Server processes on the same ports. [default: the setting server_workers, 1]",
+            help="Server processes on the same ports. [default: the setting server_processes, 1]",
             metavar="N",
             min=1,
             max=256,
@@ -72,7 +72,7 @@ def serve(
 
     options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
     chosen = {"tls_cert": tls_cert, "tls_key": tls_key, "tls_client_ca": tls_client_ca}
-    main(options, log_format.value, log_level.value, server_workers=workers, **chosen)
+    main(options, log_format.value, log_level.value, server_processes=processes, **chosen)
 
 
 # Declares the options of `assay view`.

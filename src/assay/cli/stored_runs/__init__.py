@@ -1,1 +1,1 @@
-"""`assay list`, `show`, `diff`, `export`, `delete` and `gc`."""
+"""`assay list`, `show`, `diff`, `export`, and `assay admin delete` and `gc`."""

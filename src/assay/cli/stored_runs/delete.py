@@ -1,4 +1,4 @@
-"""`assay delete`: erase the content of stored runs."""
+"""`assay admin delete`: erase the content of stored runs."""
 
 import asyncio
 import shutil
@@ -77,7 +77,7 @@ def _confirm(runs: list[Run]) -> None:
         raise typer.Abort
 
 
-# `assay delete --all --tenant NAME`: delete all content of a tenant.
+# `assay admin delete --all --tenant NAME`: delete all content of a tenant.
 
 STAYS = "its runs with their scores, their logs, its API keys and the audit log stay"
 NOUNS = {  # by kind of document
@@ -161,7 +161,7 @@ def _show(report: DeletionReport, *, json: bool) -> None:
     echo(f"{report.tenant}: {deployments}{STAYS}")
 
 
-# `assay gc`: remove the evidence of runs that are older than the retention policy of their tenant allows.
+# `assay admin gc`: remove the evidence of runs that are older than the retention policy of their tenant allows.
 
 ATTEMPTS = 10  # to remove a batch, while promotions are written
 BATCH = 50  # runs; the stored responses of a tenant are read once for each batch

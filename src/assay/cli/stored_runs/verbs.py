@@ -1,4 +1,4 @@
-"""Declares the options of `assay delete`."""
+"""Declares the options of `assay admin delete`."""
 
 from typing import Annotated
 
@@ -67,7 +67,7 @@ def export(
     export.main(run=run, output=output, tenant=tenant)
 
 
-# Declares the options of `assay gc`.
+# Declares the options of `assay admin gc`.
 
 
 def gc(

@@ -76,7 +76,7 @@ def exposition(metrics: Metrics, member: WorkerMember | None = None) -> bytes:
 
 
 class _ProcessCollector:
-    """The metrics of each process, with the label `worker`."""
+    """The metrics of each process, with the label `process`."""
 
     def __init__(self, pids: dict[int, int]) -> None:
         self._pids = pids
@@ -85,11 +85,11 @@ class _ProcessCollector:
         from prometheus_client import Metric, ProcessCollector  # deferred import
 
         families: dict[str, Any] = {}
-        for worker, pid in self._pids.items():
+        for number, pid in self._pids.items():
             for found in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():
                 family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
                 for sample in found.samples:
-                    family.add_sample(sample.name, {**sample.labels, "worker": str(worker)}, sample.value)
+                    family.add_sample(sample.name, {**sample.labels, "process": str(number)}, sample.value)
         yield from families.values()
 
 

@@ -50,7 +50,7 @@ def enable_metrics(server: ServerState) -> None:
         "assay_event_streams": lambda: server.admission.streams,
         "assay_request_body_bytes": lambda: server.admission.body_bytes,
         "assay_runs_in_flight": lambda: server.executor.active_runs,
-        "assay_server_workers": lambda: 1,
+        "assay_server_processes": lambda: 1,
     }
     # the first worker counts them for all
     if server.member is not None and server.executor.counts_store and server.member.index:

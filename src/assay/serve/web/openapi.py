@@ -102,7 +102,7 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-API-Key",
-                    "description": "An API key. `assay key create` creates one.",
+                    "description": "An API key. `assay admin key create` creates one.",
                 },
             },
         },

@@ -1,5 +1,5 @@
 """
-What the server processes of one `assay serve --workers N` share: counts for the limits, and their metrics (ADR-0082).
+What the server processes of one `assay serve --processes N` share: counts for the limits, and their metrics (ADR-0082).
 
 The parent makes a `WorkerGroup` and forks. Every worker has one row of counts, which it alone writes; the parent clears
 the row of a worker that died. A worker adds to its row first and reads the others' rows then, so that all together

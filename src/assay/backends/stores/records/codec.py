@@ -168,7 +168,7 @@ class RecordCodec:
             return EnvironmentFailure(
                 f"the content of its tenant was deleted on {key.destroyed:%Y-%m-%d}, and its data key "
                 f"{id!r} was destroyed; "
-                "to remove the record too, run `assay delete --all --tenant NAME` again"
+                "to remove the record too, run `assay admin delete --all --tenant NAME` again"
             )
         return EnvironmentFailure(
             f"it is encrypted with the data key {id!r} of a tenant, and the table tenant_keys of this "

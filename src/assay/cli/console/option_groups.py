@@ -1,0 +1,101 @@
+"""The groups in which a verb with many options lists them. A group has the same name in every verb."""
+
+from typing import Any
+
+WIDTH = 30  # of the names, as Typer has it
+NAMES = ("Input", "Agent", "Decide", "Output", "Speed", "Network")
+
+OPTION_GROUPS: dict[str, dict[str, str]] = {
+    "evaluate": {
+        "Input": "--contexts --cases --outputs --map --checks --check-module --skip-bad-lines --limit",
+        "Agent": "--agent --trials --timeout --max-cost",
+        "Decide": "--min-pass-rate --baseline --by --k --allow-errors",
+        "Output": "--output --save --experiment --no-resolved-arguments --timings --json",
+        "Speed": "--concurrency --jobs --cache --resume --fail-fast",
+    },
+    "run": {
+        "Input": "--mode --checks --check-module",
+        "Agent": "--agent --any-agent --model --trials --timeout",
+        "Decide": "--judge --baseline --force --policy --max-attack-success",
+        "Output": "--output --tag --json",
+        "Speed": "--concurrency --resume",
+        "Network": "--server --key-file",
+    },
+    "verify": {
+        "Input": "--task",
+        "Agent": "--actor --critic --max-turns",
+        "Decide": "--criterion --checks --gating --on-fail",
+        "Output": "--json",
+        "Speed": "--resume",
+    },
+    "judge sample": {
+        "Input": "--check --tenant",
+        "Output": "--count --seed --output --json",
+    },
+    "judge check": {
+        "Input": "--labels --check --seed --tenant",
+        "Decide": "--bar",
+        "Output": "--json",
+    },
+    "show": {
+        "Input": "--failed --case --task --check --tenant",
+        "Output": "--limit --k --json",
+    },
+    "history": {
+        "Input": "--agent --tenant",
+        "Output": "--limit --json",
+        "Network": "--server --key-file",
+    },
+    "compare": {
+        "Input": "--tenant",
+        "Decide": "--metric --margin --by",
+        "Output": "--limit --json",
+    },
+    "gate": {
+        "Input": "--baseline --tenant",
+        "Decide": "--policy --preset --min --margin --metric --allow-partial",
+        "Output": "--markdown --junit --sarif --json",
+    },
+    "annotate": {
+        "Input": "--task --event --tenant",
+        "Decide": "--score --passed --failed --rating --label --flag --note",
+        "Network": "--server --key-file",
+    },
+    "deploy promote": {
+        "Decide": "--to --eval --channel --canary",
+        "Output": "--json",
+        "Network": "--server --key-file",
+    },
+    "suite attack": {
+        "Input": "--kinds --judge --seed --limit",
+        "Agent": "--agent",
+        "Output": "--output --force",
+    },
+    "serve": {
+        "Input": "--check-module",
+        "Output": "--log-format --log-level",
+        "Speed": "--processes",
+        "Network": "--host --port --grpc-port --tls-cert --tls-key --tls-client-ca --insecure",
+    },
+    "worker": {
+        "Input": "--check-module",
+        "Output": "--list --json --log-format --log-level",
+        "Speed": "--concurrency",
+    },
+}
+
+
+def format_groups(command: Any, groups: dict[str, str], ctx: Any, formatter: Any) -> None:
+    """Write the arguments, then the options by group in the order of the table, then those of no group."""
+    records = {param: param.get_help_record(ctx) for param in command.get_params(ctx)}
+    options = {name: param for param in records for name in getattr(param, "opts", ())}
+    sections = {"Arguments": [param for param in records if param.param_type_name == "argument"]}
+    sections |= {group: [options[name] for name in listed.split()] for group, listed in groups.items()}
+    listed = {param for params in sections.values() for param in params}
+    sections["Other"] = [param for param in records if param not in listed]
+    longest = min(max(len(record[0]) for record in records.values() if record), WIDTH)
+    for title, params in sections.items():
+        rows = [(f"{names:{longest}}", text) for names, text in filter(None, map(records.get, params))]
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)

@@ -51,6 +51,49 @@ def test_a_failed_item_does_not_fail_the_others(pool, item, kind, words):
     assert words in str(bad)
 
 
+@pytest.fixture(scope="module")
+def pool_of_a_run():
+    pool = Pool(5, memory=0, idle=None)
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (b"sleep 60", "no answer within 0.5 s; its process was killed"),
+        (b"stick", "no answer within 0.5 s; its process was killed"),
+        (b"die", "latency ended its process (exit code 3)"),
+        (b"fault", "not this"),
+        (b"map", b"4 GiB"),
+    ],
+)
+def test_an_item_with_wall_seconds_is_killed_by_them_alone(pool_of_a_run, item, expected):
+    how = {"seconds": None, "name": "latency"}
+    (outcome,) = outcomes(pool_of_a_run, item, wall_seconds=60 if item == b"map" else 0.5, **how)
+    assert (outcome if isinstance(outcome, bytes) else str(outcome)) == expected
+    assert outcomes(pool_of_a_run, b"say a", wall_seconds=60, **how) == [b"a"]
+
+
+def test_as_many_items_of_one_owner_wait_at_a_time_as_its_share(pool_of_a_run, tmp_path):
+    waiting = [
+        pool_of_a_run.submit(batch(b"meet %s 4" % os.fsencode(tmp_path), seconds=None, wall_seconds=60))
+        for _ in range(4)
+    ]
+    assert [one.result(60) for one in waiting] == [[b""]] * 4
+
+
+def test_a_process_starts_only_beside_one_that_is_ready():
+    pool = Pool(10)
+    try:
+        with pool._changed:  # no process becomes ready meanwhile
+            waiting = [pool.submit(batch(b"say a")) for _ in range(9)]
+            assert pool.processes == 1
+        assert [one.result(60) for one in waiting] == [[b"a"]] * 9
+    finally:
+        pool.close()
+
+
 def test_a_bug_in_a_task_is_logged_in_the_parent(pool, caplog):
     outcomes(pool, b"else")
     (records,) = (one for one in caplog.records if one.name == "assay.workers")

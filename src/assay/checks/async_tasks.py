@@ -5,13 +5,20 @@ Tasks of worker processes for an event loop (`worker_tasks.py` has the tasks). T
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, Protocol
 
 from assay.checks.worker_tasks import WorkerTask, batches
 from assay.concurrency.workers import pool
-from assay.concurrency.workers.batch import Outcome
+from assay.concurrency.workers.batch import Batch, Outcome
 
 Report = Callable[[Any], None]
+
+
+class Submits(Protocol):
+    """The worker processes of this host, or a pool of one's own."""
+
+    def submit(self, batch: Batch, /) -> "Future[list[Outcome]]": ...
 
 
 async def run_tasks_async(tasks: Sequence[WorkerTask], seconds: float | None = None) -> list[Any]:
@@ -34,8 +41,8 @@ async def run_tasks_async(tasks: Sequence[WorkerTask], seconds: float | None = N
 class TaskBatcher:
     """Batches the tasks of one turn of an event loop, and reports each answer there."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, processes: Submits = pool) -> None:
+        self._loop, self._processes = asyncio.get_running_loop(), processes
         self._queue: list[tuple[WorkerTask, Report]] = []
         self._futures: set[asyncio.Future[list[Outcome]]] = set()
 
@@ -53,7 +60,7 @@ class TaskBatcher:
     def _send(self) -> None:
         new, self._queue = self._queue, []
         for batch, places in batches([work for work, _ in new]):
-            future = asyncio.wrap_future(pool.submit(batch))
+            future = asyncio.wrap_future(self._processes.submit(batch))
             self._futures.add(future)
             future.add_done_callback(lambda done, part=[new[at] for at in places]: self._report(done, part))
 

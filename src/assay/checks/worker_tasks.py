@@ -23,21 +23,34 @@ class WorkerTask(Struct, frozen=True):
     the check's answer.
 
     A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one
-    batch.
+    batch; one with `wall_seconds` runs alone, so that none waits for another.
     """
 
     task: str
     common: bytes
     item: bytes
-    seconds: float  # of processor time
+    seconds: float | None  # of processor time
     to_answer: Callable[[Outcome], Mapping[str, Any] | Fault]
+    wall_seconds: float | None = None  # until its answer
+    name: str = "the task"  # in messages
 
 
 def batches(tasks: Sequence[WorkerTask]) -> Iterator[tuple[Batch, list[int]]]:
     """Batches of tasks with the same function and common argument, each with the indexes of its tasks."""
-    groups: dict[tuple[str, bytes, float], list[int]] = {}
+    groups: dict[tuple[str, bytes, float | None], list[int]] = {}
     for at, one in enumerate(tasks):
-        groups.setdefault((one.task, one.common, one.seconds), []).append(at)
+        if one.wall_seconds is None:
+            groups.setdefault((one.task, one.common, one.seconds), []).append(at)
+        else:
+            alone = Batch(
+                one.task,
+                [one.item],
+                one.seconds,
+                common=one.common,
+                wall_seconds=one.wall_seconds,
+                name=one.name,
+            )
+            yield alone, [at]
     for (task, common, seconds), indexes in groups.items():
         for first in range(0, len(indexes), BATCH_ITEMS):
             part = indexes[first : first + BATCH_ITEMS]

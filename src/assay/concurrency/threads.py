@@ -350,15 +350,14 @@ class CheckThreads:
     def __init__(self, limit: int, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._threads, self._limit, self._seconds = Threads(1, limit, turns=False), limit, seconds
-        self._calls: dict[Call, bool] = {}  # and whether they have a deadline
+        self._calls: list[Call] = []
         self._busy: set[Call] = set()  # at the last tick
         self._answers: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._open = True
 
-    def submit(self, call: Callable[[], Any], report: Callable[[Any], None], *, timed: bool = True) -> None:
-        """`timed` is False for calls that keep the deadline themselves."""
-        self._calls[self._threads.submit(call, partial(self._deliver, report))] = timed
+    def submit(self, call: Callable[[], Any], report: Callable[[Any], None]) -> None:
+        self._calls.append(self._threads.submit(call, partial(self._deliver, report)))
         if self._timer is None:
             self._timer = self._loop.call_later(TICK, self._tick)
 
@@ -385,10 +384,10 @@ class CheckThreads:
     def _tick(self) -> None:
         """Every tick while there are calls: abandon late ones, and start a thread for each that is still busy."""
         late = time.monotonic() - self._seconds
-        for call, timed in self._calls.items():
-            if timed and 0 < call.start_time < late:
+        for call in self._calls:
+            if 0 < call.start_time < late:
                 self._threads.abandon(call, TimeFault(f"no answer within {self._seconds:g} s"))
-        self._calls = {call: timed for call, timed in self._calls.items() if not call.is_over}
+        self._calls = [call for call in self._calls if not call.is_over]
         busy = {call for call in self._calls if call.start_time}
         self._threads.grow(len(busy & self._busy), self._limit)
         self._busy = busy

@@ -4,10 +4,12 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 from assay.concurrency.workers import pool
 from assay.concurrency.workers.batch import Batch
 from assay.errors import ValueFault
+from support.waiting import wait_until
 
 
 def spin():
@@ -17,6 +19,12 @@ def spin():
 
 def stick():
     re.search(r"\d+x", "1" * 500_000)  # looks at none
+
+
+def meet(folder, many):
+    """Wait until this many are here."""
+    Path(folder.decode(), str(os.getpid())).touch()
+    wait_until(lambda: len(os.listdir(folder)) == int(many))
 
 
 def fault():
@@ -29,6 +37,8 @@ DEEDS = {
     b"stick": stick,
     b"die": lambda: os._exit(3),
     b"eat": lambda: bytes(4 << 30),
+    b"map": lambda: len(bytes(4 << 30)) and b"4 GiB",
+    b"meet": meet,
     b"sleep": lambda seconds: time.sleep(float(seconds)),
     b"fault": fault,
 }
@@ -42,8 +52,8 @@ def task(common):
     return run
 
 
-def batch(*items, common=b"", seconds=0.2, tenant=None):
-    return Batch("support.checks.pool_program:task", list(items), seconds, common=common, tenant=tenant)
+def batch(*items, seconds=0.2, **how):
+    return Batch("support.checks.pool_program:task", list(items), seconds, **how)
 
 
 if __name__ == "__main__":

@@ -37,14 +37,24 @@ class Batch:
 
     The function is called with `common` and returns a function from item to answer.
 
-    `seconds` limits the processor time of one item. A worker imports the function by name, so it must be at module
-    level.
+    `seconds` limits the processor time of one item, `wall_seconds` the time until its answer; without the latter it is
+    enough for the processor time on a busy machine. `name` is what a message calls the function. A worker imports the
+    function by its path, so it must be at module level.
     """
 
     def __init__(
-        self, task: str, items: list[bytes], seconds: float, *, common: bytes = b"", tenant: str | None = None
+        self,
+        task: str,
+        items: list[bytes],
+        seconds: float | None,
+        *,
+        common: bytes = b"",
+        wall_seconds: float | None = None,
+        name: str = "the task",
+        tenant: str | None = None,
     ) -> None:
         self.task, self.items, self.seconds, self.common = task, items, seconds, common
+        self.wall_seconds, self.name = wall_seconds, name
         from concurrent.futures import Future  # deferred import: most hosts never have a batch
 
         self.owner = owner.get() if tenant is None else tenant
@@ -66,7 +76,7 @@ class Batch:
     def run(self, process: "Process") -> None:
         """Run one slice in a process."""
         order = self.order()
-        found = list(process.run(order))
+        found = list(process.run(order, self.wall_seconds, self.name))
         self.outcomes += found
         self._chunk_size = MOST_ITEMS if len(found) == len(order.items) else max(1, 2 * len(found))
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -20,17 +21,23 @@ TO_START = 60.0  # seconds for the start of a process; they do not count for the
 PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
 MARGIN = 5.0  # …plus this, in seconds
 GATHER = 0.001  # seconds between two reads of consecutive replies
-_MAIN = "from assay.concurrency.workers.worker_loop import serve; serve({})"
+_MAIN = "from assay.concurrency.workers.worker_loop import serve; serve({}, '{}')"
 
 
 class Process:
     """A worker process, for one thread at a time. `memory` limits its address space in bytes; 0 sets no limit."""
 
     def __init__(self, memory: int = 0) -> None:
-        self._memory = memory
+        self._memory, self._module = memory, ""
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()  # between a start and a `kill` from another thread
         self._killed = False
+
+    def start(self, task: str) -> None:
+        """Start the process for this task before its first order, which reports why it cannot be started."""
+        self._module = task.partition(":")[0]
+        with suppress(OSError, EOFError):
+            self._spawn()
 
     def run(
         self, order: Order, wall_seconds: float | None = None, name: str = "the task"
@@ -114,7 +121,7 @@ class Process:
                 if self._killed:
                     raise EOFError
                 self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-                    [sys.executable, "-P", "-c", _MAIN.format(self._memory)],
+                    [sys.executable, "-P", "-c", _MAIN.format(self._memory, self._module)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,

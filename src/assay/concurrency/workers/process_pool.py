@@ -1,14 +1,14 @@
 """
 A pool of worker processes, with a thread for each. `pool.py` has the one of this host, and makes it for the first
-batch.
+batch. A run has one for its isolated checks.
 """
 
 import threading
 from collections import Counter, OrderedDict, deque
 from concurrent.futures import Future
 
+from assay.concurrency.workers import machine
 from assay.concurrency.workers.batch import Batch, Outcome
-from assay.concurrency.workers.machine import default_size
 from assay.concurrency.workers.process import Process
 from assay.errors import ForeignFault
 
@@ -21,15 +21,19 @@ class Pool:
     A pool of at most `limit` processes, each with a thread that sends it orders.
 
     0: the default. The first batch reads it, because it takes a millisecond and few processes have a batch.
+
+    `memory` limits the address space of each process in bytes; 0 sets no limit. A process ends after `idle` seconds
+    without work; None: when the pool is closed. At most as many processes start at a time as there are already: items
+    that are quick are over before.
     """
 
-    def __init__(self, limit: int = 0) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = 0, memory: int = MEMORY, idle: float | None = IDLE) -> None:
+        self._limit, self._memory, self._idle_seconds = limit, memory, idle
         self._changed = threading.Condition()
         self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
         self._running_by_owner: Counter[str] = Counter()
         self._processes: set[Process] = set()
-        self._idle = 0
+        self._free = self._starting = 0  # processes without a batch
         self._open = True
 
     def submit(self, batch: Batch) -> "Future[list[Outcome]]":
@@ -41,7 +45,7 @@ class Pool:
             if not self._open:
                 batch.future.set_result([ForeignFault("the host is shutting down")] * len(batch.items))
                 return batch.future
-            self._limit = self._limit or default_size()
+            self._limit = self._limit or machine.default_size()
             self._queues.setdefault(batch.owner, deque()).append(batch)
             self._changed.notify()
             self._start_processes()
@@ -50,7 +54,7 @@ class Pool:
     def resize(self, limit: int) -> None:
         """Change the limit; 0 sets the default. Processes above it end after their slice."""
         with self._changed:
-            self._limit = limit or (default_size() if self._processes else 0)
+            self._limit = limit or (machine.default_size() if self._processes else 0)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -76,16 +80,29 @@ class Pool:
         return len(self._processes)
 
     def _start_processes(self) -> None:
-        """Start another worker if a batch may run and no worker is free."""
+        """Start other workers if batches may run and no worker is free for them."""
         waiting = sum(map(len, self._queues.values()))
-        if waiting > self._idle and len(self._processes) < self._limit and self._turn_of() is not None:
-            process = Process(MEMORY)
+        most = min(self._limit, 2 * (len(self._processes) - self._starting) or 1)
+        while (
+            waiting > self._free + self._starting
+            and len(self._processes) < most
+            and (owner := self._turn_of()) is not None
+        ):
+            process = Process(self._memory)
             self._processes.add(process)
+            self._starting += 1
             threading.Thread(
-                target=self._serve_process, args=(process,), daemon=True, name="assay-worker"
+                target=self._serve_process,
+                args=(process, self._queues[owner][0].task),
+                daemon=True,
+                name="assay-worker",
             ).start()
 
-    def _serve_process(self, process: Process) -> None:
+    def _serve_process(self, process: Process, task: str) -> None:
+        process.start(task)
+        with self._changed:
+            self._starting -= 1
+            self._free += 1
         while (batch := self._next(process)) is not None:
             if not batch.future.cancelled():
                 batch.run(process)
@@ -97,13 +114,12 @@ class Pool:
         with self._changed:
             while self._open and len(self._processes) <= self._limit:
                 if (batch := self._turn()) is not None:
+                    self._free -= 1
                     self._start_processes()
                     return batch
-                self._idle += 1
-                heard = self._changed.wait(IDLE)
-                self._idle -= 1
-                if not heard and self._turn_of() is None:
+                if not self._changed.wait(self._idle_seconds) and self._turn_of() is None:
                     break
+            self._free -= 1
             self._processes.discard(process)
             return None
 
@@ -125,6 +141,7 @@ class Pool:
 
     def _requeue(self, batch: Batch) -> None:
         with self._changed:
+            self._free += 1
             self._running_by_owner[batch.owner] -= 1
             if not self._running_by_owner[batch.owner]:
                 del self._running_by_owner[batch.owner]

@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import msgspec
@@ -54,8 +55,10 @@ class Expired(BaseException):
     """The processor time of an item is used up. Not an Exception, so that a task does not catch it by accident."""
 
 
-def serve(memory: int) -> None:
-    """Serve orders until the parent closes the pipe or dies. The output of tasks is discarded."""
+def serve(memory: int, module: str) -> None:
+    """
+    Import a module, then serve orders until the parent closes the pipe or dies. The output of tasks is discarded.
+    """
     orders, replies = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -67,6 +70,9 @@ def serve(memory: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
     signal.signal(signal.SIGVTALRM, _expire)
+    if module:
+        with suppress(Exception):  # an order for it says what is wrong
+            importlib.import_module(module)
     os.write(replies, HEAD.pack(READY, 0))
     while order := _order(orders):
         _perform(order, replies)

@@ -15,9 +15,10 @@ from assay.checks.worker_tasks import WorkerTask
 from assay.concurrency import threads
 from assay.concurrency.foreign_code import LoopBlocked, LoopWatchdog, detach_task, in_check
 from assay.concurrency.threads import CheckThreads, too_many_abandoned
+from assay.concurrency.workers.process_pool import Pool
 from assay.errors import Fault, ForeignFault, MalformedPath, TimeFault
 from assay.fep.execution.execute import Execution
-from assay.fep.execution.isolation import CheckProcessPool
+from assay.fep.execution.isolation import isolated_task
 from assay.fep.planning.scorer import OpenCase, waits
 from assay.jsonpath.query import stopping
 from assay.ports.telemetry import telemetry
@@ -68,7 +69,10 @@ class CheckScheduler:
         self._working: set[CheckTask] = set()
         self._batcher = TaskBatcher()
         self._threads = CheckThreads(options.concurrency, options.seconds)
-        self._processes = CheckProcessPool()
+        self._processes = Pool(
+            options.concurrency + 1, memory=0, idle=None
+        )  # one more than an owner may hold
+        self._isolated = TaskBatcher(self._processes)
         self._watchdog = LoopWatchdog(options.seconds, self._extend_deadlines)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
@@ -171,6 +175,7 @@ class CheckScheduler:
         """Skip all checks that run or wait. Completed results stay."""
         self._execution.stopped = True
         self._batcher.close()
+        self._isolated.close()
         for job in [*self._running, *self._ready, *self._working]:
             _cancel(job)
             job.case.set_result(job.index, job.case.scorer.skip_check(job.index))
@@ -202,20 +207,28 @@ class CheckScheduler:
         bound, context = job.case.scorer.checks[job.index], job.case.context
         self._running.add(job)
         job.case.started = True
-        self._execute(job, lambda: prepare(bound, context.document, self._services), self._on_prepared)
 
-    def _on_prepared(self, job: CheckTask, check: PreparedCheck) -> None:
+        def prepare_check() -> tuple[PreparedCheck, Checker | WorkerTask | Fault]:
+            check = prepare(bound, context.document, self._services)
+            ready = check.ready
+            if isinstance(ready, Fault) or not ready.isolate:
+                return check, ready
+            return check, isolated_task(ready, self._seconds)
+
+        self._execute(job, prepare_check, self._on_prepared)
+
+    def _on_prepared(
+        self, job: CheckTask, prepared: tuple[PreparedCheck, Checker | WorkerTask | Fault]
+    ) -> None:
         if job not in self._running:
             return  # stopped meanwhile
+        check, ready = prepared
         job.prepared = check
         job.start_time = time.perf_counter()
-        ready = check.ready
         if isinstance(ready, Fault):
             self._finish(job, ready)
-        elif ready.isolate:
-            self._threads.submit(
-                lambda: self._run_isolated(ready), lambda answer: self._on_answer(job, answer), timed=False
-            )
+        elif isinstance(ready, WorkerTask):
+            self._isolated.add(ready, lambda answer: self._on_answer(job, answer))
         elif inspect.iscoroutinefunction(ready.run):
             self._await_answer(job, None)
         elif (full := too_many_abandoned()) is not None:
@@ -223,10 +236,6 @@ class CheckScheduler:
         else:
             services = self._services
             self._threads.submit(lambda: call(check, services), lambda answer: self._on_answer(job, answer))
-
-    def _run_isolated(self, checker: Checker) -> Any:
-        with self._processes.acquire() as process:
-            return process.run(checker, self._seconds)
 
     def _await_answer(self, job: CheckTask, answer: Any) -> None:
         """

@@ -15,16 +15,17 @@ CHECKS = [
 ]
 
 
-def request(passes, *, cases=32, lost=(), late=1):
+def request(passes, *, cases=32, lost=(), late=1, trials=1, other=""):
     """Cases of two topics. Those in `lost` have no latency, so that a check is not measured."""
+    numbers = [at for at in range(cases) for _ in range(trials)]
     return {
         "test_cases": [
-            {"id": f"c{at}", "input": f"q{at}", "topic": "tax" if at % 3 else "law", "metadata": {"tags": [f"t{at % 2}"]}}
-            for at in range(cases)
+            {"id": f"c{at}", "input": f"q{at}{other}", "topic": "tax" if at % 3 else "law", "metadata": {"tags": [f"t{at % 2}"]}}
+            for at in numbers
         ],
         "outputs": [
             {"value": "Paris" if at < passes else "Lyon", "metadata": {} if at in lost else {"latency_ms": late * (at + 1)}}
-            for at in range(cases)
+            for at in numbers
         ],
         "checks": CHECKS,
     }  # fmt: skip
@@ -32,30 +33,36 @@ def request(passes, *, cases=32, lost=(), late=1):
 
 REQUESTS = {
     "good": request(32), "fair": request(20), "bad": request(6), "lost": request(18, lost=(2, 3)),
-    "late": request(32, late=11), "few": request(8, cases=12),
+    "late": request(32, late=11), "few": request(8, cases=12), "near": request(31), "other": request(32, other="!"),
+    "often": request(12, cases=12, trials=3), "seldom": request(11, cases=12, trials=3), "none": request(0, cases=0),
 }  # fmt: skip
-COMPARISONS = [
-    ("good", "bad", {}),
-    ("bad", "good", {}),
-    ("good", "fair", {}),
-    ("good", "fair", {"margin": 0.3}),
-    ("good", "lost", {}),
-    ("lost", "bad", {"limit": 3}),
-    ("good", "few", {}),
-    ("good", "bad", {"by": "topic"}),
-    ("good", "bad", {"by": "tag", "metric": "score"}),
-    ("good", "lost", {"by": "check"}),
-    ("good", "late", {"metric": "latency_ms"}),
-    ("good", "late", {"metric": "latency_ms:p95"}),
-    ("good", "late", {"metric": "threshold", "limit": 0}),
-]
-GATES = [
-    ("good", {}),
-    ("fair", {"min": 0.7}),
-    ("bad", {"baseline": "good"}),
-    ("lost", {"baseline": "good", "preset": "strict"}),
-]
-REPORTS = [("good",), ("lost",), ("good", "bad", "lost")]
+
+# A baseline, a run, the options of the comparison, those of the gate, and the rules of its policy. A gate of a row
+# with ALONE has no baseline.
+ALONE = {"baseline": None}
+ROWS = [
+    ("good", "bad", {}, {}, {}),
+    ("bad", "good", {}, {}, {"require": "improved"}),
+    ("good", "fair", {}, {"preset": "strict"}, {}),
+    ("good", "fair", {"margin": 0.3}, {"margin": 0.3}, {"require": "equivalent", "preset": "lenient"}),
+    ("good", "lost", {}, {"preset": "strict"}, {}),
+    ("lost", "bad", {"limit": 3}, {"preset": "lenient"}, {"max_unmeasured": 5}),
+    ("good", "few", {}, {}, {}),
+    ("few", "good", {}, {"preset": "lenient"}, {"allow_missing_cases": True}),
+    ("good", "bad", {"by": "topic"}, {}, {"by": ["topic"]}),
+    ("good", "bad", {"by": "tag", "metric": "score"}, {"metric": "score"}, {"by": ["tag"]}),
+    ("good", "lost", {"by": "check"}, {}, {"by": ["check"], "max_unmeasured": 2}),
+    ("good", "late", {"metric": "latency_ms"}, {"metric": "latency_ms"}, {}),
+    ("good", "late", {"metric": "latency_ms:p95"}, {"min": 0.95} | ALONE, {}),
+    ("good", "late", {"metric": "threshold", "limit": 0}, {"metric": "threshold"}, {}),
+    ("good", "near", {}, {"preset": "strict"}, {}),
+    ("good", "near", {"margin": 0.2}, {}, {"max_drop": "off", "min": 0.9, "decide_by": "lower"}),
+    ("good", "other", {}, {}, {}),
+    ("often", "seldom", {}, {}, {"max_newly_failing": 0}),
+    ("often", "seldom", {"metric": "score"}, {"min": 0.7, "preset": "lenient"} | ALONE, {"preset": "strict"}),
+    ("fair", "good", {}, ALONE, {}),
+]  # fmt: skip
+ENOUGH = 10  # cases that a report shows
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +78,29 @@ def doors(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def printed(doors, zygote, tmp_path_factory):
-    """What the command prints and writes for every row, from one process."""
+def printed(doors, zygote):
+    """What the command prints and writes for every row, from one process: a comparison, a gate and a report."""
     from support.commands.command import Command
 
     ids, _, folder = doors
-    jobs = [["compare", ids[a], ids[b], "--json", *_options(options)] for a, b, options in COMPARISONS]
-    jobs += [["gate", ids[run], "--json", *_options(options, ids)] for run, options in GATES]
-    jobs += [["report", *(ids[name] for name in names), "-o", f"{at}.md"] for at, names in enumerate(REPORTS)]
+    jobs = []
+    for at, (a, b, compared, gate, policy) in enumerate(ROWS):
+        jobs.append(["compare", ids[a], ids[b], "--json", *_options(compared)])
+        (folder / f"{at}.json").write_text(json.dumps(policy), "utf-8")
+        beside = [] if "baseline" in gate else ["--baseline", ids[a]]
+        jobs.append(["gate", ids[b], "--json", "--policy", f"{at}.json", *beside, *_options(gate)])
+        jobs.append(["report", ids[a], ids[b], "-o", f"{at}.html", "--limit", f"{ENOUGH}"])
     (folder / "assay.toml").write_text(f'database_url = "{sqlite(folder)}"\n', "utf-8")
     return Command(zygote).batch([{"command": job} for job in jobs], folder=folder)
 
 
-def _options(options, ids=None):
+def _options(options):
     return [
         part
         for name, value in options.items()
-        for part in (f"--{name}", ids[value] if name == "baseline" else str(value))
-    ]
+        if value is not None
+        for part in (f"--{name}", str(value))
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -101,51 +113,92 @@ def as_json(value):
     return json.loads(msgspec.json.encode(value))
 
 
-@pytest.mark.parametrize("row", range(len(COMPARISONS)), ids=lambda at: "-".join(COMPARISONS[at][:2]))
+def each_row(test):
+    return pytest.mark.parametrize("row", range(len(ROWS)), ids=lambda at: "-".join(ROWS[at][:2]))(test)
+
+
+@each_row
 def test_a_comparison_is_the_same_through_every_door(doors, printed, library, row):
     ids, client, _ = doors
-    a, b, options = COMPARISONS[row]
+    a, b, options, _, _ = ROWS[row]
     found = as_json(assay.compare(ids[a], ids[b], **options))
     asked = client.get(f"/v1/evaluations/{ids[b]}/comparison", params={"baseline": ids[a], **options})
     assert found == asked.json()
-    assert found == json.loads(printed[row].out)
+    assert found == json.loads(printed[3 * row].out)
     assert found["comparisons"][0]["result"]["cases"] > 0
 
 
-@pytest.mark.parametrize("row", range(len(GATES)), ids=lambda at: GATES[at][0])
+@each_row
 def test_a_gate_is_the_same_through_every_door(doors, printed, library, row):
+    """Outcome, exit code, sentence, level with its interval, failing cases and the comparison with its reasons."""
     ids, client, _ = doors
-    run, options = GATES[row]
-    given = options | ({"baseline": ids[options["baseline"]]} if "baseline" in options else {})
-    decision = assay.gate(ids[run], **given)
-    done = printed[len(COMPARISONS) + row]
+    a, b, _, options, policy = ROWS[row]
+    options = {"baseline": ids[a]} | options
+    decision = assay.gate(ids[b], policy=policy, **options)
+    done = printed[3 * row + 1]
     assert as_json(decision.result) == json.loads(done.out)
     assert decision.exit_code == done.code
-    counts = client.get(f"/v1/host/assay/runs/{ids[run]}/overview").json()["run"]["counts"]
-    outcomes = [one.outcome for one in decision.outcomes]
-    assert (outcomes.count("passed"), outcomes.count("unmeasured")) == (counts["passed"], counts["error"])
-    if "baseline" in given:
-        params = {"baseline": given["baseline"], "limit": 100}
-        asked = client.get(f"/v1/evaluations/{ids[run]}/comparison", params=params).json()
-        assert as_json(decision.comparison) == asked["comparisons"][0]
+    rules = {name: value for name, value in options.items() if name != "baseline"}
+    body = {"baseline": options["baseline"], "policy": policy | rules}
+    asked = client.post(f"/v1/host/assay/runs/{ids[b]}:gate", json=body)
+    assert asked.json() == as_json(decision.result), asked.text
 
 
-@pytest.mark.parametrize("row", range(len(REPORTS)), ids=lambda at: "-".join(REPORTS[at]))
+@pytest.mark.parametrize("allow", [False, True])
+def test_a_gate_of_an_empty_run_is_undecided_through_every_door(doors, library, allow):
+    ids, client, _ = doors
+    decision = assay.gate(ids["none"], baseline=ids["good"], allow_partial=allow)
+    body = {"baseline": ids["good"], "allow_partial": allow}
+    asked = client.post(f"/v1/host/assay/runs/{ids['none']}:gate", json=body).json()
+    assert asked == as_json(decision.result)
+    assert (asked["outcome"], asked["exit_code"]) == ("undecided", 1)
+
+
+@each_row
 def test_a_report_is_the_same_through_every_door(doors, printed, library, row):
+    """Its data are the answers of REST: overviews, tables with previews, cases, and the comparison with its lists."""
     ids, client, folder = doors
-    names = REPORTS[row]
-    assert printed[len(COMPARISONS) + len(GATES) + row].code in (0, None)
+    runs = [ids[name] for name in ROWS[row][:2]]
+    assert printed[3 * row + 2].code == 0, printed[3 * row + 2].err
+    data = _data(folder / f"{row}.html")
+    here = assay.report(*runs, output="library.html", limit=ENOUGH)
+    assert data | {"createdAt": ""} == _data(here) | {"createdAt": ""}
+    for run, shown in zip(runs, data["runs"], strict=True):
+        path = f"/v1/host/assay/runs/{run}"
+        assert shown["overview"] == client.get(f"{path}/overview").json()
+        query = {"sort": {"by": "status"}, "limit": ENOUGH, "include": ["preview"]}
+        asked = client.post(f"{path}/cases:query", json=query).json()
+        assert (shown["rows"], shown["total"], shown["counts"]) == (
+            asked["cases"], asked["matching"], asked["counts"],
+        )  # fmt: skip
+        for position, detail in [*shown["details"].items()][:2]:
+            assert detail == client.get(f"{path}/cases/{position}").json()
+    params = {"runs": ",".join(runs), "limit": ENOUGH}
+    view = client.get("/v1/host/assay/comparison", params={"runs": ",".join(runs)}).json()
+    assert data["comparison"]["view"] == view
+    for change, lists in data["comparison"]["cases"][runs[1]].items():
+        cases = client.get("/v1/host/assay/comparison/cases", params=params | {"change": change}).json()
+        assert lists == cases
+
+
+def _data(file):
+    found = re.search(
+        r'<script type="application/json" id="report">(.*?)</script>', file.read_text("utf-8"), re.DOTALL
+    )
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_report_in_markdown_has_the_scores_of_rest(doors, library):
+    ids, client, _ = doors
+    names = ("good", "bad", "lost")
     text = assay.report(*(ids[name] for name in names))
-    assert _untimed(text) == _untimed((folder / f"{row}.md").read_text("utf-8"))
     for name in names:
         score = client.get(f"/v1/host/assay/runs/{ids[name]}/overview").json()["run"]["score"]
         words = f"{score['text']}, 95% interval {score['range']}"
         assert words in text.replace("&#37;&#8203;", "%").replace("&#37;", "%")
 
 
-def _untimed(text):
-    return re.sub(r"Made by assay .*", "", text)
-
-
-def test_there_are_twenty_rows():
-    assert len(COMPARISONS) + len(GATES) + len(REPORTS) == 20
+def test_there_are_twenty_rows_with_every_outcome(printed):
+    assert len(ROWS) == 20
+    assert {json.loads(done.out)["outcome"] for done in printed[1::3]} == {"passed", "failed", "undecided"}

@@ -101,6 +101,7 @@ ROWS = {
     "searchCases": ({"text": "x"}, [("run.read", "run")]),
     "getRunOverview": (None, [("run.read", "run")]),
     "queryCases": ({}, [("run.read", "run")]),
+    "gateRun": ({}, [("run.read", "run")]),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),

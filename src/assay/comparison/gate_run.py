@@ -1,6 +1,6 @@
 """A gate over sources: its policy, its decision with all that its reports need, and the reports as files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,7 @@ from assay.comparison.newly_failing import newly_failing
 from assay.comparison.policy import PRESETS, GatePolicy
 from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.comparison.sources import CompareOptions, RunSource, compare_sources, read_options
+from assay.concurrency.threads import in_thread
 from assay.errors import UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.fep.outputs.output_file import OutputFile
@@ -113,6 +114,8 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
         raise UsageError(f"--preset: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
     given = {name: getattr(options, name) for name in options.__struct_fields__}
     policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
+    if policy.require == "equivalent" and policy.margin is None:
+        raise UsageError("require: equivalent needs a margin, such as margin: 0.02")
     if policy.require != "not-regressed" and not has_baseline:
         raise UsageError(
             f"the policy requires {policy.require}: expected --baseline, the run to compare with"
@@ -137,7 +140,22 @@ def gate_options(policy: GatePolicy) -> ReadOptions:
 async def decide_sources(
     run: RunSource, baseline: RunSource | None, policy: GatePolicy, read: ReadOptions, *, allow_partial: bool
 ) -> GateDecision:
-    """Decide on a run, alone or beside a baseline."""
+    """Decide on a run, and read why the cases that did not pass did not."""
+    result, outcomes = await gate_result(run, baseline, policy, read, allow_partial=allow_partial)
+    ids = dict.fromkeys([*result.newly_failing.ids, *(one.id for one in result.failing)])
+    reasons = _with_findings(await run.reasons(list(ids)) if ids else {}, result.findings)
+    location = result.run if run.path is None else _place(run.path)
+    return GateDecision(result, tuple(outcomes), reasons, location)
+
+
+async def gate_result(
+    run: RunSource, baseline: RunSource | None, policy: GatePolicy, read: ReadOptions, *, allow_partial: bool
+) -> tuple[GateResult, Sequence[CaseOutcome]]:
+    """
+    Decide on a run, alone or beside a baseline, with the outcome of each case.
+
+    This is the one function that decides: the command, the library and REST call it.
+    """
     scores = await run.scores(read)
     facts = GateFacts(
         run=scores,
@@ -151,23 +169,20 @@ async def decide_sources(
         facts = replace(
             facts,
             comparison=compared.comparisons[0],
-            newly_failing=newly_failing(before, scores),
+            newly_failing=await in_thread(lambda: newly_failing(before, scores)),
             unknown_baseline=before.unknown_end,
         )
-    return await _judged(facts, run)
+    return await in_thread(lambda: _judged(facts))
 
 
-async def _judged(facts: GateFacts, source: RunSource) -> GateDecision:
-    run, policy = facts.run, facts.policy
+def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
+    run = facts.run
     outcomes: list[CaseOutcome] = []
     if run.rows:
         reader = LevelReader(run, chosen_metric([run]))
         facts, outcomes = replace(facts, level=reader.level()), list(reader.outcomes())
     failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
-    listed, newly = failing[:MAX_FAILING], facts.newly_failing
-    ids = dict.fromkeys([*newly.ids, *(one.id for one in listed)])
-    findings = findings_of(run)
-    reasons = _with_findings(await source.reasons(list(ids)) if ids else {}, findings)
+    listed = failing[:MAX_FAILING]
     outcome, reason = decide(facts)
     result = GateResult(
         outcome=outcome,
@@ -175,16 +190,15 @@ async def _judged(facts: GateFacts, source: RunSource) -> GateDecision:
         reason=reason,
         run=run.name,
         level=facts.level,
-        preset=policy.preset,
+        preset=facts.policy.preset,
         failing=tuple(listed),
         more_failing=len(failing) - len(listed),
-        newly_failing=newly,
-        findings=findings,
+        newly_failing=facts.newly_failing,
+        findings=findings_of(run),
         not_looked_for=run.not_looked_for,
         comparison=facts.comparison,
     )
-    location = result.run if source.path is None else _place(source.path)
-    return GateDecision(result, tuple(outcomes), reasons, location)
+    return result, outcomes
 
 
 def _with_findings(reasons: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, str]:

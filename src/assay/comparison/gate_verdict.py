@@ -17,6 +17,7 @@ from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, Ca
 from assay.comparison.policy import GatePolicy
 from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
+from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import findings_text
 from assay.stats.intervals import METHOD_NAMES, Method, Range, counted_rate, mean_of, score_range
@@ -29,7 +30,7 @@ Outcome = Literal["passed", "failed", "unmeasured", "other"]
 
 
 class RunLevel(Struct, frozen=True, kw_only=True):
-    """`method` names the interval, as in `stats/intervals.py`."""
+    """The mean of a metric over the cases. `method` names its interval."""
 
     metric: str
     mean: float | None = None
@@ -58,10 +59,10 @@ class LevelReader:
     def level(self) -> RunLevel:
         counts = [
             (trials, total)
-            for trials, measured, total in self._values.counts()
+            for trials, measured, total in paced(self._values.counts())
             if trials == measured and trials
         ]
-        missing = [case for case in range(self._index.count) if self._is_unmeasured(case)]
+        missing = [case for case in paced(range(self._index.count)) if self._is_unmeasured(case)]
         listed = CaseList(len(missing), tuple(map(self._index.id_of, missing[:MAX_IDS])))
         if not counts:
             return RunLevel(metric=self._metric.name, unmeasured=listed)
@@ -93,7 +94,7 @@ class LevelReader:
     def outcomes(self) -> Iterator[CaseOutcome]:
         """Every case in the order of the run. A case passed if all its trials passed."""
         passed = list(self._passed.counts())
-        for case in range(self._index.count):
+        for case in paced(range(self._index.count)):
             states = self._passed.status(case), self._values.status(case)
             outcome: Outcome = "other"
             if UNMEASURED in states or self._is_unmeasured(case):

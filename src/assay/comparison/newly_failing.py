@@ -7,6 +7,7 @@ from assay.comparison.compare import MAX_IDS, CaseList
 from assay.comparison.pairing import CaseIndex, CaseValues
 from assay.comparison.policy import LEAST_TRIALS
 from assay.comparison.run_scores import RunScores
+from assay.concurrency.loop_budget import paced
 
 TrialCounts = tuple[int, int]  # trials, and those that passed; 0 trials: not measured, or not in the run
 
@@ -17,7 +18,7 @@ def newly_failing(baseline: RunScores, run: RunScores) -> CaseList:
     pairs = zip(_counts(index, 0), _counts(index, 1), strict=True)
     found = [
         case
-        for case, ((trials, passed), (others, others_passed)) in enumerate(pairs)
+        for case, ((trials, passed), (others, others_passed)) in enumerate(paced(pairs))
         if min(trials, others) >= LEAST_TRIALS and passed == trials and not others_passed
     ]
     return CaseList(len(found), tuple(map(index.id_of, found[:MAX_IDS])))

@@ -245,6 +245,7 @@ def _with_seconds(table: Any) -> Any:
 
 Off = Literal["off"]
 PresetName = Literal["strict", "balanced", "lenient"]
+MAX_MESSAGE = 300  # characters about a rule that is not one
 LEAST_TRIALS = 3  # of a case in both runs, for `max_newly_failing`
 
 
@@ -307,12 +308,11 @@ def gate_policy_of(document: Any, name: str, limits: Limits) -> GatePolicy:
     if "agents" in document or "gate" in document:  # a file that has the rules of promotions too
         document, name = _gate_of(document, name), f"{name}: gate"
     try:
-        policy = msgspec.convert(document, GatePolicy)
+        return msgspec.convert(document, GatePolicy)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem(name, f"{wrong}; the rules are {', '.join(_members())}")) from None
-    if policy.require == "equivalent" and policy.margin is None:
-        raise InvalidRequest(Problem(name, "require: equivalent needs a margin, such as margin: 0.02"))
-    return policy
+        raise InvalidRequest(
+            Problem(name, f"{str(wrong)[:MAX_MESSAGE]}; the rules are {', '.join(_members())}")
+        ) from None
 
 
 def _gate_of(document: dict[str, Any], name: str) -> dict[str, Any]:

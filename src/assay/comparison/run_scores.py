@@ -5,7 +5,7 @@ Ids are compared by their 64-bit hashes, as in `results/columns.py`.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import isfinite, isnan, nan
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from assay.comparison.metric import PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
+from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.json_types import is_list, is_object
 from assay.results.slices import LONGEST, MAX_SLICES, Dimension, note_members
@@ -96,6 +97,11 @@ class RunScores:
     def id_of(self, row: int) -> str:
         start = self._ends[row - 1] if row else 0
         return self._ids[start : self._ends[row]].decode()
+
+    def rows_of(self, ids: Iterable[str]) -> list[int]:
+        """The rows of these cases, and perhaps of others with the same hash."""
+        hashes = {hash(id) for id in ids}
+        return [row for row, one in enumerate(paced(self.hashes)) if one in hashes]
 
     def add(self, raw: bytes, location: str) -> ResultLine:
         """Add one line of results."""

@@ -12,6 +12,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.result_files import lines_in
 from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions, RunScores
 from assay.comparison.stored_runs import read_run, result_lines
+from assay.concurrency.threads import in_thread
 from assay.errors import UsageError
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
@@ -138,7 +139,7 @@ async def compare_sources(
     for one in scores[0].options.dimensions:
         slices = {name for run in scores for names in run.slice_sets[one.name] for name in names}
         require_values(one.name, slices, members)
-    compared = compare_runs(scores, margin=margin, limit=limit)
+    compared = await in_thread(lambda: compare_runs(scores, margin=margin, limit=limit))
     pairs = list(compared.comparisons)
     for at, pair in enumerate(pairs):
         ids = [change.id for change in pair.changes]

@@ -75,6 +75,7 @@ ROWS = {
     "searchCases": ("", {"text": "x"}, True),
     "getRunOverview": ("", None, True),
     "queryCases": ("", {}, True),
+    "gateRun": ("", {"policy": {"preset": "strict"}}, True),
     "listRuns": ("runs:read", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
@@ -94,6 +95,7 @@ ALSO = {
     "searchCases": {"runs:read"},
     "getRunOverview": {"runs:read"},
     "queryCases": {"runs:read"},
+    "gateRun": {"runs:read"},
     "transitionDeployment": {"deploy:promote"},
 }  # a scope by the body of the request
 CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]

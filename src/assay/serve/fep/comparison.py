@@ -1,75 +1,95 @@
 """Comparisons over HTTP: an evaluation or an eval run beside another of the same tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.comparison.case_reasons import CaseReasons, with_reasons
-from assay.comparison.compare import PairComparison, RunComparison, compare_runs
-from assay.comparison.metric import read_metric
+from assay.auth.keys import authorize
+from assay.comparison.compare import RunComparison
 from assay.comparison.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
-from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions
-from assay.comparison.stored_runs import require_comparable, result_lines, result_rows
+from assay.comparison.run_scores import ReadOptions
+from assay.comparison.sources import CompareOptions, compare_sources, read_options
+from assay.comparison.stored_runs import require_comparable
 from assay.concurrency.threads import in_thread
-from assay.errors import Forbidden, InvalidRequest, NotFound, Problem, UsageError
+from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
 from assay.fep.records.service import EvaluationService
+from assay.lazy_pattern import lazy_pattern
 from assay.ports import Run
-from assay.results.slices import read_dimension
-from assay.serve.fep.comparison_cache import stored_scores, use_lines
+from assay.serve.fep.comparison_cache import stored_reasons
 from assay.serve.fep.server_state import fep_of
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
 
 MAX_RESULTS = 20_000  # of one run; `assay compare` has no limit
 MAX_CHANGES = 100
+MAX_BY, MAX_NAME = 10, 300  # names of groupings, and characters of one
+_OPTION = lazy_pattern(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 
 
 async def compare_evaluation(call: HttpRequest) -> Response:
     """GET /v1/evaluations/{id}/comparison: the run beside `baseline`."""
     params = call.query("baseline", "metric", "by", "margin", "limit")
     run = await comparable_run(call, call.run_id)
-    if missing_packages("compare"):
-        raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
+    require_comparisons()
     options, margin = query_options(params), query_number(params, "margin", None)
     limit = int(query_number(params, "limit", 10.0) or 0)
     if not 0 <= limit <= MAX_CHANGES:
         raise InvalidRequest(Problem("limit", f"expected 0 to {MAX_CHANGES}, got {params['limit'][:50]}"))
     if "baseline" not in params:
         raise InvalidRequest(Problem("baseline", "expected the id of the run to compare with"))
-    runs = [await comparable_run(call, params["baseline"]), run]
+    fep, runs = fep_of(call), [await comparable_run(call, params["baseline"]), run]
     for one in runs:
         await call.audit_read(one)
-    evaluations = fep_of(call).evaluations
-    scores = [await stored_scores(evaluations, run, options) for run in runs]
-    compared = await in_thread(lambda: compare_runs(scores, margin=margin, limit=limit))
-    pair = await _explained(evaluations, runs, compared.comparisons[0])
-    return answer(
-        RunComparison(
-            metric=compared.metric,
-            lower_is_better=compared.lower_is_better,
-            margin=margin,
-            comparisons=(pair,),
-        )
-    )
+
+    async def work() -> RunComparison:
+        sources = await fep.comparisons.sources(fep.evaluations, runs, options)
+        scores = [await source.scores(options) for source in sources]
+        with words_of_requests():
+            return await compare_sources(sources, scores, margin, limit)
+
+    return answer(await call.until_disconnect(work()))
+
+
+@contextmanager
+def words_of_requests() -> Generator[None]:
+    """A refusal of the command line becomes one of the request: the names of options are those of members."""
+    try:
+        yield
+    except UsageError as wrong:
+        raise InvalidRequest(_in_words(str(wrong))) from None
+    except InvalidRequest as wrong:
+        problems = [Problem(_in_words(one.place), _in_words(one.message)) for one in wrong.problems]
+        raise InvalidRequest(problems) from None
+
+
+def _in_words(text: str) -> str:
+    return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
 
 
 def query_options(params: dict[str, str]) -> ReadOptions:
     """The metric and the groupings of a query."""
-    names = [name for name in params.get("by", "").split(",") if name]
-    groupings: tuple[Grouping, ...] = tuple(one for one in GROUPINGS if one in names)
-    try:
-        metric = read_metric(params["metric"]) if "metric" in params else None
-        dimensions = {
-            one.name: one for one in (read_dimension(name) for name in names if name not in groupings)
-        }
-    except UsageError as wrong:
-        raise InvalidRequest(str(wrong).removeprefix("--")) from None
-    if len(names) > 10:
-        raise InvalidRequest(Problem("by", f"expected at most 10 names, got {len(names)}"))
-    return ReadOptions(metric, tuple(dimensions.values()), groupings)
+    names = tuple(name for name in params.get("by", "").split(",") if name)
+    require_few(names)
+    with words_of_requests():
+        return read_options(CompareOptions(metric=params.get("metric"), by=names))
+
+
+def require_few(by: Sequence[str]) -> None:
+    """Refuse more or longer groupings than a request may have."""
+    if len(by) > MAX_BY:
+        raise InvalidRequest(Problem("by", f"expected at most {MAX_BY} names, got {len(by)}"))
+    if any(len(name) > MAX_NAME for name in by):
+        raise InvalidRequest(Problem("by", f"expected names of at most {MAX_NAME} characters"))
+
+
+def require_comparisons() -> None:
+    """Refuse a request that compares on a host without the packages for it."""
+    if missing_packages("compare"):
+        raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
 
 
 def query_number(params: dict[str, str], name: str, default: float | None) -> float | None:
@@ -87,30 +107,23 @@ def query_number(params: dict[str, str], name: str, default: float | None) -> fl
 
 
 async def comparable_run(call: HttpRequest, id: str, limit: int = MAX_RESULTS) -> Run:
-    """A run of the caller's tenant that can be compared here. It has at most `limit` results."""
+    """A run of the caller's tenant that can be compared here. An agent eval needs its own scope."""
     if not NAME.fullmatch(id):
         raise NotFound(f"there is no run {id[:128]!r}")
     run = await call.server.executor.get(id, call.tenant)
-    require_comparable(run)
-    results = run.metadata.get("total", 0) * run.metadata.get("trials", 1)
-    if results > limit:
-        message = f"{run.id} has {results:,} results; over HTTP at most {limit:,} are compared"
-        raise InvalidRequest(f"{message}: use `assay compare`")
+    if run.kind == EVAL:
+        authorize(call.principal, "runs:read")
+    require_size(run, limit, "assay compare")
     return run
 
 
-async def _explained(
-    evaluations: EvaluationService, runs: Sequence[Run], pair: PairComparison
-) -> PairComparison:
-    """The comparison with the reasons of the cases that it lists."""
-    if not pair.changes:
-        return pair
-    texts: list[dict[str, str]] = []
-    for run in runs:
-        reasons = CaseReasons(change.id for change in pair.changes)
-        await use_lines(result_lines(evaluations, run), lambda line, to=reasons, of=run: to.add(line, of.id))
-        texts.append(reasons.texts())
-    return with_reasons(pair, *texts)
+def require_size(run: Run, limit: int, command: str) -> None:
+    """Refuse a run that cannot be compared, or has more than `limit` results; `command` takes any number."""
+    require_comparable(run)
+    results: int = run.metadata.get("total", 0) * (run.metadata.get("trials", 1) if run.kind == EVAL else 1)
+    if results > limit:
+        message = f"{run.id} has {results:,} results; over HTTP at most {limit:,} are compared"
+        raise InvalidRequest(f"{message}: use `{command}`")
 
 
 # Comparisons for a page: several runs beside the first of them, their charts, and the cases that changed, in
@@ -185,7 +198,7 @@ async def read_cases(
     for run, side in zip(pair, ("before", "after"), strict=True):
         is_baseline = side == "before"
         rows = lists.rows(numbers, baseline=is_baseline)
-        reasons = await _reasons(evaluations, run, cases, rows)
+        reasons = await stored_reasons(evaluations, run, [case.id for case in cases], rows)
         positions = lists.positions(numbers, run.metadata.get("trials", 1), baseline=is_baseline)
         explained = [
             msgspec.structs.replace(
@@ -198,28 +211,13 @@ async def read_cases(
 
 async def _runs(call: HttpRequest, params: dict[str, str]) -> list[Run]:
     """The runs that `runs` names, in its order."""
-    if missing_packages("compare"):
-        raise InvalidRequest("this host has no comparisons: the extra `compare` is not installed")
+    require_comparisons()
     ids = [id for id in params.get("runs", "").split(",") if id]
     if not 2 <= len(ids) <= MAX_RUNS:
         raise InvalidRequest(
             Problem("runs", f"expected 2 to {MAX_RUNS} ids of runs, separated by commas, got {len(ids)}")
         )
     runs = [await comparable_run(call, id, MAX_VIEW_RESULTS) for id in ids]
-    if any(run.kind == EVAL for run in runs) and not call.principal.may("runs:read"):
-        raise Forbidden("runs:read")
     for run in runs:
         await call.audit_read(run)
     return runs
-
-
-async def _reasons(
-    evaluations: EvaluationService, run: Run, cases: Sequence[ComparedCase], rows: Sequence[int]
-) -> dict[str, str]:
-    """The reasons of these cases. Those of an evaluation are read by the numbers of their rows."""
-    if not cases:
-        return {}
-    reasons = CaseReasons(case.id for case in cases)
-    lines = result_lines(evaluations, run) if run.kind == EVAL else result_rows(evaluations, run, rows)
-    await use_lines(lines, lambda line: reasons.add(line, run.id))
-    return reasons.texts()

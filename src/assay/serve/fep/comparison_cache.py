@@ -3,11 +3,14 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.cache import ByteCache
+from assay.comparison.case_reasons import CaseReasons
 from assay.comparison.page_view import CaseLists, ComparisonView, comparison_view
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.stored_runs import add_report, new_scores, result_lines
+from assay.comparison.sources import StoredSource
+from assay.comparison.stored_runs import add_report, new_scores, result_lines, result_rows
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.service import EvaluationService
@@ -20,12 +23,19 @@ MAX_LISTS = 8  # of one comparison
 
 
 class StoredComparison:
-    """The numbers of some runs, and the lists that were read of them."""
+    """The numbers of some runs, and the lists that were read of them. Its methods work in a thread."""
 
-    def __init__(self, paired: PairedRuns) -> None:
-        self.paired, self.rows = paired, sum(run.rows for run in paired.runs)
+    def __init__(self, runs: Sequence[RunScores]) -> None:
+        self.runs, self.rows = runs, sum(run.rows for run in runs)
+        self._paired: PairedRuns | None = None
         self._lists: OrderedDict[tuple[int, str, str], CaseLists] = OrderedDict()
         self._view: tuple[float | None, ComparisonView] | None = None  # the last, and its margin
+
+    @property
+    def paired(self) -> PairedRuns:
+        if self._paired is None:
+            self._paired = PairedRuns(self.runs)
+        return self._paired
 
     def view(self, margin: float | None) -> ComparisonView:
         if self._view is None or self._view[0] != margin:
@@ -53,15 +63,50 @@ class ComparisonCache:
     ) -> StoredComparison:
         """The numbers of these runs, which have one tenant. A tenant reads the results of one comparison at a time."""
         tenant = runs[0].tenant
-        names = options.metric and options.metric.name, tuple(one.name for one in options.dimensions)
-        key = tuple(run.id for run in runs), names, options.groupings
+        metrics = options.metric and options.metric.name, tuple(one.name for one in options.metrics)
+        names = tuple(one.name for one in options.dimensions)
+        key = tuple(run.id for run in runs), metrics, names, options.groupings
         async with self._locks.hold(tenant):
             stored = self._stored.get(key, tenant)
             if stored is None:
                 scores = [await stored_scores(evaluations, run, options) for run in runs]
-                stored = await in_thread(lambda: StoredComparison(PairedRuns(scores)))
+                stored = StoredComparison(scores)
                 self._stored.put(key, stored, stored.rows * BYTES_PER_ROW, tenant)
             return stored
+
+    async def sources(
+        self, evaluations: EvaluationService, runs: Sequence[Run], options: ReadOptions
+    ) -> list[StoredSource]:
+        """These runs for a comparison or a gate, with their numbers."""
+        stored = await self.get(evaluations, runs, options)
+        return [CachedSource(evaluations, run, scores) for run, scores in zip(runs, stored.runs, strict=True)]
+
+
+class CachedSource(StoredSource):
+    """A run of a store whose numbers were read. Its lines are read off the event loop, and only those in question."""
+
+    def __init__(self, evaluations: EvaluationService, run: Run, scores: RunScores) -> None:
+        super().__init__(evaluations, run)
+        self._scores = scores
+
+    async def scores(self, options: ReadOptions) -> RunScores:
+        return self._scores
+
+    async def reasons(self, ids: Sequence[str]) -> dict[str, str]:
+        rows = await in_thread(lambda: self._scores.rows_of(ids))
+        return await stored_reasons(self._evaluations, self.run, ids, rows)
+
+
+async def stored_reasons(
+    evaluations: EvaluationService, run: Run, ids: Sequence[str], rows: Sequence[int]
+) -> dict[str, str]:
+    """The reasons of these cases. Those of an evaluation are read by the numbers of their rows."""
+    if not ids:
+        return {}
+    reasons = CaseReasons(ids)
+    lines = result_lines(evaluations, run) if run.kind == EVAL else result_rows(evaluations, run, rows)
+    await use_lines(lines, lambda line: reasons.add(line, run.id))
+    return reasons.texts()
 
 
 async def stored_scores(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:

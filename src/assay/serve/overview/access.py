@@ -42,9 +42,13 @@ def readable_kinds(call: HttpRequest) -> tuple[str, ...]:
 
 async def any_run(call: HttpRequest) -> Run:
     """The run that the path names, of any kind. The key needs the scope of its kind."""
+    call.target = call.scope["path_params"]["run_id"]
+    return await find_run(call, call.target)
+
+
+async def find_run(call: HttpRequest, id: str) -> Run:
+    """A run of the caller's tenant, of any kind. The key needs the scope of its kind."""
     readable_kinds(call)
-    id: str = call.scope["path_params"]["run_id"]
-    call.target = id
     if NAME.fullmatch(id):
         run = await call.server.executor.get(id, call.tenant)
         if run.kind in overview_of(call).kinds:

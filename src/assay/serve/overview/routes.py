@@ -5,6 +5,7 @@ from typing import Any
 from assay.serve.overview import case_list, case_reader, run_list, run_overview
 from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
+from assay.serve.overview.gate import gate_run, gate_schemas
 from assay.serve.overview.run_list import query_runs, watch_runs
 from assay.serve.overview.run_overview import get_overview
 from assay.serve.web.handler import ResponseSpec, RouteSpec
@@ -74,6 +75,17 @@ OVERVIEW = [
         optional=True,
         responses={200: ResponseSpec("One page of cases.", "CasesAnswer")},
     ),
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}/{{run_id}}:gate",
+        endpoint=gate_run,
+        scope="",
+        id="gateRun",
+        summary="Decide whether a run passes, alone or beside a baseline: a verdict and one sentence why",
+        body="GateRequest",
+        optional=True,
+        responses={200: ResponseSpec("The verdict, as `assay gate --json` prints it.", "GateResult")},
+    ),
 ]
 
 
@@ -87,6 +99,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     },
     "CasesQuery": {"filter": {"status": ["failed", "error"]}, "sort": {"by": "score"}, "limit": 20},
     "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
+    "GateRequest": {"policy": {"preset": "strict", "min": 0.9}},
     "SearchBody": {"text": "refund", "in": ["output", "reason"], "limit": 20},
 }
 
@@ -106,6 +119,7 @@ def overview_schemas() -> dict[str, Any]:
             case_list.CasesAnswer,
         )
     )
+    schemas |= gate_schemas()
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]
     return schemas

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, NamedTuple, Self
 
@@ -140,6 +140,7 @@ class AgentRunSpec(NamedTuple):
     checks: Any
     experiment: ExperimentMetadata | None
     request: AgentRequest
+    tags: Sequence[str] = ()
 
 
 class AgentEvaluation:
@@ -170,6 +171,7 @@ class AgentEvaluation:
         }
         metadata |= {TRIALS: request.trials} if request.trials > 1 else {}
         metadata |= {DIGEST: digest} if digest else {}
+        metadata |= {"tags": list(spec.tags)} if spec.tags else {}
         new = NewRun(
             run=new_id("eval_"),
             tenant=TENANT,

@@ -32,6 +32,7 @@ from assay.protocol.results import TestCaseResult
 from assay.results.notebook_html import page, paragraph, table
 from assay.results.pass_rate import PassRate
 from assay.runs.executor import RunExecutor
+from assay.runs.run_names import name_tag
 from assay.settings import Settings, load
 from assay.stats.intervals import counted_rate
 from assay.stats.number_text import range_text, score_text
@@ -170,6 +171,7 @@ async def run_suite(
     timeout: float | None = None,
     checks: Sequence[Check | Mapping[str, Any] | str] | None = None,
     tags: Sequence[str] = (),
+    name: str | None = None,
     free: bool = False,
     store: str | Store = "memory:",
 ) -> SuiteRun:
@@ -182,7 +184,7 @@ async def run_suite(
     context), an Agent, or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing;
     otherwise an agent that reports no usage has an unknown cost. `checks` is one list of FEP checks for the output and
     trajectory of every task: their results are `check_results`, and never part of the score. `store` is a database
-    address or an open store; the default keeps the run in memory only.
+    address or an open store; the default keeps the run in memory only. A run with a `name` is found by it.
     """
     settings = with_model(load(concurrency=concurrency), model)
     document = suite_from(suite, settings)
@@ -197,7 +199,7 @@ async def run_suite(
         judge=judge,
         agent_spec=agent if isinstance(agent, str) else "",
         configurable={} if model is None else {"model": model},
-        tags=tuple(tags),
+        tags=(*tags, *(() if name is None else (name_tag(name),))),
     )
     async with AsyncExitStack() as stack:
         opened = await _open_store(store, stack)

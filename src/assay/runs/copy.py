@@ -29,6 +29,7 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.event_record import CONTENT, EventRecord, content_key, decode_event, new_event_id
+from assay.runs.run_names import name_documents
 
 PAGE = 200  # events at a time
 PIECES = 20
@@ -128,7 +129,8 @@ async def _write_copy(store: Store, source: Run, spec: CopySpec, run: str, last:
         when=frozenset({"pending"}),
         facts=source.facts if last.status in CLOSED else None,
     )
-    await store.commit(Transaction(entries=[entry], documents=last.documents))
+    documents = [*last.documents, *name_documents(source.tenant, run, metadata)]
+    await store.commit(Transaction(entries=[entry], documents=documents))
     await store.release(run, holder)
     found = await store.run(run)
     assert found is not None

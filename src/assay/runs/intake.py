@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from assay.ports import CreateRun, EvidenceChunk, PutDocument, Run, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
+from assay.runs.run_names import name_documents
 
 PARTIAL = "partial"  # in the metadata of a run that is not stored completely
 
@@ -40,6 +41,7 @@ async def submit(
     `documents` are written with the last chunk: a client that finds them finds a complete run.
     """
     run, metadata = new.run, new.metadata
+    documents = [*documents, *name_documents(new.tenant, run, metadata)]
     first, second = next(chunks, None), next(chunks, None)
     # until it is complete, the intake holds it
     intake = holder if second is None else f"intake-{run}"

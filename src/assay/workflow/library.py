@@ -11,6 +11,7 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.event_record import CONTENT
 from assay.protocol.redaction import redact
+from assay.runs.run_names import name_documents
 from assay.workflow import KIND
 from assay.workflow.nodes import NODES
 from assay.workflow.state.definition import Workflow, problems
@@ -72,4 +73,5 @@ def open_transaction(
     opens = CreateRun(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
     entry = RunUpdate(run=run, opens=opens, metadata=metadata, evidence=evidence)
     lines = [audited(tenant, "run.start", run)]
-    return Transaction(entries=[entry], documents=list(documents), lines=lines)
+    named = name_documents(tenant, run, metadata)
+    return Transaction(entries=[entry], documents=[*documents, *named], lines=lines)

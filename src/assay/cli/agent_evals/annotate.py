@@ -173,12 +173,9 @@ async def _require_case(store: Store, run: Run, options: AnnotateOptions) -> Non
 
 
 def _annotate_remote(run_id: str, options: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:
-    run = run_id
-    if run == "latest":
-        runs = msgspec.json.decode(host.request("GET", "/v1/host/assay/runs?mode=eval&page_size=1"))["runs"]
-        if not runs:
-            raise UsageError(f"{host.address}: there is no eval run yet")
-        run = runs[0]["runId"]
+    run = host.find_run(run_id, kind=[KIND])
+    if run is None:
+        raise UsageError(f"{host.address}: there is no eval run yet")
     event, first = options.event, 0
     while options.task is not None and event is None:
         path = f"/v1/host/assay/runs/{run}/eval-report?first={first}&limit=1000"

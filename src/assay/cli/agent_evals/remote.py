@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.results.detail import EvalDetail
 from assay.api.pack_refs import is_reference
@@ -114,18 +115,12 @@ def _create(options: RunOptions, host: HostClient, suite_ref: str, configurable:
         ) from None
 
 
-def _latest(host: HostClient, query: str = "") -> str | None:
-    runs = msgspec.json.decode(host.request("GET", f"/v1/host/assay/runs?mode=eval&page_size=1{query}"))[
-        "runs"
-    ]
-    return runs[0]["runId"] if runs else None
-
-
 def _baseline(host: HostClient, reference: str, suite: AgentEvalSuite) -> BaselineRun | None:
     """The baseline; None if `latest` is given and the suite has no completed run there yet."""
-    run: str | None = reference
+    filter: dict[str, Any] = {"kind": [KIND]}
     if reference == "latest":
-        run = _latest(host, f"&workflowId={suite.suite_id}&status=completed")
+        filter |= {"name": suite.suite_id, "status": ["completed"]}
+    run = host.find_run(reference, **filter)
     return None if run is None else _baseline_run(_card(host, run))
 
 
@@ -139,7 +134,7 @@ def _card(host: HostClient, run: str) -> EvalDetail:
 
 def _resume(host: HostClient, reference: str) -> str:
     """Copy the tasks that have a score, and run the others."""
-    source = _latest(host) if reference == "latest" else reference
+    source = host.find_run(reference, kind=[KIND])
     if source is None:
         raise UsageError(f"{host.address}: there is no eval run yet")
     page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))

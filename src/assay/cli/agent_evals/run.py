@@ -65,12 +65,13 @@ def _validate(options: RunOptions) -> None:
         or options.modes
         or options.baseline
         or options.trials != 1
+        or options.tags
         or options.checks
         or options.policy
     ):
         raise UsageError(
-            "--resume continues a run with its own suite, modes, baseline, trials, checks and policy: leave "
-            "these options out"
+            "--resume continues a run with its own suite, modes, baseline, trials, name, tags, checks and policy:"
+            " leave these options out"
         )
     if options.server is not None and options.policy is not None:
         raise UsageError("--policy is a policy of this machine; another host has its own")

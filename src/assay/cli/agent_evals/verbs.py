@@ -6,13 +6,21 @@ import typer
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.cli.console.help import HELP
-from assay.cli.console.options import AsJson, CheckModules, Group, KeyFile, Server, Tenant, any_of
+from assay.cli.console.options import (
+    RUN_HELP,
+    AsJson,
+    CheckModules,
+    Group,
+    KeyFile,
+    RunName,
+    Server,
+    Tenant,
+    any_of,
+)
 
 
 def annotate(
-    run: Annotated[
-        str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="RUN")
-    ],
+    run: Annotated[str, typer.Argument(help=RUN_HELP, metavar="RUN")],
     task: Annotated[
         str | None,
         typer.Option("--task", "--case", help="Task of an eval run, or case of an evaluation.", metavar="ID"),
@@ -57,7 +65,9 @@ judge = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_
 
 JudgedRun = Annotated[
     str,
-    typer.Argument(help="The run's id, the beginning of it, `latest`, or a result file.", metavar="RUN|F"),
+    typer.Argument(
+        help="The run: its id, the beginning of it, its name, `latest`, or a result file.", metavar="RUN|F"
+    ),
 ]
 JudgeCheck = Annotated[
     str | None,
@@ -140,7 +150,8 @@ def run(
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Run of this suite to compare with, or `latest`.", metavar="RUN")
+        str | None,
+        typer.Option(help="Run of this suite to compare with, or its name, or `latest`.", metavar="RUN"),
     ] = None,
     force: Annotated[
         bool,
@@ -188,6 +199,7 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option(help="Tag k=v, stored with the run (repeatable).", metavar="K=V")
     ] = None,
+    name: RunName = None,
     any_agent: Annotated[
         bool, typer.Option("--any-agent", help="Accept a suite that was written for another agent.")
     ] = False,
@@ -211,6 +223,7 @@ def run(
 ) -> None:
     from assay.cli.agent_evals.run import main
     from assay.cli.agent_evals.run_setup import RunOptions
+    from assay.runs.run_names import name_tag
 
     options = RunOptions(
         suite=suite,
@@ -228,7 +241,7 @@ def run(
         concurrency=concurrency,
         timeout=timeout,
         resume=resume,
-        tags=tuple(tag or ()),
+        tags=(*(tag or ()), *(() if name is None else (name_tag(name, "--name"),))),
         any_agent=any_agent,
         to=tuple(output or ()),
         json=json,

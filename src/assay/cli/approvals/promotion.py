@@ -281,15 +281,13 @@ def _active_version(records: Sequence[AgentDeployment] | None, agent: str) -> st
 
 
 def _eval_run(target: Target, reference: str) -> str:
-    """The id of the run: locally also its beginning, or `latest`."""
+    """The id of the run that is referred to."""
     if target.server is not None:
-        if reference != "latest":
-            return reference
         host = HostClient(target.server, target.key_file)
-        runs = msgspec.json.decode(host.request("GET", "/v1/host/assay/runs?mode=eval&page_size=1"))["runs"]
-        if not runs:
+        run = host.find_run(reference, kind=[EVAL])
+        if run is None:
             raise UsageError(f"{host.address}: there is no eval run yet")
-        return runs[0]["runId"]
+        return run
 
     async def find() -> str:
         async with parts.store(settings.load(), light=True) as store:

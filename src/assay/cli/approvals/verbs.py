@@ -32,7 +32,9 @@ def promote(
     ],
     eval_run: Annotated[
         str | None,
-        typer.Option("--eval", help="The eval run that is the evidence, or `latest`.", metavar="RUN"),
+        typer.Option(
+            "--eval", help="The eval run that is the evidence: its id, its name, or `latest`.", metavar="RUN"
+        ),
     ] = None,
     channel: Annotated[
         str | None, typer.Option(help="Channel to bind: stable or canary.", metavar="C")

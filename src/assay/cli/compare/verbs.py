@@ -11,8 +11,8 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="The first run or result file, and those to compare with it: an id, `latest`, or a .jsonl "
-            "or .json file.",
+            help="The first run or result file, and those to compare with it: an id, a name, `latest`, "
+            "`previous`, or a .jsonl or .json file.",
             metavar="A B",
         ),
     ],
@@ -62,7 +62,9 @@ def compare(
 def gate(
     run: Annotated[
         str,
-        typer.Argument(help="The run's id, the beginning of it, `latest`, or a result file.", metavar="RUN"),
+        typer.Argument(
+            help="The run: its id, the beginning of it, its name, `latest`, or a result file.", metavar="RUN"
+        ),
     ],
     baseline: Annotated[
         str | None, typer.Option(help="Run or result file that RUN must not regress from.", metavar="RUN")
@@ -143,7 +145,7 @@ def report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="The runs: an id, the beginning of it, `latest`, or a result file. The first is the baseline.",
+            help="The runs: an id, a name, `latest`, `previous`, or a result file. The first is the baseline.",
             metavar="RUN",
         ),
     ],

@@ -1,6 +1,7 @@
 """An HTTP client for another host, on the standard library: requests, lines of a response, and the events of a run."""
 
 import os
+import re
 import ssl
 import time
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ import msgspec
 
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.operations import ErrorResponse
+from assay.runs.run_names import TAG as NAME_TAG
 
 KEY = "ASSAY_API_KEY"
 TIMEOUT = 60.0  # seconds without a byte
+WHOLE_ID = re.compile(r"(run-|eval_)[0-9a-f]{28}")
 RETRY_DELAYS = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new connection
 END_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 _error = msgspec.json.Decoder(ErrorResponse).decode
@@ -64,6 +67,41 @@ class HostClient:
                 return response.read()
             except (OSError, HTTPException) as trouble:
                 raise EnvironmentFailure(f"{self.address}: {trouble}") from None
+
+    def find_run(self, reference: str, **filter: Any) -> str | None:
+        """
+        The id of the run there that a name, the beginning of an id, `latest` or `previous` refers to. Whole ids are not
+        looked up. None: the tenant has no run that the filter lets through.
+        """
+        word, _, of = reference.partition(":")
+        if word in ("latest", "previous"):
+            filter |= {"name": of} if of else {}
+            latest = next(iter(self._runs(filter)), None)
+            if word == "latest" or latest is None:
+                return None if latest is None else latest["runId"]
+            same = {"kind": [latest["kind"]], "name": latest["name"]}
+            earlier = [row for row in self._runs(filter | same) if row["runId"] != latest["runId"]]
+            if not earlier:
+                raise UsageError(f"{self.address}: no run of {latest['name']!r} is before {latest['runId']}")
+            return earlier[0]["runId"]
+        if WHOLE_ID.fullmatch(reference):
+            return reference
+        if named := self._runs(filter | {"tag": f"{NAME_TAG}{reference}"}):
+            return named[0]["runId"]
+        ids = [row["runId"] for row in self._runs(filter | {"text": reference}, 200)]
+        begins = [id for id in ids if id.startswith(reference)]
+        if len(begins) > 1:
+            raise UsageError(f"{reference!r} is the beginning of {len(begins)} run ids: give more characters")
+        return begins[0] if begins else reference
+
+    def _runs(self, filter: dict[str, Any], limit: int = 2) -> list[dict[str, Any]]:
+        """The newest runs there that the filter lets through."""
+        query: dict[str, Any] = {"filter": filter, "limit": limit}
+        while True:
+            page = msgspec.json.decode(self.request("POST", "/v1/host/assay/runs:query", query))
+            if page["runs"] or "next" not in page:
+                return page["runs"]
+            query["cursor"] = page["next"]
 
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a response, each as it arrives."""

@@ -7,7 +7,8 @@ import typer
 import typer.core
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RunId = Annotated[str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="ID")]
+RUN_HELP = "The run: its id, the beginning of it, its name, `latest` or `previous`, or those with :SUITE."
+RunId = Annotated[str, typer.Argument(help=RUN_HELP, metavar="RUN")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant.", metavar="T")]
 Server = Annotated[
     str | None, typer.Option(help="Use this server instead of the local store.", metavar="URL")
@@ -16,6 +17,12 @@ KeyFile = Annotated[
     str | None,
     typer.Option(
         help="File with the API key for --server. Default: the variable ASSAY_API_KEY.", metavar="F"
+    ),
+]
+RunName = Annotated[
+    str | None,
+    typer.Option(
+        "--name", help="Store the run under this name; the newest run of a name has it.", metavar="NAME"
     ),
 ]
 CheckModules = Annotated[

@@ -219,7 +219,8 @@ class AgentExecution:
                 echo_err(f"{resumed.id} {state}: {done:,} of {total:,} have a result")
                 return resumed
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
-        return await evaluation.start(spool, AgentRunSpec(inputs.checks, inputs.experiment, request), digest)
+        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags)
+        return await evaluation.start(spool, spec, digest)
 
     def _finish(self, run: Run) -> None:
         """Keep the journal only if something is left to do; raise the reason if the run failed."""

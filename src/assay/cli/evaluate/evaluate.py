@@ -209,7 +209,7 @@ def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
         echo(line)
     report_lines.show_failing(evaluation.failing, footer.evaluation_id if options.save else None)
     if options.save:
-        echo(f"stored; details: assay show {footer.evaluation_id}")
+        echo(f"stored; details: assay show {options.name or footer.evaluation_id}")
     for name in options.to:
         echo(f"results in {name}")
 

@@ -114,7 +114,14 @@ class Evaluation:
             from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
 
             store, inputs = parts.store(self.settings, light=True), self.inputs
-            saved = StoreSink(store, inputs.checks, inputs.experiment, self.tally, self.services.clock)
+            saved = StoreSink(
+                store,
+                inputs.checks,
+                inputs.experiment,
+                self.tally,
+                self.services.clock,
+                tags=self.options.tags,
+            )
             sinks.append(saved)
             self.run = saved.run
         return sinks

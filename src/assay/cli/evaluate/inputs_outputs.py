@@ -28,6 +28,7 @@ from assay.inputs.rows import read_map
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunEnd
 from assay.results.tally import Tally
+from assay.runs.run_names import name_tag
 from assay.settings import Settings
 
 LISTED = 10  # bad lines that are printed one by one
@@ -56,6 +57,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     skip_bad_lines: bool = False
     limit: int | None = None
     experiment: str | None = None
+    name: str | None = None  # of the stored run
     concurrency: int | None = None
     timeout: float | None = None
     fail_fast: bool = False
@@ -65,6 +67,11 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     resume: bool = False
     save: bool = False
     json: bool = False
+
+    @property
+    def tags(self) -> list[str]:
+        """Those of the stored run."""
+        return [] if self.name is None else [name_tag(self.name, "--name")]
 
     @property
     def inputs(self) -> list[str]:

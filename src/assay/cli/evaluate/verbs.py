@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import CheckModules
+from assay.cli.console.options import CheckModules, RunName
 
 
 def evaluate(
@@ -95,6 +95,7 @@ def evaluate(
     experiment: Annotated[
         str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
     ] = None,
+    name: RunName = None,
     concurrency: Annotated[
         int | None,
         typer.Option(help="How many checks may wait, or agents run, at the same time.", metavar="N", min=1),
@@ -162,6 +163,7 @@ def evaluate(
         skip_bad_lines=skip_bad_lines,
         limit=limit,
         experiment=experiment,
+        name=name,
         concurrency=concurrency,
         timeout=timeout,
         fail_fast=fail_fast,
@@ -169,7 +171,7 @@ def evaluate(
         cache=cache,
         jobs=jobs,
         resume=resume,
-        save=save,
+        save=save or name is not None,
         json=json,
     )
     raise typer.Exit(main(options))

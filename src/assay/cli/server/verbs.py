@@ -82,7 +82,8 @@ def view(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="The run's id, the beginning of it, or `latest`. Default: the list of runs.", metavar="RUN"
+            help="The run: its id, the beginning of it, its name, or `latest`. Default: the list of runs.",
+            metavar="RUN",
         ),
     ] = None,
     server: Annotated[

@@ -92,21 +92,15 @@ async def _open_when_ready(
 
 def _open_remote(client: HostClient, options: ViewOptions) -> None:
     """The page of a running server. The command ends at once."""
-    run = _latest(client) if options.run == "latest" else options.run
+    run = None if options.run is None else client.find_run(options.run)
+    if run is None and options.run is not None:
+        raise UsageError(f"{client.address} has no runs of this tenant")
     document: Any = msgspec.json.decode(client.request("POST", "/v1/host/assay/session:code", {}))
     address = page_address(client.address, run, str(document["code"]))
     if options.no_open:
         echo(address)
     elif not _open_browser(address):
         _print_address(address)
-
-
-def _latest(client: HostClient) -> str:
-    body = client.request("POST", "/v1/host/assay/runs:query", {"limit": 1})
-    rows: Any = msgspec.json.decode(body).get("runs")
-    if not rows:
-        raise UsageError(f"{client.address} has no runs of this tenant")
-    return str(rows[0]["runId"])
 
 
 def page_address(server: str, run: str | None, code: str) -> str:

@@ -25,6 +25,7 @@ from assay.host import parts
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
 from assay.runs.find_run import LIST_HINT, NO_RUNS
+from assay.runs.run_names import name_of, other_tags
 from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW
 
@@ -49,8 +50,13 @@ class RunRow(Struct, frozen=True, kw_only=True):
         return self.run.metadata.get("trials", 1)
 
     @property
+    def name(self) -> str:
+        """The name that a user gave to the run; it may be empty."""
+        return name_of(self.run.metadata)
+
+    @property
     def tags(self) -> list[str]:
-        return list(self.run.metadata.get("tags", ()))
+        return other_tags(self.run.metadata.get("tags", ()))
 
     @property
     def total(self) -> int | None:
@@ -84,6 +90,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
             "passRate": rate.rate if rate else None,
             "agentId": self.agent,
             "trials": self.trials if self.trials > 1 else None,
+            "runName": self.name or None,
             "tags": self.tags or None,
             "costUsd": cost.total_usd if cost else None,
             "statistics": self.statistics,
@@ -129,7 +136,9 @@ def show_rows(rows: list[RunRow]) -> None:
 def _wide_table(rows: list[RunRow]) -> Table:
     table = Table(header_style="bold")
     several = len({row.run.tenant for row in rows}) > 1
-    names = ["run", *(("tenant",) if several else ()), "status", "experiment", "agent"]
+    named = any(row.name for row in rows)
+    names = ["run", *(("name",) if named else ()), *(("tenant",) if several else ())]
+    names += ["status", "experiment", "agent"]
     for name in names:
         table.add_column(name, no_wrap=True)
     for name in ("score", "cases", "not measured", "cost", "created"):
@@ -137,13 +146,13 @@ def _wide_table(rows: list[RunRow]) -> Table:
     table.add_column("tags", no_wrap=True)
     for row in rows:
         run = row.run
-        tenant = (run.tenant,) if several else ()
+        before = ((cell(row.name or "–"),) if named else ()) + ((run.tenant,) if several else ())
         unmeasured = "–" if row.total is None else f"{row.unmeasured:,}"
         if row.never_reached:
             unmeasured += f" ({row.never_reached:,} never reached)"
         created = f"{run.created:%Y-%m-%d %H:%M:%S}"
         table.add_row(
-            run.id, *tenant, run.status, run.name or "–", row.agent or "–", _outcome(row), _cases(row), unmeasured,
+            run.id, *before, run.status, run.name or "–", row.agent or "–", _outcome(row), _cases(row), unmeasured,
             _cost(row), created, cell(", ".join(row.tags) or "–"),
         )  # fmt: skip
     return table
@@ -189,7 +198,7 @@ def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:
     reached = f"{row.never_reached:,} never reached" if row.never_reached else ""
     measured = row.unmeasured - row.never_reached
     unmeasured = f"{measured:,} not measured" if measured else ""
-    parts = [row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags]
+    parts = [row.name, row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags]
     parts += [unmeasured, reached, *more]
     return " · ".join(filter(None, parts))
 

@@ -26,6 +26,7 @@ from assay.protocol.verification import Verification
 from assay.results.tally import Tally
 from assay.runs.find_run import find_run
 from assay.runs.log_reader import all_events
+from assay.runs.run_names import title_of
 from assay.workflow.verification_report import verification_of
 
 
@@ -216,7 +217,7 @@ async def show_workflow(
         echo_json(msgspec.json.encode({**msgspec.to_builtins(verification), "events": events}))
         return
     page, log = Page(), WorkflowLog(verification)
-    page.put(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    page.put(f"{title_of(run)}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     async for event in all_events(store, run.id):
         if event["type"] == "run.started" and "inputs" in event["payload"]:
             page.put_indented("input ", cut(text_of(event["payload"]["inputs"])))

@@ -31,6 +31,7 @@ from assay.results.reasons import is_failing
 from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks
+from assay.runs.run_names import title_of
 from assay.runs.run_statistics import RunStatistics, planned_cases
 from assay.stats.number_text import score_text
 
@@ -140,7 +141,9 @@ async def show_evaluation(
         _print_json(document, selection, "cases", erased=erased)
         return
     repeated, page = check_table.repeat_lines(tally.statistics(), options.ks), Page()
-    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}")
+    page.put(
+        f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}"
+    )
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
     for line in repeated:
@@ -169,7 +172,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     """Print the tasks of an eval run, each trial with its trajectory."""
     erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
     if erased:
-        Page().put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+        Page().put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
         Page().put(ERASED, "yellow")
         return
     request = await read_request(store, run.id)
@@ -187,7 +190,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         _print_json(document, selection, "cases", erased=False)
         return
     report, page = card.report, Page()
-    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    page.put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
     if (line := scorecard.provenance(card)) is not None:
         page.put(line)

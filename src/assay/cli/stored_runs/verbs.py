@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import AsJson, RunId, Tenant
+from assay.cli.console.options import RUN_HELP, AsJson, RunId, Tenant
 
 
 def delete(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Ids of runs, beginnings of ids, or `latest`.", metavar="RUN...", show_default=False
+            help="Ids of runs, beginnings of ids, names, or `latest`.", metavar="RUN...", show_default=False
         ),
     ] = None,
     tenant: Tenant = None,
@@ -34,12 +34,10 @@ def delete(
 
 # Declares the options of `assay diff`.
 
-RUN = "The run's id, the beginning of it, or `latest`."
-
 
 def diff(
-    a: Annotated[str, typer.Argument(help=RUN, metavar="A")],
-    b: Annotated[str, typer.Argument(help=RUN, metavar="B")],
+    a: Annotated[str, typer.Argument(help=RUN_HELP, metavar="A")],
+    b: Annotated[str, typer.Argument(help=RUN_HELP, metavar="B")],
     task: Annotated[
         str | None, typer.Option(help="Only the task or case with this id.", metavar="ID")
     ] = None,

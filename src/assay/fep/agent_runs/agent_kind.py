@@ -53,10 +53,19 @@ from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
 from assay.protocol.results import Status
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks, read_events
+from assay.runs.run_names import name_documents
 from assay.runs.run_options import CostBudget, TimeBudget
 
 DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
-KEPT = (LOCAL_ONLY, DIGEST, AGENT, VERSION, TRIALS, SOURCE)  # members of the metadata that a run keeps
+KEPT = (
+    LOCAL_ONLY,
+    DIGEST,
+    AGENT,
+    VERSION,
+    TRIALS,
+    SOURCE,
+    "tags",
+)  # members of the metadata that a run keeps
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unit = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -228,7 +237,9 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
         events=[Event("evaluation.started", msgspec.json.encode({"total": metadata["total"]}), clock.now())],
         evidence=await store.chunks(source.id, REQUEST, limit=1),
     )
-    await store.commit(Transaction(entries=[opening], lines=[audit_entry(source.tenant, "run.start", run)]))
+    lines = [audit_entry(source.tenant, "run.start", run)]
+    named = name_documents(source.tenant, run, metadata)
+    await store.commit(Transaction(entries=[opening], documents=named, lines=lines))
 
     async def write(**update: Any) -> None:
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, **update)]))

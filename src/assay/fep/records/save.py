@@ -50,6 +50,7 @@ from assay.results.run_end import RunEnd, RunFooter
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
+from assay.runs.run_names import name_documents
 from assay.runs.run_statistics import facts_of, statistics_metadata
 
 TENANT = "local"
@@ -81,9 +82,11 @@ class StoreSink:
         tally: Tally,
         clock: Clock,
         run: str | None = None,
+        tags: Sequence[str] = (),
     ) -> None:
         self.run = run or new_id("eval_")
         self._tally, self._clock = tally, clock
+        self._tags: dict[str, Any] = {"tags": list(tags)} if tags else {}
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
@@ -106,13 +109,13 @@ class StoreSink:
             run=self.run,
             opens=CreateRun(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
-            metadata={"total": 0, EXTERNALLY_DRIVEN: True},
+            metadata={"total": 0, EXTERNALLY_DRIVEN: True, **self._tags},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_chunk(request)],
         )
-        self._run(
-            self._store.commit(Transaction(entries=[opening], lines=[audited(TENANT, "run.start", self.run)]))
-        )
+        named = name_documents(TENANT, self.run, self._tags)
+        lines = [audited(TENANT, "run.start", self.run)]
+        self._run(self._store.commit(Transaction(entries=[opening], documents=named, lines=lines)))
         self._heartbeat = asyncio.run_coroutine_threadsafe(self._renew_lease(), self._loop)
 
     def write(self, line: bytes) -> None:
@@ -139,7 +142,7 @@ class StoreSink:
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            metadata=metadata | {EXTERNALLY_DRIVEN: True},
+            metadata=metadata | self._tags | {EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_chunk(RESULTS, self._first, lines), ids],
             cases=cases,
@@ -173,7 +176,7 @@ class StoreSink:
                 run=self.run,
                 holder=self.run,
                 status=status,
-                metadata=metadata | ({"error": footer.error} if footer.error else {}),
+                metadata=metadata | self._tags | ({"error": footer.error} if footer.error else {}),
                 facts=facts_of(statistics),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[

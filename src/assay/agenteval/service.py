@@ -11,6 +11,7 @@ from assay.agenteval.planning.plan import EvalPlan, plan
 from assay.agenteval.planning.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.planning.run_header import (
     KIND,
+    MAX_COST,
     REQUEST,
     RESULTS,
     TASKS,
@@ -127,7 +128,7 @@ class AgentEvalService:
             tenant=tenant,
             kind=KIND,
             name=header.suite_id,
-            metadata=header.run_metadata | propagation_headers(),
+            metadata=header.run_metadata | cost_limit(plan.request.max_cost) | propagation_headers(),
             request=request_chunk(header),
         )
         return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)
@@ -150,6 +151,11 @@ class AgentEvalService:
             score=summary.aggregate_score,
             task_ids=frozenset(task.task_id for task in summary.tasks),
         )
+
+
+def cost_limit(max_cost: float | None) -> dict[str, Any]:
+    """The member of the metadata of a run that has a limit of its cost."""
+    return {} if max_cost is None else {MAX_COST: max_cost}
 
 
 def _version_of(request: EvalRequest) -> str | None:

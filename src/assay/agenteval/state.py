@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.planning.request import EvalLimits
-from assay.agenteval.planning.run_header import RESULTS, read_tasks
+from assay.agenteval.planning.run_header import MAX_COST, RESULTS, read_tasks
 from assay.agenteval.results.eval_statistics import Kinds, eval_statistics
 from assay.agenteval.results.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring.safety_records import SAFETY
@@ -20,14 +20,14 @@ from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events, trial_row
 from assay.cases.fold import CHECKS, CaseFold
 from assay.concurrency.threads import off_loop
-from assay.errors import EnvironmentFailure, Refusal
+from assay.errors import BudgetExceeded, EnvironmentFailure, Refusal
 from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.runs.run_options import TimeBudget
+from assay.runs.run_options import CostBudget, TimeBudget
 from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
 
 MAX_MODELS = 5  # in the metadata of a run
@@ -52,6 +52,7 @@ class EvalState:
         self._run, self._scorecard, self._clock = run, scorecard, clock
         self._kinds, self._order, self._statistics = kinds, list(kinds), RunStatistics()
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
+        self._budget = CostBudget(run.metadata.get(MAX_COST))  # of this run; `_ceiling` is the host's
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
         self._table = CaseFold(run.metadata.get(CHECKS, ()))
 
@@ -66,16 +67,20 @@ class EvalState:
             raise EnvironmentFailure("a crash interrupted the submission; start the run again")
         for id, trials in scorecard.trials.items():
             self._trials.setdefault(id, {}).update(trials)
+        self._budget.spent = scorecard.cost  # of what is recorded; `outcome` adds what ends from now on
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
                 if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:
                     return
                 if not scorecard.has_trial(self._order[at], trial):
+                    if self._budget.exhausted:
+                        return
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
 
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
         request, scorecard = self._scorecard.request, self._scorecard
+        self._budget.charge(known_cost(trial))
         if trial.safety is not None:
             scorecard.add_findings(trial.task_id, trial.trial, trial.safety.findings)
         facts, cause = trial_events(trial, request, scorecard.start_event)
@@ -157,7 +162,8 @@ class EvalState:
         if self._scorecard.cost > self._ceiling:
             return self._budget_ending()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
-            return self._late()  # only the time limit leaves tasks undone
+            # only a limit of the cost or the time leaves tasks undone
+            return self._unaffordable() if self._budget.exhausted else self._late()
         if missing := [id for id in self._order if id in self._scorecard.unmeasured]:
             message = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", message, {"taskIds": missing})
@@ -177,14 +183,12 @@ class EvalState:
         evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.start_event)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
-        metadata = {
-            **self._last_metadata(),
-            "aggregateScore": summary.aggregate_score,
-            "passed": summary.passed,
-        }
-        outcome = msgspec.structs.replace(
-            self._cost_facts(), score=summary.aggregate_score, passed=summary.passed
-        )
+        passed = (
+            None if scorecard.request.suite_total else summary.passed
+        )  # a part has no verdict on the suite
+        metadata = {**self._last_metadata(), "aggregateScore": summary.aggregate_score}
+        metadata |= {} if passed is None else {"passed": passed}
+        outcome = msgspec.structs.replace(self._cost_facts(), score=summary.aggregate_score, passed=passed)
         return Ending("completed", split(facts, self._clock.now()).events, metadata, facts=outcome)
 
     def _cost_facts(self) -> RunFacts:
@@ -199,6 +203,13 @@ class EvalState:
             "the run cost more than the limit of this host (ASSAY_MAX_SUITE_COST_USD)",
             first=cap,
         )
+
+    def _unaffordable(self) -> Ending:
+        spent, ceiling = self._budget.spent, self._budget.ceiling
+        assert ceiling is not None
+        reached = BudgetExceeded(spent, ceiling)
+        cap = payloads.CapBreached(kind="budget-cost", limit=ceiling, observed=round(spent, 12))
+        return self._failed(reached.code, str(reached), first=cap)
 
     def _late(self) -> Ending:
         limit = round(self._time_budget.seconds * 1000)
@@ -233,5 +244,10 @@ def cost_of(trial: TrialResult, *, free: bool) -> float | None:
     agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
     if not agent and not free:
         return None
-    costs = [usage.cost_usd for usage in (*agent, *trial.judge)]
-    return None if None in costs else round(sum(cost for cost in costs if cost is not None), 12)
+    return None if any(usage.cost_usd is None for usage in (*agent, *trial.judge)) else known_cost(trial)
+
+
+def known_cost(trial: TrialResult) -> float:
+    """The sum of the costs of one trial that are known."""
+    agent = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
+    return round(sum(usage.cost_usd or 0.0 for usage in (*agent, *trial.judge)), 12)

@@ -112,6 +112,8 @@ def _suite_lines(run: SuiteRun, scores: RunScores | None) -> Iterator[tuple[str,
     if scores is not None:
         if run.status != "completed":
             scores.incomplete = f"it is {run.status}"
+        elif run.report.part:
+            scores.incomplete = f"it has {run.report.part}"
         add_tasks(run.report, scores)
         for finding in run.findings:
             for _ in range(finding.count):

@@ -96,7 +96,8 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     """
     The result of a run.
 
-    `summary` is set if every task has a score; `passed` is its verdict. If the run failed, `error` says why and
+    `summary` is set if every task of the suite has a score; `passed` is its verdict. A run with a part of the tasks has
+    `report.verdict`, which is of that part. If the run failed, `error` says why and
     `report.unmeasured` names the tasks without a score. `reasons` says why tasks did not pass; `results` is the
     evidence.
     """
@@ -147,7 +148,7 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """A summary that fits a screen."""
         report = self.report
-        verdict = "passed" if self.passed else "not passed" if self.summary else self.status
+        verdict = "passed" if self.passed else "not passed" if self.summary else report.part or self.status
         lines = [
             f"SuiteRun {self.run_id}: {report.suite_id} {report.suite_version}, {verdict}",
             f"  score {score_text(report.score)}, {report.passed_count:,} of {report.total:,} tasks passed",
@@ -164,11 +165,14 @@ async def run_suite(
     *,
     modes: Sequence[str] | None = None,
     baseline: str | None = None,
+    tasks: Sequence[str] | None = None,
+    limit: int | None = None,
     trials: int = 1,
     model: str | None = None,
     judge: str | None = None,
     concurrency: int | None = None,
     timeout: float | None = None,
+    max_cost: float | None = None,
     checks: Sequence[Check | Mapping[str, Any] | str] | None = None,
     tags: Sequence[str] = (),
     name: str | None = None,
@@ -182,9 +186,13 @@ async def run_suite(
 
     `suite` is a file name, a document or an AgentEvalSuite. `agent` is a function of the task (or of the task and a
     context), an Agent, or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing;
-    otherwise an agent that reports no usage has an unknown cost. `checks` is one list of FEP checks for the output and
-    trajectory of every task: their results are `check_results`, and never part of the score. `store` is a database
-    address or an open store; the default keeps the run in memory only. A run with a `name` is found by it.
+    otherwise an agent that reports no usage has an unknown cost. With `tasks`, ids of tasks, and `limit`, the run has a
+    part of the suite: `report.part` says which, and it has no `summary`. Once judges and the agent have cost `max_cost`
+    US dollars, no task is started, and those that were not started are not measured.
+
+    `checks` is one list of FEP checks for the output and trajectory of every task: their results are `check_results`,
+    and never part of the score. `store` is a database address or an open store; the default keeps the run in memory
+    only. A run with a `name` is found by it.
     """
     settings = with_model(load(concurrency=concurrency), model)
     document = suite_from(suite, settings)
@@ -194,6 +202,9 @@ async def run_suite(
         agent_id=subject.card.agent_id,
         modes=None if modes is None else tuple(modes),
         baseline_run_id=baseline,
+        tasks=None if tasks is None else tuple(tasks),
+        limit=limit,
+        max_cost=max_cost,
         trials=trials,
         seconds=timeout,
         judge=judge,

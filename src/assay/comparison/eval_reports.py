@@ -30,6 +30,7 @@ def require_comparison(
 
 def _scores(report: EvalReport) -> RunScores:
     scores = RunScores(report.run, ReadOptions(), is_eval=True)
+    scores.incomplete = f"it has {report.part}" if report.part else ""
     for task in report.tasks:
         scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
     return scores

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import part_of
 from assay.agenteval.results.report import EvalReport, read_results, report_of
 from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import recorded_checks
@@ -60,6 +61,8 @@ def new_scores(run: Run, options: ReadOptions) -> RunScores:
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
+    elif part := part_of(run):
+        scores.incomplete = f"it has {part}"
     return scores
 
 

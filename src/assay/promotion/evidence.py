@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.planning.run_header import EvalHeader, is_eval, read_request
+from assay.agenteval.planning.run_header import EvalHeader, is_eval, part_text, read_request
 from assay.agenteval.results.detail import Corrections, corrected_report, detail_of
 from assay.agenteval.results.report import EvalReport, read_summary, report_of
 from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore, digest_of, suite_digest
@@ -208,6 +208,8 @@ async def _deviations(
     if left_out:
         text = f"left out modes of its suite: {', '.join(left_out)}"
         yield Deviation("eval_run_partial", text)
+    if header.suite_total:
+        yield Deviation("eval_run_partial", f"ran {part_text(header.total, header.suite_total)}")
     if not await _has_installed_content(store, tenant, header):
         name = f"{header.suite_id} {header.suite_version}"
         yield Deviation("eval_suite_content", f"ran other content than the installed suite {name} has")

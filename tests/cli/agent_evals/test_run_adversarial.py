@@ -146,10 +146,11 @@ BARS = [
 def test_a_rate_above_the_bar_is_3(bar, rate, critical, code, capsys):
     share = None if rate is None else SimpleNamespace(rate=rate)
     safety = SimpleNamespace(attack_success_rate=share, critical=critical, succeeded=1, tasks=2)
-    detail: Any = SimpleNamespace(report=SimpleNamespace(safety=safety))
-    summary: Any = SimpleNamespace(passed=True)
-    assert exit_code(detail, summary, bar) == code
-    assert exit_code(detail, None, bar) == (3 if critical else 1)
+    verdict = SimpleNamespace(passed=True)
+    detail: Any = SimpleNamespace(report=SimpleNamespace(safety=safety, verdict=verdict))
+    assert exit_code(detail, bar) == code
+    detail.report.verdict = None
+    assert exit_code(detail, bar) == (3 if critical else 1)
 
 
 BAD = [

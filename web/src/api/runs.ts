@@ -48,6 +48,7 @@ export interface RunRow {
   endedAt: string | null;
   durationMs: number | null;
   suiteVersion?: string;
+  suiteTotal?: number; // tasks of the suite, if the run has only a part of them
   agentId?: string;
   agentVersion?: string;
   models?: string[];

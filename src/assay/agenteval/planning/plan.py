@@ -20,6 +20,10 @@ TAKES_NONE = {  # why, or what to do, by the kind of agent
 }
 
 
+SELECTED = "tasks"  # the member of a request with the tasks that it selects
+NAMED = 10  # tasks that a refusal names
+
+
 class EvalPlan(Struct, frozen=True, kw_only=True):
     """An eval that can run as requested."""
 
@@ -27,7 +31,8 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     card: AgentCard
     suite: AgentEvalSuite
     modes: tuple[str, ...]
-    tasks: Tasks  # those it covers, in the suite's order
+    tasks: Tasks  # those it runs, in the suite's order
+    suite_total: int  # the tasks of the suite that its modes cover
     live: bool
     seconds: float
     baseline: Baseline | None = None
@@ -41,7 +46,8 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
     card = _card(request, facts)
     suite = _suite(facts)
     _check_target(request, card, suite)
-    modes, tasks = _select_tasks(request, facts, suite)
+    modes, covered = _cover_tasks(request, facts, suite)
+    tasks = _select_tasks(request, suite, modes, covered)
     if len(suite.tasks) > limits.max_tasks:
         message = f"expected at most {limits.max_tasks} tasks, got {len(suite.tasks)}"
         raise EvalRefused(Problem("tasks", message), field="evalSuiteRef")
@@ -59,6 +65,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         suite=suite,
         modes=modes,
         tasks=tasks,
+        suite_total=len(covered),
         live=live,
         seconds=request.seconds or limits.seconds,
         baseline=facts.baseline if "regression" in modes else None,
@@ -82,6 +89,9 @@ def _require_names(request: EvalRequest) -> None:
     if request.seconds is not None and not request.seconds > 0:
         place = "configurable.timeout"
         raise EvalRefused(Problem(place, "expected a number of seconds above 0"), field=place)
+    for name, limit in (("limit", request.limit), ("max_cost", request.max_cost)):
+        if limit is not None and not limit > 0:
+            raise EvalRefused(Problem(name, f"expected a number above 0, got {limit:g}"), field=name)
 
 
 def _card(request: EvalRequest, facts: EvalFacts) -> AgentCard:
@@ -117,7 +127,7 @@ def _check_target(request: EvalRequest, card: AgentCard, suite: AgentEvalSuite) 
         raise EvalRefused(Problem("agentId", message), field="agentId")
 
 
-def _select_tasks(
+def _cover_tasks(
     request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite
 ) -> tuple[tuple[str, ...], Tasks]:
     """Step 10, and which tasks the modes cover (openwop-contract §6.3)."""
@@ -145,6 +155,35 @@ def _select_tasks(
         message = f"the suite has no task for {', '.join(modes)}"
         raise EvalRefused(Problem(place, message), field=place)
     return modes, tasks
+
+
+def _select_tasks(
+    request: EvalRequest, suite: AgentEvalSuite, modes: tuple[str, ...], covered: Tasks
+) -> Tasks:
+    """The tasks that the request selects, or all that the modes cover."""
+    if request.tasks is None:
+        return covered[: request.limit]
+    there = {task.task_id for task in suite.tasks}
+    by_id = {task.task_id: task for task in covered}
+    problems: list[Problem] = []
+    for id in dict.fromkeys(request.tasks):
+        if id not in there:
+            named = ", ".join(sorted(there)[:NAMED]) + (" …" if len(there) > NAMED else "")
+            problems.append(Problem(SELECTED, f"the suite has no task {id[:100]!r}; it has {named}"))
+        elif id not in by_id:
+            message = f"{', '.join(modes)} does not run task {id!r}, which is a {_kind(suite, id)} task"
+            problems.append(Problem(SELECTED, message))
+    if problems:
+        raise EvalRefused(problems, field=SELECTED)
+    wanted = frozenset(request.tasks)
+    chosen = tuple(task for task in covered if task.task_id in wanted)[: request.limit]
+    if not chosen:
+        raise EvalRefused(Problem(SELECTED, "expected at least one task, got none"), field=SELECTED)
+    return chosen
+
+
+def _kind(suite: AgentEvalSuite, id: str) -> str:
+    return next(task.expected.kind for task in suite.tasks if task.task_id == id)
 
 
 def _judge_reason(mode: str, facts: EvalFacts) -> str:

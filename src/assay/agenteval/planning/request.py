@@ -24,6 +24,9 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     modes: tuple[str, ...] | None = None
     baseline_run_id: str | None = None
+    tasks: tuple[str, ...] | None = None  # only these tasks of the suite; None: all
+    limit: int | None = None  # only the first ones of them
+    max_cost: float | None = None  # US dollars from which no trial is started
     trials: int = 1
     seconds: float | None = None  # of a task; None: the host's
     judge: str | None = None  # the judge's model, if not the default

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KIND = "agent-eval"
 REQUEST, TASKS, RESULTS = "request", "tasks", "results"
+SUITE_TOTAL = "suiteTotal"  # in the metadata of a run that has only a part of the tasks of its suite
+MAX_COST = "maxCostUsd"  # in the metadata of a run: the cost from which it starts no trial
 SHARD = 500
 SHARD_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
@@ -48,6 +50,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: bool = False
     trials: int = 1
     total: int  # tasks
+    suite_total: int = 0  # tasks of the suite that the modes cover, if the run has only a part of them
     seconds: float
     judge: str | None = None
     thresholds: Thresholds = Thresholds()
@@ -90,6 +93,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "modes": list(self.modes),
             "total": self.total,
         }
+        metadata |= {SUITE_TOTAL: self.suite_total} if self.suite_total else {}
         metadata |= {"trials": self.trials} if self.trials > 1 else {}
         metadata |= {"principal": self.principal} if self.principal else {}
         metadata |= {PRIORITY: self.configurable[PRIORITY]} if PRIORITY in self.configurable else {}
@@ -120,6 +124,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         live=plan.live,
         trials=request.trials,
         total=len(plan.tasks),
+        suite_total=plan.suite_total if len(plan.tasks) < plan.suite_total else 0,
         seconds=plan.seconds,
         judge=request.judge,
         thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
@@ -165,6 +170,17 @@ async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]
     async for chunk in read_chunks(store, run, TASKS, limit=1):
         for at, line in enumerate(chunk.lines(), chunk.first):
             yield at, line
+
+
+def part_text(total: int, suite_total: int) -> str:
+    """`2 of 5 tasks of its suite`."""
+    return f"{total:,} of {suite_total:,} tasks of its suite"
+
+
+def part_of(run: Run) -> str:
+    """What part of its suite a run has; empty if it has all tasks that its modes cover."""
+    whole = run.metadata.get(SUITE_TOTAL)
+    return part_text(run.metadata["total"], whole) if run.kind == KIND and whole else ""
 
 
 def is_eval(run: Run | None) -> bool:

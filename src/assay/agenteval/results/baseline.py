@@ -57,6 +57,8 @@ def same_version_differs(baseline: BaselineRun, version: str, digest: str) -> bo
 
 def fits_regression(baseline: BaselineRun, suite: AgentEvalSuite, modes: Sequence[str]) -> bool:
     """Whether `regression` takes this baseline (openwop-contract §3.2 step 12): the same suite version and tasks."""
+    if baseline.report.part:
+        return False
     scored = {task.task_id for task in baseline.report.tasks}
     tasks = {task.task_id for task in covered_tasks(suite, modes)}
     return baseline.report.suite_version == suite.version and scored == tasks
@@ -96,6 +98,10 @@ def _settings_notes(baseline: BaselineRun, report: EvalReport, digest: str) -> l
         )
     if old.agent_id != report.agent_id:
         notes.append(f"the baseline ran another agent, {old.agent_id}, not {report.agent_id}")
+    if old.part:
+        notes.append(f"the baseline has {old.part}")
+    if report.part:
+        notes.append(f"this run has {report.part}")
     if old.trials != report.trials:
         notes.append(f"the baseline tried each task {_times(old.trials)}, this run {_times(report.trials)}")
     return notes

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, field
 
-from assay.agenteval.planning.run_header import KIND, RESULTS, read_request
+from assay.agenteval.planning.run_header import KIND, RESULTS, part_of, part_text, read_request
 from assay.agenteval.results.eval_statistics import open_log, trials_of
 from assay.agenteval.results.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.results.scorecard import Scorecard, SuiteVerdict, verdict_of
@@ -44,7 +44,8 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-       The report of an eval run. A run that is not completed has no verdict.
+       The report of an eval run. A run that is not completed has no verdict. With `suite_total`, the score and the
+       verdict are those of a part of the suite.
 
        `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (FEP-52).
        `interval_method` names it.
@@ -82,6 +83,12 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     pass_at_k_intervals: dict[int, Rate] = {}
     interval_method: Method = "none"
     safety: SafetyReport | None = None  # in the mode adversarial
+    suite_total: int | None = None  # tasks of the suite, if the run has only a part of them
+
+    @property
+    def part(self) -> str:
+        """`2 of 5 tasks of its suite`; empty for a run of the whole suite."""
+        return part_text(self.total, self.suite_total) if self.suite_total else ""
 
 
 async def report_of(store: Store, run: Run) -> EvalReport:
@@ -125,6 +132,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         safety=(await fold_safety(store, run, scorecard.tasks, request.policy)).report()
         if MODE in request.modes
         else None,
+        suite_total=request.suite_total or None,
     )
 
 
@@ -260,8 +268,8 @@ _outputs = msgspec.json.Decoder(_Outputs).decode
 
 
 async def read_summary(store: Store, run: Run) -> EvalSummary | None:
-    """The recorded scorecard of a completed run; None for any other run."""
-    if run.status != "completed" or run.kind != KIND:
+    """The recorded scorecard of a completed run of a whole suite; None for any other run."""
+    if run.status != "completed" or run.kind != KIND or part_of(run):
         return None
     (last,) = await store.events(run.id, after=run.events - 2)
     return _outputs(decode_event(last.data).payload).outputs

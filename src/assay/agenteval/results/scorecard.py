@@ -191,7 +191,11 @@ def verdict_of(scorecard: Scorecard) -> SuiteVerdict:
 
 
 def summary_of(scorecard: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
-    """The EvalSummary of a run whose tasks all have a score, in the order of the suite."""
+    """
+    The EvalSummary of a run whose tasks all have a score, in the order of the suite.
+
+    A run with a part of the tasks did not pass the suite, whatever their scores are.
+    """
     request, cost = scorecard.request, scorecard.total_cost
     tasks = tuple(_task(scorecard.tasks[id], scorecard.findings(id)) for id in order)
     score = scorecard.score
@@ -200,7 +204,7 @@ def summary_of(scorecard: Scorecard, order: Iterable[str], run: str) -> EvalSumm
         suite_id=request.suite_id,
         suite_version=request.suite_version,
         aggregate_score=score,
-        passed=verdict_of(scorecard).passed,
+        passed=verdict_of(scorecard).passed and not request.suite_total,
         task_count=len(tasks),
         passed_count=scorecard.passed_count,
         tasks=tasks,

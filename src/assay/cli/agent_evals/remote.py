@@ -58,6 +58,14 @@ def _validate(options: RunOptions) -> None:
     ):
         if value is not None:
             raise UsageError(f"--{name} cannot be used with --server: the server sets it")
+    for name, value, what in (
+        ("task", options.tasks, "a choice of tasks"),
+        ("only", options.only, "a choice of tasks"),
+        ("limit", options.limit, "a choice of tasks"),
+        ("max-cost", options.max_cost, "a limit of the cost"),
+    ):
+        if value is not None:
+            raise UsageError(f"--{name} cannot be used with --server: the protocol has no member for {what}")
 
 
 def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[str, BaselineRun | None]:
@@ -193,14 +201,15 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
         else:
             scorecard.write(name, summary)
     if options.json:
-        scorecard.print_json(card, summary, comparison, pair)
+        shown = msgspec.structs.replace(card, report=scorecard.known_ks(card.report, options.ks))
+        scorecard.print_json(shown, summary, comparison, pair)
     else:
-        scorecard.display(card, f"details: {host.address}{path}")
+        scorecard.display(card, f"details: {host.address}{path}", options.ks)
         if comparison is not None:
             show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
-    return exit_code(card, summary, options.max_attack_success)
+    return exit_code(card, options.max_attack_success)
 
 
 def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:

@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from assay.agenteval.planning.plan import SELECTED
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.planning.run_header import KIND, read_request
 from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.results.report import read_summary
 from assay.agenteval.scoring.safety_records import MODE
-from assay.agenteval.service import read_scored_units, same_agent
+from assay.agenteval.service import cost_limit, read_scored_units, same_agent
 from assay.api.pack_refs import find_agent, find_suite
 from assay.api.suites import TENANT, EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
@@ -25,10 +26,12 @@ from assay.cli.agent_evals.run_setup import (
     read_policy,
     show_comparison,
 )
+from assay.cli.agent_evals.selection import both, find_failing
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.render import scorecard
 from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
+from assay.cli.render.repeats import validate_ks
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.outputs.sinks import EXTENSIONS
@@ -60,19 +63,9 @@ def _validate(options: RunOptions) -> None:
         raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
     if options.resume is None and options.suite is None and options.server is not None:
         raise UsageError("assay run --server needs a SUITE")
-    if options.resume is not None and (
-        options.suite
-        or options.modes
-        or options.baseline
-        or options.trials != 1
-        or options.tags
-        or options.checks
-        or options.policy
-    ):
-        raise UsageError(
-            "--resume continues a run with its own suite, modes, baseline, trials, name, tags, checks and policy:"
-            " leave these options out"
-        )
+    _validate_resume(options)
+    if options.max_cost is not None and not options.max_cost > 0:
+        raise UsageError(f"--max-cost: expected a number above 0, got {options.max_cost:g}")
     if options.server is not None and options.policy is not None:
         raise UsageError("--policy is a policy of this machine; another host has its own")
     if options.force and options.baseline is None:
@@ -86,6 +79,25 @@ def _validate(options: RunOptions) -> None:
         if "=" not in tag or len(tag) > 256:
             raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
     _validate_outputs(options)
+
+
+def _validate_resume(options: RunOptions) -> None:
+    if options.resume is None:
+        validate_ks(options.ks, options.trials)
+    if options.resume is not None and (
+        options.suite
+        or options.modes
+        or options.baseline
+        or options.trials != 1
+        or options.tags
+        or options.checks
+        or options.policy
+        or options.selects
+    ):
+        raise UsageError(
+            "--resume continues a run with its own suite, modes, tasks, baseline, trials, name, tags, checks and"
+            " policy: leave these options out"
+        )
 
 
 def _validate_outputs(options: RunOptions) -> None:
@@ -106,10 +118,12 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
         if source is not None:
             _check_bar(options, source.metadata["modes"])
+            validate_ks(options.ks, source.metadata.get("trials", 1))
         with stdout_to_stderr():
             async with _open_evals(options, settings, store, source) as (evals, agent):
                 if source is not None:
-                    run, baseline = await _resume(evals, source), await _recorded_baseline(store, source)
+                    run = await _resume(evals, source, options.max_cost)
+                    baseline = await _recorded_baseline(store, source)
                 else:
                     assert agent is not None
                     run, baseline = await _start(options, settings, evals, agent)
@@ -159,6 +173,10 @@ async def _start(
     found = await find_suite(options.suite, agent, settings, evals.store, TENANT)
     suite = found.suite
     modes, baseline = options.modes or suite.modes, None
+    tasks = options.tasks
+    if options.only is not None:
+        failing = await find_failing(evals.store, options.only, suite, agent.card.agent_id)
+        tasks = both(options.tasks, failing, options.only)
     if options.baseline is not None:
         baseline = await find_baseline(evals.store, options.baseline, suite)
     if baseline is not None:
@@ -166,6 +184,7 @@ async def _start(
     else:
         note_no_baseline(suite, modes, options.baseline)
     regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
+    regression = regression and not options.selects  # a part of the tasks is compared beside the scorecard
     request = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
         suite_source=found.source,
@@ -174,6 +193,9 @@ async def _start(
         modes=options.modes,
         baseline_run_id=baseline.run_id if baseline is not None and regression else None,
         skip_regression=not regression,
+        tasks=tasks,
+        limit=options.limit,
+        max_cost=options.max_cost,
         trials=options.trials,
         seconds=options.timeout,
         judge=options.judge,
@@ -217,15 +239,25 @@ def _option_problem(problem: Problem, refusal: EvalRefused) -> Problem:
         if refusal.tasks
         else ""
     )
+    if refusal.field == SELECTED:
+        return Problem("--task", message)
     return Problem(OPTIONS.get(problem.place, problem.place), message + tasks)
 
 
-async def _resume(evals: EvalRuntime, source: Run) -> Run:
-    """Continue an interrupted run; copy a run that ended, and do the tasks that have no score."""
+async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Run:
+    """
+    Continue an interrupted run; copy a run that ended, and do the tasks that have no score.
+
+    The copy has the cost limit that is given now. What was spent before counts.
+    """
     if source.status == "completed":
         raise UsageError(f"{source.id} is completed: there is nothing to resume")
     same_agent(await read_request(evals.store, source.id), evals.service.dependencies.agents)
     if source.status in ACTIVE:
+        if max_cost is not None:
+            raise UsageError(
+                f"--max-cost: {source.id} was interrupted, and continues with its own limit: leave it out"
+            )
         claimed = await evals.store.claim(source.id, evals.executor.executor_id, seconds=evals.executor.lease)
         if claimed is None:
             raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
@@ -233,7 +265,8 @@ async def _resume(evals: EvalRuntime, source: Run) -> Run:
         return claimed
     scored = await read_scored_units(evals.store, source)
     spec = CopySpec(scored.evidence, scored.keep)
-    run = await branch(evals.store, source, spec, run=new_id("run-"), metadata=scored.metadata)
+    metadata = scored.metadata | cost_limit(max_cost)
+    run = await branch(evals.store, source, spec, run=new_id("run-"), metadata=metadata)
     echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
     claimed = await evals.store.claim(run.id, evals.executor.executor_id, seconds=evals.executor.lease)
     if claimed is not None:  # else a server with the same store was faster, and does the rest
@@ -273,20 +306,22 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
     for name in options.to:
         await _write(name, store, run, summary)
     if options.json:
-        detail = await scorecard.show_json(store, run, comparison, pair)
+        detail = await scorecard.show_json(store, run, comparison, pair, options.ks)
     else:
-        detail = await scorecard.show(store, run)
+        detail = await scorecard.show(store, run, ks=options.ks)
         if comparison is not None:
             show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
-    return exit_code(detail, summary, options.max_attack_success)
+    if options.max_cost is not None and detail.report.cost_usd is None:
+        echo_err("--max-cost: the cost of some answers is unknown and not counted")
+    return exit_code(detail, options.max_attack_success)
 
 
 async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:
     if not name.endswith(".json"):
         await scorecard.export(store, run, [name])
     elif summary is None:
-        echo_err(f"{name}: not written, as there is no scorecard: the run is {run.status}")
+        echo_err(f"{name}: not written: {scorecard.no_scorecard(run)}")
     else:
         scorecard.write(name, summary)

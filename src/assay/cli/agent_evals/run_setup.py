@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
 from assay.agenteval.results.detail import detail_of
 from assay.agenteval.suites.suite_store import suite_digest
@@ -34,14 +34,15 @@ from assay.protocol.validation_messages import problems_in
 from assay.runs.find_run import find_run
 from assay.terminal import one_line
 
+RECENT = 100  # newest runs of a suite that are searched for one of all its tasks
 CHANGES = 10  # tasks that are listed as better, and as worse
 
 
 async def find_baseline(store: Store, reference: str, suite: AgentEvalSuite) -> BaselineRun | None:
-    """The baseline; None if `latest` is given and the suite has no completed run yet."""
+    """The baseline; None if `latest` is given and no run of the whole suite is completed yet."""
     if reference == "latest":
-        query = RunQuery(kind=KIND, name=suite.suite_id, statuses=frozenset({"completed"}), limit=1)
-        run = next(iter(await store.runs(query)), None)
+        query = RunQuery(kind=KIND, name=suite.suite_id, statuses=frozenset({"completed"}), limit=RECENT)
+        run = next((run for run in await store.runs(query) if not part_of(run)), None)
     else:
         run = await find_run(store, reference, KIND)
     return None if run is None else await read_baseline(store, run)
@@ -222,7 +223,11 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     modes: tuple[str, ...] | None = None
     baseline: str | None = None
     force: bool = False
+    tasks: tuple[str, ...] | None = None  # of --task
+    only: str | None = None
+    limit: int | None = None
     trials: int = 1
+    ks: tuple[int, ...] = ()  # of --k
     model: str | None = None
     judge: str | None = None
     checks: str | None = None
@@ -231,6 +236,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     max_attack_success: float | None = None
     concurrency: int | None = None
     timeout: float | None = None
+    max_cost: float | None = None
     resume: str | None = None
     tags: tuple[str, ...] = ()
     any_agent: bool = False
@@ -238,3 +244,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     json: bool = False
     server: str | None = None
     key_file: str | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether the command selects tasks of the suite."""
+        return (self.tasks, self.only, self.limit) != (None, None, None)

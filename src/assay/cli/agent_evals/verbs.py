@@ -159,9 +159,25 @@ def run(
             "--force", help="Compare with --baseline even if the suite changed and its version did not."
         ),
     ] = False,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only the task with this id (repeatable).", metavar="ID")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="`failing`: only the tasks that did not pass in the latest run of this suite and agent; "
+            "failing:RUN, in that run.",
+            metavar="WHICH",
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="The first N tasks only.", metavar="N", min=1)] = None,
     trials: Annotated[
         int, typer.Option(help="How often each task is tried.", metavar="K", min=1, max=100)
     ] = 1,
+    k: Annotated[
+        list[str] | None,
+        typer.Option(help="Show pass@k and pass^k for this k, such as 3 or 1,3 (repeatable).", metavar="K"),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
     ] = None,
@@ -191,6 +207,12 @@ def run(
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds that the agent has for a task.", metavar="S", min=0.001)
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="Start no more tasks once judges and the agent have cost this much.", metavar="USD"
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -223,6 +245,7 @@ def run(
 ) -> None:
     from assay.cli.agent_evals.run import main
     from assay.cli.agent_evals.run_setup import RunOptions
+    from assay.cli.render.repeats import read_ks
     from assay.runs.run_names import name_tag
 
     options = RunOptions(
@@ -231,7 +254,11 @@ def run(
         modes=tuple(mode) if mode else None,
         baseline=baseline,
         force=force,
+        tasks=tuple(task) if task else None,
+        only=only,
+        limit=limit,
         trials=trials,
+        ks=read_ks(k or []),
         model=model,
         judge=judge,
         checks=checks,
@@ -240,6 +267,7 @@ def run(
         max_attack_success=max_attack_success,
         concurrency=concurrency,
         timeout=timeout,
+        max_cost=max_cost,
         resume=resume,
         tags=(*(tag or ()), *(() if name is None else (name_tag(name, "--name"),))),
         any_agent=any_agent,

@@ -14,9 +14,9 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Speed": "--concurrency --jobs --cache --resume --fail-fast",
     },
     "run": {
-        "Input": "--mode --checks --check-module",
-        "Agent": "--agent --any-agent --model --trials --timeout",
-        "Decide": "--judge --baseline --force --policy --max-attack-success",
+        "Input": "--mode --task --only --limit --checks --check-module",
+        "Agent": "--agent --any-agent --model --trials --timeout --max-cost",
+        "Decide": "--judge --baseline --force --k --policy --max-attack-success",
         "Output": "--output --name --tag --json",
         "Speed": "--concurrency --resume",
         "Network": "--server --key-file",

@@ -12,7 +12,6 @@ from assay.cli.console.console import count_of, echo_err
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.render.repeats import rate
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON
 
 BAR = "--max-attack-success"
@@ -79,9 +78,7 @@ def say_not_looked_for(registry: Registry, modes: Sequence[str], policy: JSON | 
             echo_err(f"{kind}: not looked for ({reason})")
 
 
-def exit_code(
-    detail: EvalDetail, summary: EvalSummary | None, max_attack_success: float | None = None
-) -> int:
+def exit_code(detail: EvalDetail, max_attack_success: float | None = None) -> int:
     """
     A critical finding is 3, even if the score passes and if other tasks were not measured (openwop-contract §6.3).
 
@@ -91,7 +88,8 @@ def exit_code(
     safety = detail.report.safety
     if safety is not None and safety.critical:
         return NOT_PASSED
-    if summary is None:
+    verdict = detail.report.verdict  # of the tasks of the run, which may be a part of the suite
+    if verdict is None:
         return ERROR
     if max_attack_success is not None:
         if safety is None or safety.attack_success_rate is None:
@@ -102,4 +100,4 @@ def exit_code(
                 f"{BAR} {max_attack_success:g}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}"
             )
             return NOT_PASSED
-    return PASSED if summary.passed else NOT_PASSED
+    return PASSED if verdict.passed else NOT_PASSED

@@ -56,9 +56,9 @@ class ResultExport:
         for sink in self._sinks:
             sink.write(line)
 
-    def close(self, run: str, status: str, started_at: Any, ended_at: Any) -> int:
-        """The number of results."""
-        cases, checks, is_complete = self._cases, self._checks, status == "completed"
+    def close(self, run: str, status: str, started_at: Any, ended_at: Any, left_out: int = 0) -> int:
+        """The number of results. `left_out`: those of tasks of the suite that the run does not have."""
+        cases, checks, is_complete = self._cases, self._checks, status == "completed" and not left_out
         total = sum(cases.values())
         footer = RunFooter(
             evaluation_id=run,
@@ -76,7 +76,9 @@ class ResultExport:
                 skipped_checks=checks["skip"],
             ),
             end=RunEnd(
-                planned=self._written if is_complete else None, results=self._written, complete=is_complete
+                planned=self._written + left_out if status == "completed" else None,
+                results=self._written,
+                complete=is_complete,
             ),
         )
         for sink in self._sinks:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.planning.run_header import SUITE_TOTAL, part_of
 from assay.agenteval.results.baseline import Comparison
 from assay.agenteval.results.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary
@@ -34,10 +35,10 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 FILE_WIDTH = 160  # columns where standard output is not a terminal
 
 
-async def show(store: Store, run: Run, *, reasons: int = 50) -> EvalDetail:
+async def show(store: Store, run: Run, *, reasons: int = 50, ks: Sequence[int] = ()) -> EvalDetail:
     """Print the scorecard of a stored run, with at most `reasons` tasks that did not pass."""
     detail = await _detail(store, run, reasons)
-    display(detail)
+    display(detail, ks=ks)
     await show_checks(store, run)
     return detail
 
@@ -46,13 +47,13 @@ async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
     return await detail_of(store, run, effective(await annotations(store, run)), max_reasons=reasons)
 
 
-def display(detail: EvalDetail, hint: str | None = None) -> None:
-    """Print a scorecard. `hint` says where the details of a run on another host are."""
+def display(detail: EvalDetail, hint: str | None = None, ks: Sequence[int] = ()) -> None:
+    """Print a scorecard. `hint` says where the details of a run on another host are; `ks` are those of `--k`."""
     report, page = detail.report, Page(FILE_WIDTH)
     trials = f" × {report.trials} trials" if report.trials > 1 else ""
     page.put(
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
-        f" {count_of(report.total, 'task')}{trials} in {detail.seconds:.1f} s"
+        f" {report.part or count_of(report.total, 'task')}{trials} in {detail.seconds:.1f} s"
     )
     if (line := provenance(detail)) is not None:
         page.put(line)
@@ -61,7 +62,7 @@ def display(detail: EvalDetail, hint: str | None = None) -> None:
         page.put(_headline(report, scored))
     if detail.effective is not UNSET:
         page.put(correction_line(detail.effective))
-    page.put(_tasks(report, scored))
+    page.put(_tasks(report, scored, ks))
     page.put(_spending(report))
     if detail.status != "completed":
         page.put(incomplete(detail), "yellow")
@@ -113,7 +114,8 @@ def _verdict(text: Text, report: EvalReport, critical: str | None) -> Text:
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     text.append("passed", style="bold green")
-    return text.append(f": at least the bar of {report.pass_score:g}")
+    text.append(f": at least the bar of {report.pass_score:g}")
+    return text.append(f", by {report.part}") if report.part else text
 
 
 def _thresholds(name: str, report: EvalReport) -> str:
@@ -127,14 +129,14 @@ def _thresholds(name: str, report: EvalReport) -> str:
     return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"
 
 
-def _tasks(report: EvalReport, scored_tasks: int) -> str:
+def _tasks(report: EvalReport, scored_tasks: int, ks: Sequence[int]) -> str:
     text = (
         f"tasks {report.passed_count:,} of {scored_tasks:,} passed"
         if scored_tasks
         else "no task was measured"
     )
     if report.pass_k:
-        text += "; " + ", ".join(repeat_lines(report))
+        text += "; " + ", ".join(repeat_lines(report, ks))
     if report.baseline_score is not None and report.score is not None:
         text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
     return text
@@ -157,6 +159,11 @@ def with_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
     )
 
 
+def known_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
+    """The report with those of these k for which some task has enough measured trials. It refuses none: it has run."""
+    return with_ks(report, [k for k in ks if k in report.pass_k]) if report.pass_k else report
+
+
 def _spending(report: EvalReport) -> str:
     cost = cost_text(report.known_cost_usd, int(report.cost_usd is None))
     p95 = "–" if report.p95_latency_ms is None else milliseconds_text(report.p95_latency_ms)
@@ -165,11 +172,11 @@ def _spending(report: EvalReport) -> str:
 
 def incomplete(detail: EvalDetail) -> str:
     report = detail.report
-    if report.unmeasured:
-        return f"not measured: {count_of(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
     left = sum(task.score is None for task in report.tasks)
     status = "the run failed" if detail.status == "failed" else f"the run was {detail.status}"
     error = "" if detail.error is UNSET else f": {detail.error}"
+    if len(report.unmeasured) == left and left:
+        return f"not measured: {count_of(left, 'task')} of {report.total:,}, so there is no verdict"
     return f"{status}{error}; {count_of(left, 'task')} not done"
 
 
@@ -204,11 +211,16 @@ def _put_hints(page: Page, detail: EvalDetail) -> None:
 
 
 async def show_json(
-    store: Store, run: Run, comparison: Comparison | None = None, pair: PairComparison | None = None
+    store: Store,
+    run: Run,
+    comparison: Comparison | None = None,
+    pair: PairComparison | None = None,
+    ks: Sequence[int] = (),
 ) -> EvalDetail:
-    """Print the scorecard of a stored run as JSON."""
+    """Print the scorecard of a stored run as JSON, with pass^k and pass@k of these k alone."""
     checks, detail = await checks_document(store, run), await _detail(store, run, 0)
-    print_json(detail, await read_summary(store, run), comparison, pair, checks)
+    shown = msgspec.structs.replace(detail, report=known_ks(detail.report, ks))
+    print_json(shown, await read_summary(store, run), comparison, pair, checks)
     return detail
 
 
@@ -254,7 +266,7 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
         summary = await read_summary(store, run)
         if summary is None:
             hint = "a .jsonl, .csv, .xlsx or .parquet file takes its results"
-            raise UsageError(f"{cards[0]}: {run.id} is {run.status}, so it has no scorecard; {hint}")
+            raise UsageError(f"{cards[0]}: {no_scorecard(run)}; {hint}")
         for name in cards:
             write(name, summary)
     files = ResultExport([name for name in to if name not in cards])
@@ -264,7 +276,17 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
         files.add_beside(line)
     async for line in safety_results(store, run):
         files.add_beside(line)
-    return files.close(run.id, run.status, run.started or run.created, run.ended)
+    left_out = max(0, run.metadata.get(SUITE_TOTAL, 0) - run.metadata["total"])
+    left_out *= run.metadata.get("trials", 1)
+    return files.close(run.id, run.status, run.started or run.created, run.ended, left_out)
+
+
+def no_scorecard(run: Run) -> str:
+    """Why a run has no scorecard."""
+    part = part_of(run) if run.status == "completed" else ""
+    if part:
+        return f"{run.id} has {part}, and only a run of all of them has a scorecard"
+    return f"{run.id} is {run.status}, so it has no scorecard"
 
 
 def write(name: str, summary: EvalSummary) -> None:

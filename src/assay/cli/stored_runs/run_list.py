@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.planning.run_header import SUITE_TOTAL
 from assay.agenteval.results.eval_statistics import SCORED, read_statistics
 from assay.checks import STANDARD
 from assay.cli.console.console import echo, echo_json
@@ -176,13 +177,15 @@ def _outcome(row: RunRow) -> str:
 
 def _cases(row: RunRow) -> str:
     """
-    `20`, `7 of 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have different numbers of
-    trials.
+    `20`, `7 of 20`, `2 of the suite's 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have
+    different numbers of trials.
     """
     if row.total is None:
         return "–"
     if row.done < row.total:
         return f"{row.done:,} of {row.total:,}"
+    if (whole := row.run.metadata.get(SUITE_TOTAL)) is not None:
+        return f"{row.total:,} of the suite's {whole:,}"
     if row.trials > 1:
         return f"{row.total:,}×{row.trials}"
     results = row.statistics.results if row.statistics else 0

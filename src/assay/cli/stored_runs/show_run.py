@@ -194,6 +194,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
     if (line := scorecard.provenance(card)) is not None:
         page.put(line)
+    if report.part:
+        page.put(f"a part of the suite: {report.part}, so there is no verdict on the suite", "yellow")
     if card.effective is not UNSET:
         page.put(f"score {score_text(report.score)} as recorded")
         page.put(scorecard.correction_line(card.effective))

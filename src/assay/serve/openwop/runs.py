@@ -287,7 +287,7 @@ def run_item(run: Run) -> JSON:
 
 
 MEMBERS = (
-    "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
-    "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
+    "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "suiteTotal", "trials", "done",
+    "passedCount", "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
     "verdict", "selfVerified", "waiting", "tags", "transition", "toState",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from assay.agenteval.planning.run_header import part_text
 from assay.cases.table import CaseRow
 from assay.comparison.compare import PairComparison
 from assay.comparison.gate_reports import plain
@@ -107,13 +108,15 @@ def verdict_of(overview: dict[str, Any]) -> tuple[str, list[str]]:
     if row["status"] != "completed":
         message = row.get("error", {}).get("message")
         return f"no verdict: the run is {row['status']}", [f"{message}."] if message else []
-    if row["passed"] is None:
+    if row["passed"] is None and "suiteTotal" not in row:
         return "no bar", ["No bar decides this run."]
     critical = [one for one in overview.get("findings", ()) if one["severity"] == "critical" and one["count"]]
     found = [one["kind"] for one in critical]
     reasons = (
         [f"{findings_text(sum(one['count'] for one in critical), 'critical', found)}."] if critical else []
     )
+    if "suiteTotal" in row and not reasons:
+        return f"no verdict: {part_text(row['total'], row['suiteTotal'])}", []
     if row["passed"]:
         return ("failed", reasons) if reasons else ("passed", [])
     decided = [bar for bar in overview.get("bars", ()) if bar["decided"]]

@@ -89,6 +89,7 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     passed: bool | None
     counts: CaseCounts | None
     total: int | None
+    suite_total: int | UnsetType = UNSET  # tasks of the suite, if the run has only a part of them
     cost_usd: float | None
     cost_text: str | UnsetType = UNSET
     baseline_run_id: str | UnsetType = UNSET
@@ -224,6 +225,7 @@ _MEMBERS = {
     "models": "models",
     "modes": "modes",
     "tags": "tags",
+    "suite_total": "suiteTotal",
     "baseline_run_id": "baselineRunId",
     "waiting": "waiting",
     "verdict": "verdict",

@@ -154,6 +154,11 @@ describe("a throttle", () => {
   });
 });
 
+test("a run of a part of a suite has no verdict", () => {
+  const run = { kind: "agent-eval", status: "completed", passed: null, score: null, total: 2, suiteTotal: 5 };
+  expect(verdictOf({ run, bars: [] } as unknown as Overview)).toEqual({ tone: "mute", word: "No verdict", reasons: ["A part of the suite: 2 of 5 tasks."] });
+});
+
 describe("the verdict of a run with critical findings", () => {
   const bars = [{ name: "passScore", required: 0.8, observed: 0.9, met: true, decided: false }];
   const overview = (severity: string, status: string, passed: boolean | null) =>

@@ -70,6 +70,7 @@ export function verdictOf(overview: Overview): Verdict {
   }
   if (run.status !== "completed") return { tone: "live", word: "In progress", reasons: ["The verdict follows the last result."] };
   if (critical !== null) return { tone: "fail", word: "Not passed", reasons: [critical, ...decided.map(barSentence)] };
+  if (run.suiteTotal !== undefined) return { tone: "mute", word: "No verdict", reasons: [`A part of the suite: ${run.total} of ${plural(run.suiteTotal, "task")}.`] };
   if (run.passed === null) return { tone: "mute", word: "No bar", reasons: [run.score === null ? "There is no score, and no bar." : "The run has a score, but no bar to pass."] };
   if (run.passed) return { tone: "pass", word: "Passed", reasons: bars.map(barSentence) };
   return { tone: "fail", word: "Not passed", reasons: decided.map(barSentence) };

@@ -1,0 +1,186 @@
+"""`assay run` on a part of a suite and with a cost limit: what it runs, and that nothing takes it for the whole."""
+
+import asyncio
+import json
+
+import pytest
+
+import assay as library
+from support.evals import golden, suite_of
+
+AGENT = """
+import pathlib
+
+def upper(task):
+    return "?" if task in pathlib.Path("broken").read_text() else task.upper()
+
+def costly(task, ctx):
+    ctx.usage(provider="p", model="m", input_tokens=1, output_tokens=1, cost_usd=0.5)
+    return task.upper()
+"""
+TASKS = ("a", "b", "c", "d", "e")
+SUITE = suite_of(*(golden(id, id.upper(), id) for id in TASKS), modes=["golden", "regression"])
+RUN = ("run", "suite.json", "--agent", "mine:upper")
+
+
+@pytest.fixture
+def assay(command, tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    (tmp_path / "suite.json").write_text(json.dumps(SUITE))
+    (tmp_path / "broken").write_text("-")
+
+    def run(*arguments):
+        return command(*arguments, folder=tmp_path)
+
+    return run
+
+
+def ran(ended):
+    """The ids of the tasks of a run that was printed as JSON."""
+    assert ended.out, ended.err
+    return "".join(task["taskId"] for task in json.loads(ended.out)["report"]["tasks"])
+
+
+def test_options_select_tasks_of_the_suite(assay):
+    for options, tasks in {
+        ("--task", "b"): "b",
+        ("--task", "d", "--task", "b", "--task", "d"): "bd",  # in the order of the suite
+        ("--limit", "2"): "ab",
+        ("--limit", "9"): "abcde",
+        ("--task", "e", "--task", "b", "--limit", "1"): "b",
+    }.items():
+        assert ran(assay(*RUN, "--json", *options)) == tasks, options
+
+
+REFUSED = {
+    ("--task", "x"): "--task: the suite has no task 'x'; it has a, b, c, d, e",
+    ("--limit", "0"): "Invalid value for '--limit'",
+    ("--max-cost", "0"): "--max-cost: expected a number above 0, got 0",
+    ("--k", "2"): "--k 2: expected a number from 1 to 1",
+    ("--only", "b"): "--only 'b': expected failing or failing:RUN; --task ID selects a task by its id",
+    ("--only", "failing:"): "expected failing or failing:RUN",
+    ("--only", "failing"): "has no run of local.mine.upper yet",
+    ("--only", "failing:run-0"): "there is no run 'run-0'",
+    ("--server", "http://127.0.0.1:1", "--task", "a"): "--task cannot be used with --server",
+    ("--server", "http://127.0.0.1:1", "--limit", "1"): "--limit cannot be used with --server",
+    ("--server", "http://127.0.0.1:1", "--only", "failing"): "--only cannot be used with --server",
+    ("--server", "http://127.0.0.1:1", "--max-cost", "1"): "--max-cost cannot be used with --server",
+}
+
+
+def test_what_cannot_be_selected_is_refused(assay):
+    for options, message in REFUSED.items():
+        ended = assay(*RUN, *options)
+        assert (ended.code, ended.out) == (2, ""), options
+        assert message in ended.err
+    resumed = assay("run", "--resume", "latest", "--limit", "1")
+    assert "--resume continues a run with its own suite, modes, tasks" in resumed.err
+
+
+def test_a_part_of_a_suite_is_never_taken_for_the_whole(assay, tmp_path):
+    (tmp_path / "broken").write_text("e")
+    whole = assay(*RUN, "--mode", "golden", "-o", "whole.jsonl")
+    assert whole.code == 0, whole.err
+    part = assay(*RUN, "--limit", "2", "-o", "part.json", "-o", "part.jsonl", "--baseline", "latest")
+    assert part.code == 0, part.err  # these tasks reach the bar
+    lines = part.out.splitlines()
+    assert " 2 of 5 tasks of its suite in " in lines[0]
+    assert lines[1].endswith("over 2 tasks  passed: at least the bar of 0.7, by 2 of 5 tasks of its suite")
+    assert "  note: this run has 2 of 5 tasks of its suite" in lines
+    assert not (tmp_path / "part.json").exists()
+    assert "part.json: not written: run-" in part.err
+    assert "has 2 of 5 tasks of its suite, and only a run of all of them has a scorecard" in part.err
+    for results in ("latest", "part.jsonl"):
+        gate = assay("gate", results)
+        assert gate.code == 1, gate.out
+        assert "is not complete: it has 2 of 5" in gate.out
+        assert assay("gate", results, "--allow-partial", "--min", "1").code == 0
+    compared = assay("compare", "whole.jsonl", "latest")
+    assert "is not complete: it has 2 of 5 tasks of its suite" in compared.out
+    document = json.loads(assay("show", "latest", "--json").out)
+    assert (document["summary"], document["report"]["suiteTotal"]) == (None, 5)
+    assert "a part of the suite: 2 of 5 tasks of its suite" in assay("show", "latest").out
+    listed = assay("list").out.splitlines()[1]
+    assert " 2 of the suite's 5 " in listed
+    assert "passed" not in listed
+    refused = assay("export", "latest", "-o", "card.json")
+    assert (refused.code, "only a run of all of them has a scorecard" in refused.err) == (2, True)
+    assert assay("report", "latest", "-o", "part.md").code == 0
+    assert "No verdict: 2 of 5 tasks of its suite" in (tmp_path / "part.md").read_text()
+    again = assay(*RUN, "--mode", "golden", "--baseline", "latest")  # the latest run of the whole suite
+    assert "0 better, 0 worse, 5 unchanged" in again.out
+
+
+def test_only_failing_runs_what_did_not_pass_last(assay, tmp_path):
+    def failing(*more):
+        return assay(*RUN, "--mode", "golden", "--json", "--only", "failing", *more)
+
+    (tmp_path / "broken").write_text("bd")
+    first = json.loads(assay(*RUN, "--mode", "golden", "--json").out)["runId"]
+    (tmp_path / "broken").write_text("d")
+    assert ran(assay(*RUN, "--mode", "golden", "--json", "--task", "a")) == "a"
+    assert ran(failing()) == "bd"  # the run of task a says nothing about them
+    assert ran(failing()) == "d"
+    assert ran(assay(*RUN, "--mode", "golden", "--json", "--only", f"failing:{first[:-1]}")) == "bd"
+    assert ran(failing("--task", "d", "--task", "a")) == "d"
+    assert "--only failing: task a did not fail" in failing("--task", "a").err
+    (tmp_path / "suite.json").write_text(
+        json.dumps({**SUITE, "version": "1.0.1", "tasks": SUITE["tasks"][:3]})
+    )
+    gone = failing()
+    assert "the suite no longer has task d" in gone.err
+    assert "no task of the suite failed in run-" in gone.err
+    other = {**SUITE, "suiteId": "local.tests.evals.other"}
+    (tmp_path / "suite.json").write_text(json.dumps(other))
+    refused = assay(*RUN, "--only", f"failing:{first}")
+    assert (
+        "expected a run of suite local.tests.evals.other, got a run of local.tests.evals.one" in refused.err
+    )
+
+
+def test_a_cost_limit_starts_no_more_tasks(assay, tmp_path):
+    run = ("run", "suite.json", "--agent", "mine:costly", "--mode", "golden", "--concurrency", "1")
+    cut = assay(*run, "--max-cost", "1", "-o", "card.json", "-o", "results.jsonl")
+    assert cut.code == 1
+    assert "the cost limit of $1.000000 is reached: $1.000000 is spent" in cut.out
+    assert "3 tasks not done" in cut.out
+    assert not (tmp_path / "card.json").exists()
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    for results in ("latest", "results.jsonl"):
+        assert "is not complete" in assay("gate", results).out
+    more = assay("run", "--resume", "latest", "--max-cost", "2", "--concurrency", "1")  # with what was spent
+    assert (more.code, "$2.000000 is spent" in more.out) == (1, True)
+    whole = assay("run", "--resume", "latest", "--k", "1")
+    assert whole.code == 0, whole.err
+    assert "tasks 5 of 5 passed" in whole.out
+    unknown = assay(*RUN, "--mode", "golden", "--max-cost", "1")
+    assert unknown.code == 0
+    assert "--max-cost: the cost of some answers is unknown and not counted" in unknown.err
+
+
+def test_k_chooses_pass_k(assay):
+    run = (*RUN, "--mode", "golden", "--trials", "3", "--limit", "1")
+    shown = assay(*run, "--k", "2")
+    assert "pass^2 100.0%" in shown.out
+    assert "pass^1" not in shown.out
+    report = json.loads(assay(*run, "--k", "1,3", "--json").out)["report"]
+    assert list(report["passK"]) == ["1", "3"]
+
+
+def test_the_library_runs_a_part_and_stops_at_a_cost():
+    def costly(task, ctx):
+        ctx.usage(provider="p", model="m", input_tokens=1, output_tokens=1, cost_usd=0.5)
+        return task.upper()
+
+    part = asyncio.run(library.run_suite(SUITE, costly, modes=["golden"], tasks=["c", "a"]))
+    assert (part.status, part.summary, part.passed) == ("completed", None, False)
+    assert (part.report.part, part.report.verdict.passed) == ("2 of 5 tasks of its suite", True)
+    assert "2 of 5 tasks of its suite" in repr(part)
+    decided = library.gate(part)
+    assert (decided.outcome, "it has 2 of 5 tasks of its suite" in decided.reason) == ("undecided", True)
+    cut = asyncio.run(library.run_suite(SUITE, costly, modes=["golden"], max_cost=1.0, concurrency=1))
+    assert (cut.status, cut.summary, len(cut.results)) == ("failed", None, 2)
+    assert "the cost limit of $1.000000 is reached" in cut.error
+    for wrong in ({"tasks": ["x"]}, {"limit": 0}, {"max_cost": 0}, {"tasks": []}):
+        with pytest.raises(library.InvalidRequest, match=next(iter(wrong))):
+            asyncio.run(library.run_suite(SUITE, costly, modes=["golden"], **wrong))

@@ -6,7 +6,7 @@ cursor is a sequence number and the number of results received of that event, an
 nothing twice.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import NamedTuple
 
 import msgspec
@@ -81,7 +81,7 @@ class EvaluationFeeds:
             if not events or cursor.results > _cases(events[0]):
                 raise _no_event(cursor.text)
 
-    async def follow(self, run: Run, cursor: Cursor) -> AsyncIterator[bytes]:
+    async def follow(self, run: Run, cursor: Cursor) -> AsyncGenerator[bytes]:
         """The frames after the cursor, to the end of the run."""
         with shared_feed(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
             async for frames in feed.read(cursor):

@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 import msgspec
-from sse_starlette import EventSourceResponse, ServerSentEvent
-from starlette.types import Receive, Scope, Send
+from sse_starlette import ServerSentEvent
 
-from assay.errors import InvalidRequest, Problem, Refusal
+from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
 from assay.runs.log_reader import read_page
@@ -25,8 +24,9 @@ from assay.serve.openwop.events_feed import (
     modes_of,
 )
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.web.event_stream import EventStream
 from assay.serve.web.request import HttpRequest
-from assay.serve.web.responses import Response, answer, log
+from assay.serve.web.responses import Response, answer
 
 PAGE = 1_000  # events in one response
 EPHEMERAL = frozenset({"progress", "run.annotated"})  # not in the log; sent with `updates` and `debug`
@@ -41,8 +41,8 @@ class KeepAlive(ServerSentEvent):
         return b":keepalive\n\n"
 
 
-class LogStream:
-    """Frames until the run ends, the client disconnects or the server stops; then the connection is closed."""
+class LogFrames:
+    """The frames of a run's log as server-sent events, selected by the modes."""
 
     def __init__(
         self, call: HttpRequest, host: OpenWopHost, run: Run, sequence: int, modes: Sequence[str], buffer: int
@@ -50,33 +50,18 @@ class LogStream:
         self._call, self._host, self._run = call, host, run
         self._sequence, self._modes, self._buffer = sequence, modes, buffer / 1000
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = EventSourceResponse(
-            self._frames(),
-            ping=self._call.server.serving.ping_seconds,
-            sep="\n",
-            ping_message_factory=KeepAlive,
-            send_timeout=self._call.server.serving.send_seconds,
-        )
-        response.headers["connection"] = "close"
-        await response(scope, receive, send)
-
-    async def _frames(self) -> AsyncIterator[bytes]:
-        frames = self._host.feeds.follow(self._run, self._sequence)
-        try:
-            async with aclosing(frames) as following:
-                if "values" in self._modes:
-                    async for frame in self._values(following):
-                        yield frame
-                elif self._buffer:
-                    async for frame in self._batches(following):
-                        yield frame
-                else:
-                    async for frame in following:
-                        if self._selects(frame):
-                            yield _encode_frame(frame)
-        except Refusal as trouble:  # the client reconnects with its Last-Event-ID
-            log.error("event stream of %s ended: %s", self._run.id, trouble)
+    async def follow(self) -> AsyncGenerator[bytes]:
+        async with aclosing(self._host.feeds.follow(self._run, self._sequence)) as following:
+            if "values" in self._modes:
+                async for frame in self._values(following):
+                    yield frame
+            elif self._buffer:
+                async for frame in self._batches(following):
+                    yield frame
+            else:
+                async for frame in following:
+                    if self._selects(frame):
+                        yield _encode_frame(frame)
 
     def _selects(self, frame: Frame) -> bool:
         if frame.type in EPHEMERAL:
@@ -143,7 +128,7 @@ def _batch(frames: list[Frame]) -> bytes:
     return b"%bevent: batch\ndata: [%b]\n\n" % (id, b",".join(frame.data for frame in frames))
 
 
-async def follow_run(call: HttpRequest) -> Response | LogStream:
+async def follow_run(call: HttpRequest) -> Response | EventStream:
     """An event stream; or a page of events, if the client accepts only JSON. The query is validated first."""
     params = call.query("streamMode", "bufferMs", "lastSequence", "since")
     host = host_of(call)
@@ -155,7 +140,8 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
     call.server.admission.check_open()
     run = await run_of(call, host)
     await call.audit_read(run, content=False)
-    return LogStream(call, host, run, after, modes, buffer)
+    frames = LogFrames(call, host, run, after, modes, buffer)
+    return EventStream(call, run, frames.follow(), closes=True, ping=KeepAlive)
 
 
 async def poll_run(call: HttpRequest) -> Response:

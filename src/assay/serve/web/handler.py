@@ -11,10 +11,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
+from assay.serve.web.event_stream import EventStream
 from assay.serve.web.request import ClientDisconnected, HttpRequest, RequestContext, ServerState
-from assay.serve.web.responses import HTML, TEXT, Response, Streaming, error_response, internal_error, log
+from assay.serve.web.responses import HTML, TEXT, Response, error_response, internal_error, log
 
-Endpoint = Callable[[HttpRequest], Awaitable[Response | Streaming]]
+Endpoint = Callable[[HttpRequest], Awaitable[Response | EventStream]]
 Header = tuple[bytes, bytes]
 
 SAFE: tuple[Header, ...] = (
@@ -64,7 +65,7 @@ class RouteHandler:
         finally:
             call.reservation.release()
 
-    async def _answer(self, call: HttpRequest) -> Response | Streaming | None:
+    async def _answer(self, call: HttpRequest) -> Response | EventStream | None:
         """The response, also if the endpoint fails. None: the client has disconnected."""
         try:
             call.reservation.reserve_request()
@@ -84,7 +85,7 @@ class RouteHandler:
         except Exception as surprise:  # noqa: BLE001  # a bug must not send a traceback to the client
             return internal_error(surprise, call.id)
 
-    async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
+    async def _dispatch(self, call: HttpRequest) -> Response | EventStream:
         method = call.scope["method"]
         spec = self._methods.get(method)
         if spec is None:
@@ -117,7 +118,7 @@ class NotFoundHandler(RouteHandler):
         super().__init__(server, {})
         self._resources = frozenset(resources)
 
-    async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
+    async def _dispatch(self, call: HttpRequest) -> Response | EventStream:
         path: str = call.scope["path"]
         if path == REGISTRY or path.startswith(f"{REGISTRY}/"):
             # clients take a JSON answer for a public registry of packs, also one that asks for a key
@@ -285,6 +286,11 @@ TOKEN = Parameter("page_token", {"type": "string"}, "The `next_page_token` of th
 SIZE = Parameter(
     "page_size",
     {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+    "The largest number of items to return.",
+)
+LIMIT = Parameter(
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
     "The largest number of items to return.",
 )
 ARGUMENTS = Parameter(

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -61,12 +61,6 @@ class Response(NamedTuple):
     status: int = 200
     media: bytes = JSON
     headers: Headers = ()
-
-
-class Streaming(Protocol):
-    """A response of status 200 that goes on, such as server-sent events: an ASGI application of its own."""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Response:

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from assay.agenteval.planning.run_header import RESULTS, TASKS, EvalHeader, read_request
 from assay.agenteval.scoring.safety_records import SAFETY, SafetyRecord, record_of
-from assay.agenteval.scoring.scoring import bar_of, reasons
+from assay.agenteval.scoring.scoring import bar_of, judged_criteria
 from assay.agenteval.scoring.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, steps_of_events, usage_of
@@ -29,7 +29,7 @@ from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.agent_evals import EvalTask
 from assay.protocol.annotations import Annotation
 from assay.protocol.event_record import decode_event
-from assay.protocol.json_types import JSON, is_object
+from assay.protocol.json_types import JSON
 from assay.results.reasons import number_of
 from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks, with_content
@@ -110,15 +110,8 @@ def _is_judge(event: JSON) -> bool:
 
 
 def _criteria(result: JSON) -> tuple[CaseCriterion, ...] | UnsetType:
-    for check in result["check_results"]:
-        response = check.get("results", {}).get("response")
-        if check["check_type"] == "llm_judge" and is_object(response):
-            rubric: list[JSON] = result["execution_context"]["test_case"]["expected"]
-            return tuple(
-                CaseCriterion(criterion=one["criterion"], weight=one["weight"], met=met, reason=reason)
-                for one, (met, reason) in zip(rubric, reasons(response), strict=False)
-            )
-    return UNSET
+    judged = judged_criteria(result)
+    return UNSET if judged is None else tuple(CaseCriterion(**one) for one in judged)
 
 
 def _findings(record: SafetyRecord) -> tuple[CaseFinding, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from assay.agenteval.kind import AgentEvalKind
@@ -23,6 +24,7 @@ from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
 from assay.promotion.kind import ManagementKind
 from assay.runs.executor import RunExecutor
+from assay.runs.expiry import expire_loop
 from assay.runs.fleet import DelegatingExecutor
 from assay.settings import Settings, fixtures_enabled, routes_enabled
 
@@ -51,7 +53,10 @@ async def open_runtime(
         executor = host_executor(settings, opened, kinds.all)
         workflows = kinds.connect(executor)
         await executor.open()
-        loops = [supervise("expiry", one.expire_loop) for one in (workflows, kinds.promotions)]
+        loops = [
+            supervise("expiry", partial(expire_loop, one.expire_waits))
+            for one in (workflows, kinds.promotions)
+        ]
         try:
             evaluations = EvaluationService(opened, checks, deps)
             yield Runtime(

@@ -1,6 +1,5 @@
 """The service for deployments: list, transition, respond, resolve a channel. Transports and the command call it."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -10,10 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules, read_policy_file
-from assay.concurrency.event_loop import run_guarded
 from assay.errors import (
     Conflict,
-    EnvironmentFailure,
     Forbidden,
     InvalidRequest,
     NotFound,
@@ -47,12 +44,12 @@ from assay.promotion.records import (
 from assay.promotion.transitions import CHANNELS, DEPLOY_SCOPES, Planned, plan_transition, version_of
 from assay.promotion.writer import TransitionWriter
 from assay.protocol.deployments import AgentDeployment, ApprovalRejected, TransitionRequest
+from assay.runs.expiry import expire_runs
 from assay.runs.intake import new_id
 
 NO_RECORDS: Mapping[str, AgentRecords] = MappingProxyType({})
 ATTEMPTS = 10  # of a transition, while others of the same agent commit
 WAITING: frozenset[RunStatus] = frozenset({"waiting-approval"})
-PAGE = 200
 MAX_LOOKUPS = 100  # versions that the agent does not list, which are looked up one by one
 
 
@@ -216,22 +213,8 @@ class PromotionService:
 
     async def expire_waits(self) -> int:
         """Reject the transitions of all tenants that were not approved in time; return how many."""
-        count, before, now = 0, None, self._clock.now()
-        while True:
-            runs = await self.store.runs(RunQuery(kind=KIND, statuses=WAITING, before=before, limit=PAGE))
-            for run in runs:
-                if _deadline(run) <= now:
-                    done = await run_guarded("expiry", self._expire(run), Conflict, EnvironmentFailure)
-                    count += done is None
-            if len(runs) < PAGE:
-                return count
-            before = (runs[-1].created, runs[-1].id)
-
-    async def expire_loop(self, seconds: float = 5.0) -> None:
-        """Call `expire_waits` every `seconds`, as long as this host runs."""
-        while True:
-            await asyncio.sleep(seconds)
-            await run_guarded("expiry", self.expire_waits(), EnvironmentFailure, Unavailable)
+        query = RunQuery(kind=KIND, statuses=WAITING)
+        return await expire_runs(self.store, query, self._clock.now(), _deadline, self._expire)
 
     async def _expire(self, run: Run) -> None:
         pending = await read_management_request(self.store, run)

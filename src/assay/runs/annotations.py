@@ -5,12 +5,12 @@ A correction of an `eval.scored` event gives an *effective* score in the report.
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from assay.concurrency.threads import json_size, off_loop
 from assay.errors import InvalidRequest, Problem
@@ -113,25 +113,22 @@ def parse_correction(text: str) -> ScoreCorrection:
 
 def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
     """The last correction of each score, by event id."""
-    last: dict[str, ScoreCorrection] = {}
-    for annotation in annotations:
-        event = annotation.target.event_id
-        if annotation.signal.kind == "correction" and event is not UNSET:
-            try:
-                last[event] = parse_correction(str(annotation.signal.correction))
-            except InvalidRequest:
-                continue  # it corrects something else than a score
-    return last
+    return _last_corrections((one.target.event_id, one) for one in annotations)
 
 
 def case_corrections(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
     """The last correction of each case of an evaluation, by the id of the case."""
+    return _last_corrections((one.target.node_id, one) for one in annotations)
+
+
+def _last_corrections(
+    annotations: Iterable[tuple[str | UnsetType, Annotation]],
+) -> Mapping[str, ScoreCorrection]:
     last: dict[str, ScoreCorrection] = {}
-    for annotation in annotations:
-        case = annotation.target.node_id
-        if annotation.signal.kind == "correction" and case is not UNSET:
+    for target, annotation in annotations:
+        if annotation.signal.kind == "correction" and target is not UNSET:
             try:
-                last[case] = parse_correction(str(annotation.signal.correction))
+                last[target] = parse_correction(str(annotation.signal.correction))
             except InvalidRequest:
                 continue  # it corrects something else than a score
     return last

@@ -1,6 +1,5 @@
 """The service for workflows: start, respond, show. Transports and the command call it."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from reprlib import repr as brief
@@ -8,16 +7,13 @@ from typing import Any
 
 from msgspec import UNSET
 
-from assay.concurrency.event_loop import run_guarded
 from assay.concurrency.threads import json_size, off_loop
 from assay.errors import (
     Conflict,
-    EnvironmentFailure,
     Forbidden,
     InvalidRequest,
     NotFound,
     Problem,
-    Unavailable,
 )
 from assay.ports import (
     CLOSED,
@@ -37,6 +33,7 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
+from assay.runs.expiry import expire_runs
 from assay.runs.intake import new_id
 from assay.runs.run_options import configurable_problems
 from assay.workflow import KIND
@@ -53,7 +50,6 @@ from assay.workflow.state.execution_state import WorkflowRequest
 from assay.workflow.verification_report import VerificationReport, report_of
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
-PAGE = 200
 PARENT = ("runId", "nodeId")  # members of a child run's snapshot
 
 
@@ -232,28 +228,8 @@ class WorkflowService:
 
     async def expire_waits(self) -> int:
         """End the waits of all tenants whose deadline has passed; return how many."""
-        count, before, now = 0, None, self._clock.now()
-        while True:
-            query = RunQuery(kind=KIND, statuses=RESTING, before=before, limit=PAGE)
-            runs = await self.store.runs(query)
-            for run in runs:
-                deadline = run.metadata.get("waiting", {}).get("deadline")
-                if deadline is not None and datetime.fromisoformat(deadline) <= now:
-                    # an answer at the last moment is a conflict; an error of one run does not stop the others
-                    count += (
-                        await run_guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure)
-                        is None
-                    )
-            if len(runs) < PAGE:
-                return count
-            before = (runs[-1].created, runs[-1].id)
-
-    async def expire_loop(self, seconds: float = 5.0) -> None:
-        """Call `expire_waits` every `seconds`, as long as this host runs."""
-        while True:
-            await asyncio.sleep(seconds)
-            # the database may come back
-            await run_guarded("expiry", self.expire_waits(), EnvironmentFailure, Unavailable)
+        now, query = self._clock.now(), RunQuery(kind=KIND, statuses=RESTING)
+        return await expire_runs(self.store, query, now, _deadline, lambda run: self._expire(run, now))
 
     async def _expire(self, run: Run, now: datetime) -> None:
         wait = (await self._waiting_state(run))[1]
@@ -396,3 +372,8 @@ def _expired() -> dict[str, Any]:
 def _critics_of(config: Mapping[str, Any], settings: Any) -> list[dict[str, Any]]:
     more: list[dict[str, Any]] = settings.get("critics", []) if is_object(settings) else []
     return [*config.get("critics", []), *more]
+
+
+def _deadline(run: Run) -> datetime | None:
+    deadline = run.metadata.get("waiting", {}).get("deadline")
+    return None if deadline is None else datetime.fromisoformat(deadline)

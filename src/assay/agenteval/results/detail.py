@@ -12,12 +12,12 @@ from assay.agenteval.planning.run_header import RESULTS, EvalHeader, read_reques
 from assay.agenteval.results.report import EvalReport, Reason, TaskReport, fold_safety, reasons_of, report_of
 from assay.agenteval.results.safety_report import FindingDetail
 from assay.agenteval.results.scorecard import SuiteVerdict, mean, verdict
-from assay.agenteval.scoring.scoring import bar_of, reasons
+from assay.agenteval.scoring.scoring import bar_of, judged_criteria
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
-from assay.protocol.json_types import JSON, is_object
+from assay.protocol.json_types import JSON
 from assay.runs.log_reader import read_chunks, read_events
 
 REASONS = 50
@@ -275,15 +275,7 @@ def _trial(task_id: str, trial: int, result: JSON, log: _LogIndex) -> TrialDetai
 
 
 def _criteria(result: JSON) -> tuple[CriterionResult, ...]:
-    for check in result["check_results"]:
-        response = check.get("results", {}).get("response")
-        if check["check_type"] == "llm_judge" and is_object(response):
-            wanted: list[JSON] = result["execution_context"]["test_case"]["expected"]
-            return tuple(
-                CriterionResult(criterion=one["criterion"], weight=one["weight"], met=met, reason=reason)
-                for one, (met, reason) in zip(wanted, reasons(response), strict=False)
-            )
-    return ()
+    return tuple(CriterionResult(**one) for one in judged_criteria(result) or ())
 
 
 def _apply_corrections(

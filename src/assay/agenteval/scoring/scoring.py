@@ -14,7 +14,7 @@ from assay.protocol.agent_evals import EvalTask, Match, RubricCriterion
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
-from assay.protocol.json_types import JSON
+from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import CheckResult
 
 PASS_SCORE = 0.7  # if the suite has none
@@ -183,6 +183,19 @@ def criteria_met(response: JSON, criteria: int) -> list[bool]:
 def reasons(response: JSON) -> list[tuple[bool, str]]:
     """For each criterion, whether it is met, and the reason."""
     return [(one["met"], one["reason"]) for name, one in response.items() if name.startswith("criterion_")]
+
+
+def judged_criteria(result: JSON) -> list[JSON] | None:
+    """The criteria of a rubric with the judge's answers, from the result of a case; None without such an answer."""
+    for check in result["check_results"]:
+        response = check.get("results", {}).get("response")
+        if check["check_type"] == "llm_judge" and is_object(response):
+            rubric: list[JSON] = result["execution_context"]["test_case"]["expected"]
+            return [
+                {"criterion": one["criterion"], "weight": one["weight"], "met": met, "reason": reason}
+                for one, (met, reason) in zip(rubric, reasons(response), strict=False)
+            ]
+    return None
 
 
 def _name(index: int) -> str:

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, field
 from msgspec.structs import replace
 
 from assay.checks.checker import Answer, Checker
-from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.standard.parse import Parse, Unparsable, parse_value, run_parsed
 from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
@@ -43,14 +43,13 @@ class HasItems(Checker):
 
     def run(self, services: Services) -> Answer | WorkerTask:
         if self.parse is not UNSET:
-            try:
-                items = parse_items(self.items, self.parse, services.limits)
-            except Unparsable as reason:
-                return not_parsed(reason)
-            return replace(self, items=items, parse=UNSET).run(services)
+            return run_parsed(lambda: self._parse_texts(services), services)
         if is_large(self.items, self.required_items, self.forbidden_items):
             return offload(self)
         return self.answer(services)
+
+    def _parse_texts(self, services: Services) -> "HasItems":
+        return replace(self, items=parse_items(self.items, self.parse, services.limits), parse=UNSET)
 
     def answer(self, services: Services) -> Answer:
         items = [item_key(item) for item in self.items]
@@ -71,7 +70,7 @@ class HasItems(Checker):
             raise ValueError("expected required_items, forbidden_items or both, got neither")
 
 
-def parse_items(items: list[Any], mode: Parse, limits: Limits) -> list[Any]:
+def parse_items(items: list[Any], mode: Parse | UnsetType, limits: Limits) -> list[Any]:
     """The list that a single text holds as JSON. With "number", every item that is a text is read as a number."""
     if mode == "number":
         return [parse_value(item, mode, limits) for item in items]

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from assay.checks.checker import PASSED_SCHEMA, Answer, Checker, verdict
-from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.standard.parse import Parse, Unparsable, parse_value, run_parsed
 from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
@@ -28,10 +28,7 @@ class JsonMatch(Checker):
 
     def run(self, services: Services) -> Answer | WorkerTask:
         if self.parse is not UNSET:
-            try:
-                return self._parse_texts(services).run(services)
-            except Unparsable as reason:
-                return not_parsed(reason)
+            return run_parsed(lambda: self._parse_texts(services), services)
         # the comparison visits only as many values as the smaller one has
         return offload(self) if is_large(self.actual) and is_large(self.expected) else self.answer(services)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from assay.checks.checker import Answer, Checker, InvalidArgument
 from assay.checks.schema_validator import Validator, format_path, validator_for
-from assay.checks.standard.parse import Parse, Unparsable, not_parsed, parse_value
+from assay.checks.standard.parse import Parse, parse_value, run_parsed
 from assay.checks.worker_tasks import WorkerTask, offload
 from assay.errors import ValueFault
 from assay.ports import Services
@@ -47,14 +47,13 @@ class JsonSchema(Checker):
 
     def run(self, services: Services) -> Answer | WorkerTask:
         if self.parse is not UNSET:
-            try:
-                value = parse_value(self.value, self.parse, services.limits)
-            except Unparsable as reason:
-                return not_parsed(reason)
-            return replace(self, value=value, parse=UNSET).run(services)
+            return run_parsed(lambda: self._parse_text(services), services)
         if self._validator().is_expensive(self.value):
             return offload(self, "schema", "negate")
         return self.answer(services)
+
+    def _parse_text(self, services: Services) -> "JsonSchema":
+        return replace(self, value=parse_value(self.value, self.parse, services.limits), parse=UNSET)
 
     def answer(self, services: Services) -> Answer:
         validator = self._validator()

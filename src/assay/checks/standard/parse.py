@@ -1,15 +1,16 @@
 """The argument `parse` of checks (FEP-49): texts that hold JSON or a number. What cannot be parsed does not pass."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Meta, UnsetType
 
-from assay.checks.checker import AnswerWithMetadata, Number
-from assay.ports import Limits
+from assay.checks.checker import Answer, AnswerWithMetadata, Number
+from assay.checks.worker_tasks import WorkerTask
+from assay.ports import Limits, Services
 from assay.protocol.json_types import is_deeper, kind_of, preview
 from assay.protocol.validation_messages import message_of
 
@@ -31,6 +32,20 @@ def not_parsed(reason: Unparsable) -> AnswerWithMetadata:
     The answer for a text that cannot be parsed, whatever `negate` says. The reason is in the metadata of the result.
     """
     return AnswerWithMetadata({"passed": False}, {"parse_error": str(reason)})
+
+
+class Runs(Protocol):
+    """A check that does not wait."""
+
+    def run(self, services: Services, /) -> Answer | WorkerTask: ...
+
+
+def run_parsed(parse: Callable[[], Runs], services: Services) -> Answer | WorkerTask:
+    """Run the check that `parse` makes of its texts. A text that cannot be parsed does not pass."""
+    try:
+        return parse().run(services)
+    except Unparsable as reason:
+        return not_parsed(reason)
 
 
 def parse_value(value: Any, mode: Parse | UnsetType, limits: Limits) -> Any:

@@ -10,7 +10,7 @@ from assay.packs.store import PackService, PackStore, record_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import host_of
 from assay.serve.web.body_reader import read_binary
-from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.handler import LIMIT, Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 
@@ -130,11 +130,7 @@ PACK_ROUTES = [
         errors=(404,),
         parameters=(
             Parameter("after", {"type": "string"}, "The last pack of the page before, as name@version."),
-            Parameter(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-                "The largest number of items to return.",
-            ),
+            LIMIT,
         ),
     ),
     RouteSpec(

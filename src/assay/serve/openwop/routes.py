@@ -26,7 +26,7 @@ from assay.serve.openwop.runs import (
     list_runs,
 )
 from assay.serve.openwop.workflows import TURN_ROUTES, ancestry, get_workflow, respond
-from assay.serve.web.handler import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.handler import LIMIT, MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
 AFTER = Parameter(
@@ -331,11 +331,7 @@ OPENWOP = [
         responses={200: ResponseSpec("One page of suites.", "SuiteEntryList")},
         parameters=(
             Parameter("after", {"type": "string"}, "The last suite of the page before, as suiteId@version."),
-            Parameter(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-                "The largest number of items to return.",
-            ),
+            LIMIT,
         ),
     ),
     RouteSpec(

@@ -1,5 +1,7 @@
 """The tables of the SQL store. Times are microseconds since 1970, which both databases compare alike."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -24,6 +26,16 @@ Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 OPEN = text(OPEN_RUNS)
 CURRENT = text("retired IS NULL")
+
+
+def content() -> list[Column[Any]]:
+    """The columns of content that is coded, and sealed with the key of a tenant."""
+    return [
+        Column("coding", Integer, nullable=False),
+        Column("key_id", Name, nullable=False),
+        Column("data", LargeBinary, nullable=False),
+    ]
+
 
 runs = Table(
     "runs",
@@ -78,9 +90,7 @@ evidence = Table(
     Column("first", BigInteger, primary_key=True, autoincrement=False),
     Column("last", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("coding", Integer, nullable=False),
-    Column("key_id", Name, nullable=False),
-    Column("data", LargeBinary, nullable=False),
+    *content(),
 )
 
 documents = Table(
@@ -91,9 +101,7 @@ documents = Table(
     Column("key", Name, primary_key=True),
     Column("version", BigInteger, nullable=False),
     Column("updated", BigInteger, nullable=False),
-    Column("coding", Integer, nullable=False),
-    Column("key_id", Name, nullable=False),
-    Column("data", LargeBinary, nullable=False),
+    *content(),
     Index("documents_by_age", "kind", "updated"),
 )
 

@@ -5,7 +5,7 @@ What a fence may be, in README.md and docs/:
 
     LANG FILE      a file of that name in the document's own folder (json, yaml, toml, python, csv)
     sh [exit=N]    run by `sh -e`, which must end so
-    text           what the sh block before it prints, times aside; after a console block, what that would print
+    text           what the sh block before it prints, times and ids of runs aside; after a console block, what that would print
     text drawing   a picture
     python         a script of its own
     json yaml toml must be what it says
@@ -55,7 +55,11 @@ from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, tabl
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 FILES = ("json", "yaml", "toml", "python", "csv")
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
-SECONDS = re.compile(r"\bin \d[\d,]*\.\d s\b")
+VOLATILE = [  # what differs from run to run, and how a document shows it
+    (re.compile(r"\bin \d[\d,]*\.\d s\b"), "in 0.0 s"),
+    (re.compile(r"\b[\d,.]+ ms\b"), "1 ms"),
+    (re.compile(r"\b(run|eval|wf)([-_])[0-9a-f]{6,}"), r"\1\2…"),
+]
 
 
 class Block(NamedTuple):
@@ -122,8 +126,10 @@ def test_every_block_does_what_it_says(page, tmp_path, zygote):
 
 
 def timeless(text):
-    """Without times, and without the spaces that a table ends its lines with."""
-    return [line.rstrip() for line in SECONDS.sub("in 0.0 s", text).rstrip().splitlines()]
+    """Without times and ids of runs, and without the spaces that a table ends its lines with."""
+    for pattern, shown in VOLATILE:
+        text = pattern.sub(shown, text)
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 # tables against the code

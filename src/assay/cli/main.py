@@ -58,6 +58,7 @@ SECTIONS: dict[
         },
     },
     "Write": {
+        "init": "agent_evals.init",
         "suite": "agent_evals.suite",
         "pack": "admin.pack",
     },

@@ -1,6 +1,7 @@
 """Turns rows of a table into contexts, cases or outputs, by `--map` or by the usual names of columns."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -26,6 +27,16 @@ SYNONYMS = {
     "expected": ("expected", "gold", "reference", "target", "label", "ground truth"),
     "tags": ("tags", "tag", "category"),
 }
+# names of the outputs of one of several models, such as model_a, gpt_4_answer or candidate; never chosen without --map
+_OUTPUTS = re.compile(
+    "(model|output|answer|response|prediction|completion|system)s? (?P<which>[a-z0-9. ]+)|baseline|candidate"
+    "|(?P<whose>[a-z0-9. ]+) (output|answer|response|prediction|completion)"
+)
+# words of a column that says something about an output, and is none
+_MEASURES = re.compile(
+    r"\b(name|version|id|type|kind|time|ms|seconds|tokens?|length|len|cost|usd|price|latency|date|score|count|label|correct"
+    r"|expected|gold|reference|true|right|best|ideal|target|human|rating|grade|url|hash|format)\b"
+)
 TARGETS = (*SYNONYMS, "metadata.NAME")
 NEEDED: dict[Part, tuple[str, ...]] = {
     "context": ("input", "output"),
@@ -34,6 +45,14 @@ NEEDED: dict[Part, tuple[str, ...]] = {
 }
 SHOWN = 20  # columns that a refusal lists
 _SEPARATORS = re.compile(r"[\s_\-]+")
+
+
+class UnclearColumns(UsageError):
+    """The columns do not say which of them is a part of a case. `outputs` are those that may be the output, if any."""
+
+    def __init__(self, message: str, outputs: Sequence[str] = ()) -> None:
+        self.outputs = tuple(outputs)
+        super().__init__(message)
 
 
 def read_map(texts: Iterable[str]) -> dict[str, str]:
@@ -155,9 +174,14 @@ def find_columns(
         # the name of FEP, also for columns such as output.value
         if target in available and target not in used:
             names = [target]
+        if target == "output" and names and _may_be_expected(names[0], bare, found):
+            raise UnclearColumns(
+                f"{file}: {preview(names[0])} may be the output or the expected value; {_list_columns(columns)}; "
+                f"say --map output=COLUMN, and --map expected=COLUMN if there is one"
+            )
         if len(names) > 1:
-            options = " or ".join(f"--map {target}={_quote(name)}" for name in names)
-            raise UsageError(
+            options = " or ".join(f"--map {target}={quote(name)}" for name in names)
+            raise UnclearColumns(
                 f"{file}: several columns may be the {target}: say {options}; {_list_columns(columns)}"
             )
         if names:
@@ -166,17 +190,43 @@ def find_columns(
         answers = [column for column in bare if _normal(column) == "answer" and column not in used]
         found |= {"expected": answers[0]} if len(answers) == 1 else {}
     inner = {column.removeprefix("test_case.") for column in bare if column.startswith("test_case.")}
-    lacking = [target for target in NEEDED[part] if target not in found and target not in inner]
-    if lacking:
-        rest = [column for column in bare if column not in found.values()]
-        line = " ".join(f"--map {target}={_quote(_guess(rest, at))}" for at, target in enumerate(lacking))
-        raise UsageError(
-            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns "
-            f"they are, such as {line}"
-        )
+    if lacking := [target for target in NEEDED[part] if target not in found and target not in inner]:
+        raise _missing_columns(lacking, columns, found, file)
     members = any(column.startswith("output.") for column in bare)
     found = {name: column for name, column in found.items() if name in mapping or name not in inner}
     return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
+
+
+def _missing_columns(
+    lacking: Sequence[str], columns: Sequence[str], found: Mapping[str, str], file: str
+) -> UnclearColumns:
+    """It proposes only columns that look like outputs."""
+    bare = [column.removesuffix(":json") for column in columns]
+    outputs = model_columns(bare, found.values()) if lacking == ["output"] else []
+    if outputs:
+        line = " or ".join(f"--map output={quote(name)}" for name in outputs)
+    else:
+        line = " ".join(f"--map {target}=COLUMN" for target in lacking)
+    return UnclearColumns(
+        f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say {line}", outputs
+    )
+
+
+def model_columns(columns: Iterable[str], used: Iterable[str] = ()) -> list[str]:
+    """The columns that look like the outputs of one of several models."""
+    taken = {*used}
+    return [column for column in columns if column not in taken and _is_of_model(_normal(column))]
+
+
+def _is_of_model(name: str) -> bool:
+    found = _OUTPUTS.fullmatch(name)
+    return found is not None and not _MEASURES.search(found["which"] or found["whose"] or "")
+
+
+def _may_be_expected(column: str, columns: Sequence[str], found: Mapping[str, str]) -> bool:
+    """Whether an `answer` beside the outputs of models may be the expected one: no other column is."""
+    known = "expected" in found or any(_normal(one) in SYNONYMS["expected"] for one in columns)
+    return _normal(column) == "answer" and not known and bool(model_columns(columns, [column]))
 
 
 def is_row(document: Any, part: Part) -> bool:
@@ -264,12 +314,9 @@ def _list_columns(columns: Sequence[str]) -> str:
     return f"its columns are {shown}{more}" if columns else "it has no columns"
 
 
-def _guess(columns: Sequence[str], at: int) -> str:
-    return columns[at] if at < len(columns) else "COLUMN"
-
-
-def _quote(column: str) -> str:
-    return column if re.fullmatch(r"[\w.\-]+", column) else f"'{column}'"
+def quote(column: str) -> str:
+    """The name of a column as a shell takes it."""
+    return shlex.quote(column)
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}

@@ -56,8 +56,8 @@ class Command:
         return [CommandResult(**one) if "code" in one else one for one in json.loads(out)]
 
 
-def run_on_terminal(*arguments, folder, columns=100, code=1):
-    """What somebody who sits there sees."""
+def run_on_terminal(*arguments, folder, columns=100, code=1, typed=""):
+    """What somebody who sits there, and types this, sees."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [forkserver.python(), "-m", "assay", *arguments],
@@ -68,6 +68,7 @@ def run_on_terminal(*arguments, folder, columns=100, code=1):
         env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
     ) as process:
         os.close(theirs)
+        os.write(ours, typed.encode())
         screen, until = b"", time.monotonic() + PATIENCE
         while time.monotonic() < until and select.select([ours], [], [], PATIENCE)[0]:
             try:

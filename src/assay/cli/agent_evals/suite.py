@@ -1,6 +1,4 @@
-"""`assay suite`: write a first suite, validate suites, and show one (RFC 0081 §A)."""
-
-from pathlib import Path
+"""`assay suite`: validate suites, and show one (RFC 0081 §A)."""
 
 import msgspec
 from msgspec import UNSET
@@ -9,7 +7,7 @@ from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.agenteval.suites.suite import read_suite_file
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table
-from assay.errors import InvalidRequest, Problem, UsageError
+from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.settings import load
 
@@ -46,17 +44,6 @@ tasks:
   #     memorySeed: [{id: m1, content: "customer tier: gold"}]
 """.replace("MODES", _MODES)
 MAX_CELL = 70  # characters of a value
-
-
-def init(*, to: str) -> None:
-    """Write the template to a new file."""
-    path = Path(to)
-    if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{to}: expected a file that ends in .yaml")
-    if path.exists():
-        raise UsageError(f"{to}: the file exists already and is not overwritten")
-    path.write_text(TEMPLATE, encoding="utf-8")
-    echo(f"wrote {to}; next: assay run {to} --agent module:function")
 
 
 def validate(*, files: list[str]) -> None:

@@ -58,6 +58,55 @@ def annotate(
     )
 
 
+# Declares the options of `assay init`.
+
+
+def init(
+    folder: Annotated[
+        str,
+        typer.Argument(help="Folder to write to. Default: this one.", metavar="FOLDER", show_default=False),
+    ] = ".",
+    table: Annotated[
+        str | None, typer.Option(help="You have a table of answers; a new .csv is an example.", metavar="F")
+    ] = None,
+    function: Annotated[
+        str | None, typer.Option(help="You have a function, module:function.", metavar="NAME")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="You have an agent that does tasks, module:function.", metavar="NAME")
+    ] = None,
+    endpoint: Annotated[str | None, typer.Option(help="You have an HTTP endpoint.", metavar="URL")] = None,
+    must: Annotated[
+        str,
+        typer.Option(help="What the answer must do with the expected one: contain or equal.", metavar="WHAT"),
+    ] = "contain",
+    map: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of --table, as for `assay evaluate` (repeatable).", metavar="TARGET=COLUMN"
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; write the example of a function.")
+    ] = False,
+) -> None:
+    from assay.cli.agent_evals.init import InitOptions, main
+    from assay.errors import UsageError
+
+    given = {"table": table, "function": function, "agent": agent, "endpoint": endpoint}
+    named = [(kind, source) for kind, source in given.items() if source is not None]
+    if len(named) > 1:
+        names = " and ".join(f"--{kind}" for kind, _ in named)
+        raise UsageError(f"expected one of --table, --function, --agent and --endpoint; got {names}")
+    kind, source = named[0] if named else (None, "")
+    main(
+        InitOptions(
+            folder=folder, kind=kind, source=source, must=must, columns=map or [], force=force, yes=yes
+        )
+    )
+
+
 # Declares the options of `assay judge`.
 
 judge = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
@@ -282,15 +331,6 @@ def run(
 # Declares the options of `assay suite`.
 
 suite = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
-
-
-@suite.command("init", help=HELP["suite init"])
-def init(
-    to: Annotated[str, typer.Argument(help="New .yaml file.", metavar="F")] = "suite.yaml",
-) -> None:
-    from assay.cli.agent_evals import suite
-
-    suite.init(to=to)
 
 
 @suite.command("validate", help=HELP["suite validate"])

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 
+_NEXT = re.compile("(?:assay: )?(?:next|then): ")
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
 
 
@@ -67,10 +68,10 @@ def echo_text(text: str) -> None:
 
 
 def _print_lines(text: str, stream: TextIO) -> None:
-    """Print lines. On a terminal they wrap at words."""
+    """Print lines. On a terminal they wrap at words; a command that may be copied stays whole."""
     width = width_of(stream)
     for line in text.split("\n"):
-        for part in wrap(line, width):
+        for part in [line] if _NEXT.match(line) else wrap(line, width):
             _print(part, stream)
 
 

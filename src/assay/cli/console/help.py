@@ -9,11 +9,13 @@ HELP = {
     "evaluate": """Run checks on outputs.
 
 \b
-    assay evaluate --contexts answers.jsonl --checks checks.yaml
+    assay evaluate eval.csv --checks checks.yaml
+    assay evaluate --cases questions.jsonl --agent bot:answer --checks checks.yaml
 
-Give a REQUEST file with everything in it; or --contexts with one {"test_case":…,"output":…} per line; or --cases and
---outputs, which are read side by side. The extension says whether a file is JSON, JSONL, YAML or CSV, also with .gz.
-'-' is standard input.
+FILE is a table, or JSON lines with {"test_case":…,"output":…}, or a request with test_cases, outputs and checks.
+Columns such as question, expected and answer are found by their names; --map names others. --contexts reads the same as
+a FILE with rows, also from standard input, which is '-'. --cases and --outputs are read side by side. The extension
+says whether a file is JSON, JSONL, YAML, CSV or Parquet, also with .gz. `assay init` writes checks for a table.
 
 \b
 Exit codes:
@@ -272,15 +274,24 @@ stopped.
 
 Without a name it lists the types.
 """,
-    "suite": """Write, validate and show suites, also adversarial ones.
+    "init": """Write a folder that runs: cases, checks, a policy and CI.
 
 \b
-    assay suite init suite.yaml
-    assay run suite.yaml --agent module:function
+    assay init
+    assay init --table eval.csv
+    assay init --function bot:answer
 
-A suite has the tasks of an agent and the expected results.
+It asks three questions: what you have, its name, and what it must do. With --table, --function, --agent or --endpoint
+it asks nothing. A file that exists is not overwritten without --force. The last line is the next command.
 """,
-    "suite init": "Write a first suite; its comments explain the parts.",
+    "suite": """Validate and show suites; write adversarial ones.
+
+\b
+    assay suite validate suite.yaml
+    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
+
+A suite has the tasks of an agent and the expected results. `assay init --agent module:function` writes a first one.
+""",
     "suite validate": """Report every problem of suite files.
 
 Exit codes: 0 all files are valid; 2 one is not.

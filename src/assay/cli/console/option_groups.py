@@ -66,6 +66,12 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Output": "--json",
         "Network": "--server --key-file",
     },
+    "init": {
+        "Input": "--table --map",
+        "Agent": "--function --agent --endpoint",
+        "Decide": "--must",
+        "Output": "--force --yes",
+    },
     "suite attack": {
         "Input": "--kinds --judge --seed --limit",
         "Agent": "--agent",

@@ -27,9 +27,11 @@ from assay.cli.evaluate.bars import (
 )
 from assay.cli.evaluate.evaluation import Evaluation
 from assay.cli.evaluate.inputs_outputs import EvaluateOptions, flush_on_error, run_end
+from assay.cli.evaluate.table_input import with_commands, with_table
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal
 from assay.errors.exit_codes import ERROR
 from assay.fep.outputs.run_result import metadata_of
+from assay.inputs.rows import UnclearColumns
 from assay.results.run_end import RunFooter
 from assay.results.slices import SliceRates
 
@@ -49,8 +51,12 @@ class Outcome(NamedTuple):
 
 def main(options: EvaluateOptions) -> int:
     """Open the inputs, plan, evaluate, write and report. The result is the exit code."""
+    options = with_table(options)
     with ExitStack() as resources:
-        evaluation = Evaluation(options, resources)
+        try:
+            evaluation = Evaluation(options, resources)
+        except UnclearColumns as unclear:
+            raise with_commands(unclear, options) from None
         outcome = _close(evaluation, _run(evaluation))
         _report(evaluation, outcome)
         return _exit_code(evaluation, outcome)

@@ -1,5 +1,6 @@
 """Input and output of `assay evaluate`: its options, the source of its cases, and the files its results go to."""
 
+import shlex
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -24,7 +25,7 @@ from assay.fep.planning.sources import (
 )
 from assay.inputs.context import Context
 from assay.inputs.files import format_of
-from assay.inputs.rows import read_map
+from assay.inputs.rows import ROW_KINDS, read_map
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunEnd
 from assay.results.tally import Tally
@@ -115,7 +116,7 @@ class Inputs(Struct):
 def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLines) -> Inputs:
     """Open the one source of cases that the options name."""
     sources = {
-        "REQUEST": options.request,
+        "FILE": options.request,
         "--contexts": options.contexts,
         "--cases and --outputs": options.cases or options.outputs,
     }
@@ -124,9 +125,15 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLine
         raise UsageError(f"expected one of {', '.join(sources)}; got {' and '.join(names) or 'none'}")
     if [*options.inputs, options.checks].count("-") > 1:
         raise UsageError("only one file can come from standard input ('-')")
-    if options.agent is None and (options.cases is None) != (options.outputs is None):
-        missing = "--outputs, or --agent," if options.outputs is None else "--cases"
-        raise UsageError(f"--cases and --outputs go together: {missing} is missing")
+    if options.agent is None and options.outputs is None and options.cases is not None:
+        checks = f" --checks {shlex.quote(options.checks)}" if options.checks else ""
+        hint = f"if it has the outputs too: assay evaluate {shlex.quote(options.cases)}{checks}"
+        table = format_of(options.cases, "jsonl")[0] in ROW_KINDS
+        raise UsageError(
+            f"--cases {options.cases}: expected --outputs or --agent with it", *([hint] if table else [])
+        )
+    if options.outputs is not None and options.cases is None:
+        raise UsageError(f"--outputs {options.outputs}: expected --cases with it")
     limits = settings.limits
     checks = checks_in(options.checks, limits) if options.checks else None
     if options.experiment and not options.experiment.isprintable():

@@ -10,7 +10,9 @@ from assay.cli.console.options import CheckModules, RunName
 def evaluate(
     request: Annotated[
         str | None,
-        typer.Argument(help="File with test_cases, outputs and checks.", metavar="REQUEST"),
+        typer.Argument(
+            help="Table or JSON lines, a case with its output per row; or a whole request.", metavar="FILE"
+        ),
     ] = None,
     contexts: Annotated[
         str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")

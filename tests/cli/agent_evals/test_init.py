@@ -1,0 +1,176 @@
+"""`assay init`: every combination writes a folder that runs, and nothing is overwritten or asked without reason."""
+
+import http.server
+import json
+import re
+import shlex
+import threading
+
+import pytest
+import yaml
+
+from support.commands.command import run_on_terminal
+
+CI = ".github/workflows/evals.yml"
+TABLES = {  # a table that exists already: its next command, and what the gate of its workflow says
+    "question,expected,model_a,model_b\nA?,a,a,a\nB?,b,x,b\n": ("--map output=model_a -o model_a.jsonl", 0),
+    "prompt,gold,response,topic\nA?,a,a,t\nB?,b,b,u\n": ("-o results.jsonl", 0),
+    "question,gold,gpt_4_answer\nA?,a,x\nB?,b,x\n": ("--map output=gpt_4_answer -o gpt_4_answer.jsonl", 3),
+    "input,output\nA?,a\n": ("-o results.jsonl", 0),
+}
+
+
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        body = json.dumps({"result": "Paris"}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    threading.Thread(target=server.serve_forever).start()
+    yield f"http://127.0.0.1:{server.server_port}/answer"
+    server.shutdown()
+    server.server_close()
+
+
+def next_words(out):
+    (line,) = re.findall(r"^next: assay (.*)$", out, re.MULTILINE)
+    return shlex.split(line)
+
+
+def run_folder(command, out, folder):
+    """The exit codes of the next command, and of the steps of the workflow."""
+    codes = [command(*next_words(out), folder=folder).code]
+    (job,) = yaml.safe_load((folder / CI).read_text("utf-8"))["jobs"].values()
+    steps = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+    assert list(steps) == ["Install", "Measure", "Decide"]
+    lines = [shlex.split(line) for line in steps["Measure"].splitlines()] + [shlex.split(steps["Decide"])]
+    assert all(line[0] == "assay" for line in lines)
+    return codes + [command(*line[1:], folder=folder).code for line in lines]
+
+
+@pytest.mark.parametrize("must", ["contain", "equal"])
+@pytest.mark.parametrize(
+    ("words", "files", "codes"),
+    [
+        (
+            ["--table", "eval.csv"],
+            ["eval.csv", "checks.yaml"],
+            {"contain": [0, 0, 0, 0], "equal": [0, 0, 0, 3]},
+        ),
+        (["--function", "bot:answer"], ["bot.py", "cases.jsonl", "checks.yaml"], [0, 0, 0]),
+        (["--function", "my_bot.py:reply"], ["my_bot.py", "cases.jsonl", "checks.yaml"], [0, 0, 0]),
+        (["--agent", "agent:act"], ["agent.py", "suite.yaml"], [0, 0, 0]),
+        (["--endpoint", "URL"], ["cases.jsonl", "checks.yaml"], [0, 0, 3]),
+        (["--yes"], ["bot.py", "cases.jsonl", "checks.yaml"], [0, 0, 0]),
+    ],
+)
+def test_a_folder_that_was_written_runs(words, files, codes, must, endpoint, command, tmp_path):
+    words = [endpoint if word == "URL" else word for word in words]
+    done = command("init", *words, "--must", must, folder=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    written = [*files, "assay.toml", "gate.yaml", CI]
+    assert done.out.splitlines()[0] == f"wrote {', '.join(written)}"
+    assert sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    ) == sorted(written)
+    assert len(done.out.splitlines()) == 2
+    assert run_folder(command, done.out, tmp_path) == (codes if isinstance(codes, list) else codes[must])
+
+
+@pytest.mark.parametrize(("text", "expected"), TABLES.items())
+def test_a_table_that_exists_is_kept_and_its_columns_are_found(text, expected, command, tmp_path):
+    (tmp_path / "mine.csv").write_text(text)
+    done = command("init", "--table", "mine.csv", folder=tmp_path)
+    assert done.code == 0, done.err
+    assert (tmp_path / "mine.csv").read_text() == text
+    ending, gate = expected
+    assert f"next: assay evaluate mine.csv --checks checks.yaml {ending}\n" in done.out
+    *measured, decided = run_folder(command, done.out, tmp_path)
+    assert (set(measured), decided) == ({0}, gate)
+
+
+def test_a_function_that_exists_is_kept(command, tmp_path):
+    (tmp_path / "shop.py").write_text("def reply(question):\n    raise ValueError\n")
+    done = command("init", "--function", "shop:reply", folder=tmp_path)
+    assert "shop.py" not in done.out.splitlines()[0]
+    assert run_folder(command, done.out, tmp_path) == [0, 0, 3]
+
+
+def test_a_folder_of_its_own_is_made_and_named_in_the_next_command(command, tmp_path):
+    done = command("init", "my evals", "--function", "bot:answer", folder=tmp_path)
+    assert "next: cd 'my evals' && assay evaluate --cases cases.jsonl" in done.out
+    assert (tmp_path / "my evals" / "assay.toml").exists()
+
+
+REFUSED = [
+    ([], "expected --table, --function, --agent or --endpoint, because there is no terminal to ask"),
+    (["--table", "a.csv", "--function", "b:c"], "expected one of --table, --function, --agent and --endpoint; got --table and --function"),
+    (["--function", "bot"], "--function bot: expected module:function or file.py:function"),
+    (["--function", "far.away:answer"], "--function far.away:answer: there is no far/away.py in ."),
+    (["--endpoint", "localhost"], "--endpoint localhost: expected an address such as http://"),
+    (["--table", "a.json"], "--table a.json: expected a file that exists, or a new one that ends in .csv"),
+    (["--table", "odd.csv"], "odd.csv: no column for input and output; its columns are 'x', 'y'; say --map input=COLUMN --map output=COLUMN"),
+    (["--table", "unclear.csv"], "unclear.csv: 'answer' may be the output or the expected value; its columns are"),
+    (["--table", "empty.csv"], "--table empty.csv: expected a table with a header and rows"),
+    (["--yes", "--must", "fly"], "--must fly: expected one of contain, equal"),
+]  # fmt: skip
+
+
+def test_a_refusal_writes_nothing(command, tmp_path):
+    (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "unclear.csv").write_text("question,answer,model_a\nA?,a,x\n")
+    results = command.each([["init", *words] for words, _ in REFUSED], folder=tmp_path)
+    for (words, message), done in zip(REFUSED, results, strict=True):
+        assert (done.code, done.out) == (2, ""), words
+        assert message in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "odd.csv", "unclear.csv"]
+
+
+def test_a_map_names_the_columns_of_a_table(command, tmp_path):
+    (tmp_path / "odd.csv").write_text("frage,antwort\nA?,a\n")
+    done = command(
+        "init", "--table", "odd.csv", "--map", "input=frage", "--map", "output=antwort", folder=tmp_path
+    )
+    assert "--map input=frage --map output=antwort -o results.jsonl" in done.out
+    assert run_folder(command, done.out, tmp_path) == [0, 0, 0]
+
+
+def test_files_that_exist_are_overwritten_only_with_force(command, tmp_path):
+    (tmp_path / "checks.yaml").write_text("mine")
+    (tmp_path / "assay.toml").write_text("mine")
+    done = command("init", "--yes", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert "cases.jsonl" not in done.err
+    assert "checks.yaml, assay.toml: expected a folder without these files; nothing was written" in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["assay.toml", "checks.yaml"]
+    assert command("init", "--yes", "--force", folder=tmp_path).code == 0
+    assert (tmp_path / "checks.yaml").read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("\n\n\n", ["evaluate", "eval.csv"]),
+        ("function\nmine:go\nequal\n", ["evaluate", "--cases"]),
+        ("9\n3\n\n2\n", ["run", "suite.yaml"]),
+    ],
+)
+def test_three_questions_on_a_terminal(typed, words, command, tmp_path):
+    shown = run_on_terminal("init", folder=tmp_path, typed=typed, code=0)
+    asked = ["What do you have?", "Which ", "What must its answer do?"]
+    assert all(question in shown for question in asked)
+    line = shown.replace("\r", "")
+    assert next_words(line)[:2] == words
+    assert command(*next_words(line), folder=tmp_path).code == 0
